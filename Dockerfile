@@ -1,0 +1,23 @@
+# One image for the subscriber and for Spark's master and worker, so that Python, Spark and this package
+# have the same version everywhere. Bookworm, because it is the Debian that has Java 17.
+FROM python:3.11-slim-bookworm
+
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /opt/subscriber
+COPY pyproject.toml README.md LICENSE ./
+COPY subscriber ./subscriber
+RUN pip install --no-cache-dir ".[mysql,duckdb]"
+
+# spark-class is a script of the pyspark wheel and looks for Spark beside itself unless told.
+ENV SPARK_HOME=/usr/local/lib/python3.11/site-packages/pyspark
+
+RUN useradd --uid 10001 --create-home subscriber \
+    && install -d -o subscriber -g subscriber /var/lib/subscriber/journal
+COPY --chmod=0755 tools/container-entrypoint.sh /usr/local/bin/container-entrypoint
+USER subscriber
+WORKDIR /home/subscriber
+ENTRYPOINT ["container-entrypoint"]
+CMD ["subscriber", "--help"]

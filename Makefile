@@ -1,0 +1,45 @@
+# `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree).
+
+.DEFAULT_GOAL := help
+.PHONY: help venv check test demo bench secrets clean
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+# Spark finds Java by JAVA_HOME, else on PATH; the file is there only when neither would do.
+JAVA = $$(cat .venv/java-home 2>/dev/null || echo "$$JAVA_HOME")
+WITH_JAVA = tools/bootstrap.sh java && export JAVA_HOME="$(JAVA)" && { [ -n "$$JAVA_HOME" ] || unset JAVA_HOME; } &&
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: .venv/.installed ## the virtual environment, with this package in it
+
+.venv/.installed: pyproject.toml tools/bootstrap.sh
+	@tools/bootstrap.sh venv
+
+.venv/.servers: tools/bootstrap.sh | .venv/.installed
+	@tools/bootstrap.sh servers
+
+check: .venv/.installed ## format, lint, types, layers and the fast tests: under three minutes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -q tests/unit tests/property -m "not server and not spark and not slow"
+
+test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
+	@$(WITH_JAVA) $(PYTEST) tests
+
+demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
+	@$(WITH_JAVA) $(BIN)/subscriber demo
+
+bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the benchmarks)
+	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+
+secrets: .venv/.installed ## the passwords of docker-compose.yml
+	@$(BIN)/python tools/make_secrets.py
+
+clean: ## what was built, the virtual environment included
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

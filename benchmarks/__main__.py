@@ -1,0 +1,67 @@
+"""``make bench``: every number that the README quotes, medians of three, beside the native subscriber in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable
+
+from benchmarks import apply, decoder, end_to_end
+from benchmarks.harness import rig
+
+ROWS = 1_000_000
+LARGE_ROWS = 10_000_000
+
+
+def main() -> None:
+    """Run the benchmarks and print a line for each figure; ``--json FILE`` keeps them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS, help="rows of the backlog (default: a million)")
+    parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
+    parser.add_argument(
+        "--large", type=int, default=LARGE_ROWS, help="rows of the memory run (default: ten million; 0: none)"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the figures there too")
+    arguments = parser.parse_args()
+    figures: dict[str, float] = {}
+
+    def note(name: str, value: float) -> None:
+        figures[name] = value
+        print(f"{name:28} {value:14,.2f}", flush=True)
+
+    natives, drains, peaks = [], [], []
+    # First, while this process is small: it is the Spark driver whose memory is measured.
+    with rig() as bench:
+        median, ninety_fifth = end_to_end.latency(bench)
+        note("latency_p50_ms", median)
+        note("latency_p95_ms", ninety_fifth)
+        note("idle_cores", end_to_end.idle())
+        for _ in range(arguments.runs):
+            # In turn, so that a machine that slows down slows both.
+            natives.append(end_to_end.native(arguments.rows))
+            rate, peak = end_to_end.drain(bench, arguments.rows)
+            drains.append(rate)
+            peaks.append(peak)
+        note("drain_rows_per_second", statistics.median(drains))
+        note("native_rows_per_second", statistics.median(natives))
+        note("drain_ratio", statistics.median(ours / theirs for ours, theirs in zip(drains, natives, strict=True)))
+        note("memory_1m_mib", max(peaks))
+        if arguments.large:
+            rate, peak = end_to_end.drain(bench, arguments.large)
+            note("large_rows_per_second", rate)
+            note("memory_10m_mib", peak)
+    note("receive_rows_per_second", _median(arguments.runs, lambda: end_to_end.receive_alone(arguments.rows)))
+    note("decoder_rows_per_second", decoder.measure()["rows_per_second"])
+    note("apply_rows_per_second", apply.measure()["rows_per_second"])
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+
+
+def _median(runs: int, measure: Callable[[], float]) -> float:
+    return statistics.median(measure() for _ in range(runs))
+
+
+if __name__ == "__main__":
+    main()

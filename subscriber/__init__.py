@@ -1,0 +1,39 @@
+"""``CREATE SUBSCRIPTION`` for any database.
+
+::
+
+    receive       walsender → journal: replication protocol, spool, feedback
+    journal       finished transactions in commit order, durable, re-readable
+    pipeline      the Spark job: format("pgoutput") → decode → frames
+    apply         one micro-batch → one target transaction, progress included
+    target        any SQLAlchemy database and what it can do
+    subscription  CREATE / DROP SUBSCRIPTION, the catalog, the supervisor
+
+Public names: :func:`subscriber.emulate`, the same stages in one process without Spark, and
+:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from subscriber.pipeline.emulate import emulate
+    from subscriber.pipeline.source import PgoutputSource
+
+__all__ = ["PgoutputSource", "__version__", "emulate"]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when asked for: the command line should not wait for pyarrow and Spark to say --help.
+    if name == "emulate":
+        from subscriber.pipeline.emulate import emulate
+
+        return emulate
+    if name == "PgoutputSource":
+        from subscriber.pipeline.source import PgoutputSource
+
+        return PgoutputSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

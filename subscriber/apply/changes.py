@@ -1,0 +1,240 @@
+"""The contract between decode (executors) and apply (driver): frames of columnar changes.
+
+::
+
+    journal ──decode──▶ Frame ──encode()──▶ Spark row (binary) ──Frame.decode()──▶ apply
+                        ├── controls   what is not a row: B C O T M b P K r, raw pgoutput
+                        └── groups     rows, by shape: one relation, action, old tuple, set of sent columns
+
+A frame is a piece of the journal, in order. Every control and every change has a *position*, its
+ordinal in the frame; together they are all different, and ascending positions are the publisher's
+order (invariant commit_order). A source transaction may span frames, a frame may hold many.
+
+Absence is typed (invariant absence_is_typed): a column that was not sent, or was sent as unchanged
+out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is NULL. That is
+why changes with different sets of sent columns are different groups.
+
+Wire form (little-endian), 8-byte aligned so that Arrow reads its buffers in place::
+
+    magic 8s │ counts: relations, controls, groups │ relations │ controls │ (header, Arrow IPC stream)*
+
+A relation is written once however many groups and truncates name it, as the pgoutput message that
+announced it. Pickle was rejected (frames cross process boundaries and may be kept), and so was one
+Arrow stream for the whole frame: groups have different schemas.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from subscriber.errors import JournalCorrupt
+from subscriber.protocol.decode import decode as decode_message
+from subscriber.protocol.encode import encode as encode_message
+from subscriber.protocol.messages import Relation
+
+Action = Literal["I", "U", "D"]
+OldKind = Literal["K", "O"]
+
+_MAGIC: Final = b"SUBFRM\x00\x01"
+_COUNTS: Final = struct.Struct("<8sIIII")
+_RELATION: Final = struct.Struct("<I?")
+_CONTROL: Final = struct.Struct("<iII")
+_GROUP: Final = struct.Struct("<IccxxQ")
+_ALIGNMENT: Final = 8
+
+_POSITION_FIELD: Final = "#"
+_OLD_PREFIX: Final = "<"
+_NEW_PREFIX: Final = ">"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeGroup:
+    """Changes of one shape.
+
+    Attributes:
+        relation: the relation as the publisher announced it.
+        action: INSERT, UPDATE or DELETE.
+        old_kind: which old tuple was sent: the replica identity's columns (K), the row (O), none.
+        positions: int32, ascending: the ordinal of each change in the frame.
+        old: the old tuples' columns, named as the relation's; for K only its identity columns. None
+            exactly when ``old_kind`` is None. A batch with rows but no columns is possible.
+        new: the new tuples' columns that were sent. None exactly for a DELETE.
+    """
+
+    relation: Relation
+    action: Action
+    old_kind: OldKind | None
+    positions: NDArray[np.int32]
+    old: pa.RecordBatch | None
+    new: pa.RecordBatch | None
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A message that is not a change of one row, at its place among the changes.
+
+    Attributes:
+        position: its ordinal in the frame.
+        message: raw pgoutput, outside of a stream block: B, C, O, T, M, b, P, K or r.
+        relations: for T the relations it names, in its order; else empty.
+    """
+
+    position: int
+    message: bytes
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A piece of the journal in order (see the module's essay)."""
+
+    groups: tuple[ChangeGroup, ...]
+    controls: tuple[Control, ...]
+
+    def encode(self) -> bytes:
+        """The frame as bytes that :meth:`decode` reads back."""
+        relations = _distinct_relations(self)
+        parts = [_COUNTS.pack(_MAGIC, len(relations), len(self.controls), len(self.groups), 0)]
+        parts.extend(_encode_relation(relation) for relation in relations)
+        parts.extend(_encode_control(control, relations) for control in self.controls)
+        head = b"".join(parts)
+        chunks: list[bytes | memoryview] = [head, _padding(len(head))]
+        for group in self.groups:
+            chunks.extend(_encode_group(group, relations[group.relation]))
+        return b"".join(chunks)
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> Self:
+        """Read what :meth:`encode` wrote; the batches refer to ``data``'s memory.
+
+        Raises:
+            JournalCorrupt: ``data`` is not a frame.
+        """
+        try:
+            return cls(*_decode(data))
+        except (struct.error, pa.ArrowException, IndexError, UnicodeDecodeError) as error:
+            raise JournalCorrupt("a frame of decoded changes is damaged") from error
+
+
+def _distinct_relations(frame: Frame) -> dict[Relation, int]:
+    relations: dict[Relation, int] = {}
+    for group in frame.groups:
+        relations.setdefault(group.relation, len(relations))
+    for control in frame.controls:
+        for relation in control.relations:
+            relations.setdefault(relation, len(relations))
+    return relations
+
+
+def _encode_relation(relation: Relation) -> bytes:
+    message = encode_message(relation)
+    return _RELATION.pack(len(message), relation.xid is not None) + message
+
+
+def _encode_control(control: Control, relations: dict[Relation, int]) -> bytes:
+    indexes = np.array([relations[relation] for relation in control.relations], dtype="<u4").tobytes()
+    head = _CONTROL.pack(control.position, len(control.message), len(control.relations))
+    return head + indexes + control.message
+
+
+def _encode_group(group: ChangeGroup, relation: int) -> Iterator[bytes | memoryview]:
+    batch = _joined(group)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    body = sink.getvalue()
+    old_kind = (group.old_kind or " ").encode()
+    yield _GROUP.pack(relation, group.action.encode(), old_kind, body.size)
+    yield memoryview(body)
+    yield _padding(body.size)
+
+
+def _joined(group: ChangeGroup) -> pa.RecordBatch:
+    # One batch a group: an Arrow stream costs more to open than to read.
+    names, arrays = [_POSITION_FIELD], [pa.array(group.positions, pa.int32())]
+    for prefix, batch in ((_OLD_PREFIX, group.old), (_NEW_PREFIX, group.new)):
+        if batch is not None:
+            names.extend(prefix + name for name in batch.schema.names)
+            arrays.extend(batch.columns)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _ALIGNMENT)
+
+
+def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], tuple[Control, ...]]:
+    magic, n_relations, n_controls, n_groups, _ = _COUNTS.unpack_from(data)
+    if magic != _MAGIC:
+        raise JournalCorrupt("a frame of decoded changes does not begin with its magic bytes")
+    offset = _COUNTS.size
+    relations: list[Relation] = []
+    for _ in range(n_relations):
+        length, in_stream = _RELATION.unpack_from(data, offset)
+        offset += _RELATION.size
+        relations.append(_decode_relation(_slice(data, offset, length), in_stream=in_stream))
+        offset += length
+    controls = []
+    for _ in range(n_controls):
+        control, offset = _decode_control(data, offset, relations)
+        controls.append(control)
+    offset += -offset % _ALIGNMENT
+    groups = []
+    buffer = pa.py_buffer(data)
+    for _ in range(n_groups):
+        relation, action, old_kind, size = _GROUP.unpack_from(data, offset)
+        offset += _GROUP.size
+        batch = pa.ipc.open_stream(buffer.slice(offset, size)).read_next_batch()
+        groups.append(_decode_group(relations[relation], action.decode(), old_kind.decode().strip(), batch))
+        offset += size + -size % _ALIGNMENT
+    return tuple(groups), tuple(controls)
+
+
+def _slice(data: bytes | memoryview, offset: int, length: int) -> bytes:
+    if offset + length > len(data):
+        raise JournalCorrupt("a frame of decoded changes ends too early")
+    return bytes(data[offset : offset + length])
+
+
+def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
+    relation = decode_message(message, in_stream=in_stream)
+    if not isinstance(relation, Relation):
+        raise JournalCorrupt("a frame of decoded changes holds another message in a relation's place")
+    return relation
+
+
+def _decode_control(data: bytes | memoryview, offset: int, relations: list[Relation]) -> tuple[Control, int]:
+    position, length, named = _CONTROL.unpack_from(data, offset)
+    offset += _CONTROL.size
+    indexes = struct.unpack_from(f"<{named}I", data, offset)
+    offset += 4 * named
+    message = _slice(data, offset, length)
+    return Control(position, message, tuple(relations[index] for index in indexes)), offset + length
+
+
+def _decode_group(relation: Relation, action: Action, old_kind: str, batch: pa.RecordBatch) -> ChangeGroup:
+    positions = batch.column(0).to_numpy()
+    return ChangeGroup(
+        relation=relation,
+        action=action,
+        old_kind=old_kind or None,  # type: ignore[arg-type]
+        positions=positions,
+        old=_part(batch, _OLD_PREFIX) if old_kind else None,
+        new=_part(batch, _NEW_PREFIX) if action != "D" else None,
+    )
+
+
+def _part(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
+    indexes = [index for index, name in enumerate(batch.schema.names) if name.startswith(prefix)]
+    part = batch.select(indexes)
+    return part.rename_columns([name[len(prefix) :] for name in part.schema.names])

@@ -1,0 +1,87 @@
+"""How the row of an UPDATE or DELETE is found (rules C8, C11-C17).
+
+====================  ==========================  =========================================
+local key             remote                      rows are found by
+====================  ==========================  =========================================
+mapped and flagged    any identity that sends it  the key's columns, ``=`` (C14)
+not mapped / flagged  any                         error C12 "did not send ..."
+none                  FULL                        the whole row, NULL-safe, first match (C16)
+none                  not FULL                    error C12 "has neither ..."
+====================  ==========================  =========================================
+
+The local key may be a subset of the remote one. A row is compared *whole*: a column that only the
+target has is NULL in the search (rule C15), a generated one is left out (rule C14).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from subscriber.apply.relations import LocalRelation
+from subscriber.errors import TargetRelationError
+from subscriber.types import type_name
+
+_FULL: Final = "f"
+
+WITHOUT_EQUALITY: Final = frozenset({114, 142, 600, 601, 602, 603, 604, 628, 718, 4072, 194})
+"""Types that PostgreSQL cannot compare for equality (rule C17): json, xml, the geometric ones, jsonpath."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdentity:
+    """The columns that find a row.
+
+    Attributes:
+        columns: the target's column names to compare, in the target's order.
+        whole_row: compare NULL-safe and take the first match, instead of ``=`` on a key.
+    """
+
+    columns: tuple[str, ...]
+    whole_row: bool
+
+
+def row_identity(local: LocalRelation) -> RowIdentity:
+    """How rows of ``local`` are found; called at the first UPDATE or DELETE, not before (rule C12).
+
+    Raises:
+        TargetRelationError: there is no way, with PostgreSQL's text.
+    """
+    key = local.table.key
+    if key is not None:
+        _check_key(local, key)
+        return RowIdentity(key, whole_row=False)
+    if local.remote.replica_identity != _FULL:
+        raise TargetRelationError(
+            f'logical replication target relation "{local.remote.qualified_name}" has neither REPLICA IDENTITY'
+            " index nor PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL"
+        )
+    _check_whole_row(local)
+    return RowIdentity(tuple(c.name for c in local.table.columns if not c.generated), whole_row=True)
+
+
+def _check_key(local: LocalRelation, key: tuple[str, ...]) -> None:
+    sent = {column.name for column in local.remote.columns if column.is_identity}
+    if not sent.issuperset(key):
+        raise TargetRelationError(
+            "publisher did not send replica identity column expected by the logical replication target relation"
+            f' "{local.remote.qualified_name}"'
+        )
+
+
+def _check_whole_row(local: LocalRelation) -> None:
+    for column in local.remote.columns:
+        if column.type_oid in WITHOUT_EQUALITY:
+            raise TargetRelationError(
+                f"could not identify an equality operator for type {type_name(column.type_oid)}",
+                sqlstate="42883",
+                column=column.name,
+                hint="Give the target's table a primary key.",
+            )
+    if local.table.locator is None:
+        raise TargetRelationError(
+            f'rows of relation "{local.remote.qualified_name}" cannot be told apart in the target',
+            sqlstate="0A000",
+            detail="It has no primary key, and no row locator to change only one of several equal rows.",
+            hint="Give the target's table a primary key.",
+        )

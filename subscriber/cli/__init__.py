@@ -1,0 +1,69 @@
+"""The command line: one file a verb, thin over the library.
+
+Exit codes: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Errors are printed as psql prints them (ERROR, DETAIL, HINT, CONTEXT) on standard
+error; a traceback is a bug of ours.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from subscriber import __version__
+from subscriber.errors import SubscriberError
+
+VERBS: Final = {
+    "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
+    "journal": "Look into what was received and is kept until the target has it.",
+    "run": "Run the workers of all enabled subscriptions of a target.",
+    "sql": "Run CREATE SUBSCRIPTION, DROP SUBSCRIPTION or SELECT on a target.",
+    "status": "Show subscriptions, table states, lag, conflicts and the last error.",
+}
+"""Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should not wait for Spark."""
+
+
+class _Verbs(click.Group):
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return sorted(VERBS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command = importlib.import_module(f"subscriber.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(VERBS.items()))
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def cli() -> None:
+    """CREATE SUBSCRIPTION for any database: replicate PostgreSQL into every SQLAlchemy target."""
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        cli.main(prog_name="subscriber", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except SubscriberError as error:
+        click.echo(error.report(), err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        # `subscriber journal show | head`: the reader has what it wanted.
+        sys.stderr.close()
+        sys.exit(0)

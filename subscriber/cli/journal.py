@@ -1,0 +1,116 @@
+"""``subscriber journal ls | show``: what was received, message by message (like pg_waldump)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from subscriber.cli.options import json_option
+from subscriber.errors import UsageError
+from subscriber.journal.browse import JournalSummary, browse, list_journals, segments_of
+from subscriber.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
+from subscriber.settings import Settings
+
+_journal_option = click.option(
+    "--journal",
+    metavar="PATH|URL",
+    help="A journal, or the folder of all (default: $SUBSCRIBER_JOURNAL, else the user's data folder).",
+)
+
+
+@click.group("journal")
+def command() -> None:
+    """Look into what was received and is kept until the target has it."""
+
+
+@command.command("ls")
+@_journal_option
+@json_option
+@click.option("--segments", is_flag=True, help="Every segment, not just every journal.")
+def ls(journal: str | None, as_json: bool, segments: bool) -> None:
+    """List journals: whose they are, which LSNs they hold, how large they are."""
+    summaries = list_journals(journal or Settings.from_environment().journal)
+    if as_json:
+        click.echo(json.dumps([_as_json(summary) for summary in summaries], indent=1))
+        return
+    for summary in summaries:
+        control = summary.control
+        last = format_lsn(max([control.begin, *(entry.end for entry in summary.entries)]))
+        click.echo(f"{summary.url}")
+        click.echo(
+            f"  slot {control.slot}, system {control.system_identifier}, from {format_lsn(control.begin)} to {last},"
+            f" received {format_lsn(max(control.received, parse_lsn(last)))}, {len(summary.entries)} entries, {summary.size:,} bytes"
+        )
+        if segments:
+            for segment in segments_of(summary):
+                click.echo(f"  {segment.name}  {segment.size:>12,}")
+    if not summaries:
+        click.echo("no journals", err=True)
+
+
+@command.command("show")
+@_journal_option
+@click.option("--from", "start", metavar="LSN", help="After this finish LSN (default: the journal's beginning).")
+@click.option("--to", "end", metavar="LSN", help="Up to this finish LSN (default: its end).")
+@click.option("--xid", type=int, help="Only this transaction.")
+@click.option("--relation", metavar="SCHEMA.TABLE", help="Only messages of this relation.")
+@click.option("--show-values", is_flag=True, help="Print the rows' values, not just their sizes.")
+@json_option
+def show(
+    journal: str | None,
+    start: str | None,
+    end: str | None,
+    xid: int | None,
+    relation: str | None,
+    show_values: bool,
+    as_json: bool,
+) -> None:
+    """Print a journal's messages in commit order."""
+    for line in browse(
+        _the_journal(journal),
+        parse_lsn(start) if start else INVALID_LSN,
+        parse_lsn(end) if end else MAX_LSN,
+        show_values=show_values,
+    ):
+        if (xid is not None and line.xid != xid) or (relation is not None and line.relation != relation):
+            continue
+        if as_json:
+            fields = asdict(line) | {"finish_lsn": format_lsn(line.finish_lsn), "lsn": format_lsn(line.lsn)}
+            click.echo(json.dumps(fields))
+        else:
+            click.echo(
+                f"{format_lsn(line.finish_lsn):>12}  xid {line.xid:<8} lsn {format_lsn(line.lsn):>12}  {line.action}  "
+                f"{line.relation + ': ' if line.relation else ''}{line.description}"
+            )
+
+
+def _the_journal(given: str | None) -> str:
+    """The journal meant: the one given, or the only one there is."""
+    base = given or Settings.from_environment().journal
+    found = list_journals(base)
+    if len(found) == 1:
+        return found[0].url
+    if not found:
+        raise UsageError(
+            f'there is no journal at "{base}"', hint="`subscriber run` makes it; --journal says where to look."
+        )
+    urls = ", ".join(Path(summary.url).name for summary in found)
+    raise UsageError(
+        f'there are {len(found)} journals at "{base}"', hint=f"Choose one with --journal {base}/NAME: {urls}."
+    )
+
+
+def _as_json(summary: JournalSummary) -> dict[str, object]:
+    control = summary.control
+    return {
+        "url": summary.url,
+        "slot": control.slot,
+        "system_identifier": control.system_identifier,
+        "begin": format_lsn(control.begin),
+        "received": format_lsn(control.received),
+        "bytes": summary.size,
+        "segments": [segment.name for segment in segments_of(summary)],
+    }

@@ -1,0 +1,64 @@
+"""``subscriber run``: the workers of all enabled subscriptions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from subscriber.cli.live import live_table
+from subscriber.cli.options import log_to_stderr, target_option
+from subscriber.pipeline.session import spark_session
+from subscriber.settings import Settings, default_journal
+from subscriber.subscription import catalog
+from subscriber.subscription.supervisor import Supervisor
+from subscriber.target import open_target
+
+
+@click.command("run")
+@target_option
+@click.option("--once", is_flag=True, help="Stop when everything committed at the publisher by now is in the target.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--verbose", "-v", is_flag=True, help="Log debug messages too.")
+def command(target: str, once: bool, master: str, verbose: bool) -> None:
+    """Run the workers of all enabled subscriptions of a target.
+
+    Stops in order on Ctrl-C or SIGTERM; what is not committed in the target comes again at the next start.
+    """
+    log_to_stderr(verbose=verbose)
+    settings = Settings.from_environment()
+    stop = stop_on_signals()
+    with open_target(target) as database, database.run_lock():
+        with database.reporting():
+            catalog.ensure_catalog(database.engine)
+        with spark_session(master, spark_log(settings)) as spark:
+            supervisor = Supervisor(database, spark, settings, once=once)
+            with live_table(supervisor) as show:
+                well = supervisor.run(stop, show)
+    if not well:
+        sys.exit(1)
+
+
+def spark_log(settings: Settings) -> Path:
+    """Beside the journals, or in the user's data folder when they are elsewhere."""
+    journal = default_journal(os.environ) if "://" in settings.journal else settings.journal
+    return Path(journal).parent / "spark.log"
+
+
+def stop_on_signals() -> threading.Event:
+    """An event that SIGINT and SIGTERM set; a second SIGINT interrupts at once."""
+    stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    return stop

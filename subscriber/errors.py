@@ -1,0 +1,240 @@
+"""Every error this package raises, in one tree.
+
+::
+
+    SubscriberError
+    ├── UsageError                 what was asked for cannot be done as asked
+    │   ├── SQLSyntaxError         42601   the command does not parse
+    │   └── NotSupportedError      0A000   understood, and refused with the reason
+    ├── ProtocolError              08P01   bytes that are not pgoutput (byte offset, message type)
+    ├── PublisherError                     the server we replicate from
+    │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
+    │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
+    │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
+    ├── JournalError
+    │   ├── JournalUnavailable     53100   cannot be written now (disk full, ...)        (transient)
+    │   ├── JournalGap             55000   journal and slot, or journal and target, disagree
+    │   └── JournalCorrupt         XX001   a segment is not what was written
+    ├── TargetError                        the database we replicate into
+    │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
+    │   └── AlreadyRunning         55006   another `subscriber run` owns this target
+    ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
+    └── ApplyError                         a change that cannot be applied
+        ├── TargetRelationError    55000   the target's table does not fit the publisher's
+        ├── UnsupportedValue       22000   a value the target cannot hold exactly
+        ├── ConflictError          23505   the row is already there, or a constraint forbids it
+        └── ProgressConflict       40001   somebody else moved this subscription's progress
+
+There are two axes: *what failed* is the class, *whether trying again may help* is
+:attr:`SubscriberError.transient`. An error carries where it happened (relation, column, LSN,
+SQLSTATE) as attributes, says what to do next in ``hint``, and never holds a row's values or a
+password: errors are logged, stored in the target and printed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class SubscriberError(Exception):
+    """The root of the tree.
+
+    Attributes:
+        message: one sentence, PostgreSQL's own where it has one.
+        sqlstate: five characters; the class's default unless given.
+        detail: what was found, if that needs a sentence of its own.
+        hint: what to do next.
+        relation: ``schema.table`` as the publisher names it.
+        column: a column's name.
+        lsn: the position concerned; for an apply error the transaction's finish LSN (the one that
+            ``ALTER SUBSCRIPTION ... SKIP`` takes).
+        context: where in the stream, as PostgreSQL's CONTEXT line (rule C37).
+    """
+
+    sqlstate = "XX000"
+    transient = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        sqlstate: str | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+        relation: str | None = None,
+        column: str | None = None,
+        lsn: int | None = None,
+        context: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.sqlstate = sqlstate or type(self).sqlstate
+        self.detail = detail
+        self.hint = hint
+        self.relation = relation
+        self.column = column
+        self.lsn = lsn
+        self.context = context
+
+    def report(self) -> str:
+        """The error as psql would print it: ERROR, DETAIL, HINT and CONTEXT, a line each."""
+        lines = [f"ERROR:  {self.message}"]
+        for label, text in (("DETAIL", self.detail), ("HINT", self.hint), ("CONTEXT", self.context)):
+            if text:
+                lines.append(f"{label}:  {text}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Errors cross process boundaries (Spark executors, the walreceiver), so they must survive pickling.
+        return (_rebuild, (type(self), self.args, self.__dict__))
+
+
+def _rebuild(cls: type[SubscriberError], args: tuple[Any, ...], state: dict[str, Any]) -> SubscriberError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(SubscriberError):
+    """What was asked for cannot be done as asked."""
+
+    sqlstate = "22023"
+
+
+class SQLSyntaxError(UsageError):
+    """The command does not parse."""
+
+    sqlstate = "42601"
+
+
+class NotSupportedError(UsageError):
+    """Understood, and refused with the reason."""
+
+    sqlstate = "0A000"
+
+
+class ProtocolError(SubscriberError):
+    """Bytes that are not a valid message of the protocol.
+
+    Attributes:
+        offset: byte offset into the message at which reading stopped.
+        message_type: the message's type byte as text, or None when there was none.
+    """
+
+    sqlstate = "08P01"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        offset: int | None = None,
+        message_type: str | None = None,
+        **where: Any,
+    ) -> None:
+        super().__init__(message, **where)
+        self.offset = offset
+        self.message_type = message_type
+        if self.context is None and (offset is not None or message_type is not None):
+            at = "" if offset is None else f" at byte {offset}"
+            of = "" if message_type is None else f' of message type "{message_type}"'
+            self.context = f"decoding{at}{of}".strip()
+
+
+class PublisherError(SubscriberError):
+    """The server we replicate from."""
+
+
+class PublisherUnavailable(PublisherError):
+    """There is no connection to the publisher, or it was lost."""
+
+    sqlstate = "08006"
+    transient = True
+
+
+class SlotInUse(PublisherError):
+    """Another receiver streams from the replication slot."""
+
+    sqlstate = "55006"
+    transient = True
+
+
+class PublisherNotReady(PublisherError):
+    """A setting, slot, publication or plugin at the publisher is not as it must be."""
+
+    sqlstate = "55000"
+
+
+class JournalError(SubscriberError):
+    """The journal between receiver and pipeline."""
+
+
+class JournalUnavailable(JournalError):
+    """The journal cannot be written now."""
+
+    sqlstate = "53100"
+    transient = True
+
+
+class JournalGap(JournalError):
+    """Changes between two positions are not in the journal, and nobody may pretend they are."""
+
+    sqlstate = "55000"
+
+
+class JournalCorrupt(JournalError):
+    """A segment is not what was written."""
+
+    sqlstate = "XX001"
+
+
+class TargetError(SubscriberError):
+    """The database we replicate into."""
+
+
+class TargetUnavailable(TargetError):
+    """There is no connection to the target, it is locked, or it was lost."""
+
+    sqlstate = "08006"
+    transient = True
+
+
+class AlreadyRunning(TargetError):
+    """Another ``subscriber run`` owns this target."""
+
+    sqlstate = "55006"
+
+
+class PipelineError(SubscriberError):
+    """The Spark job failed for a reason of its own: a lost executor, a killed Python worker."""
+
+    sqlstate = "58000"
+    transient = True
+
+
+class ApplyError(SubscriberError):
+    """A change that cannot be applied to the target."""
+
+
+class TargetRelationError(ApplyError):
+    """The target's table is missing, or does not fit the publisher's (rules C3, C12)."""
+
+    sqlstate = "55000"
+
+
+class UnsupportedValue(ApplyError):
+    """A value that the target cannot hold exactly."""
+
+    sqlstate = "22000"
+
+
+class ConflictError(ApplyError):
+    """A constraint of the target forbids the change (rule C22)."""
+
+    sqlstate = "23505"
+
+
+class ProgressConflict(ApplyError):
+    """Somebody else moved this subscription's progress in the target."""
+
+    sqlstate = "40001"

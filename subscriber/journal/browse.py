@@ -1,0 +1,187 @@
+"""Looking into journals: which there are, and what one holds, message by message (like pg_waldump)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs as arrow_fs
+
+from subscriber.journal.control import Control, read_control
+from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.segment import Entry, Segment, journal_entries
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.protocol.decode import decode
+from subscriber.protocol.messages import (
+    NULL,
+    UNCHANGED,
+    Begin,
+    BeginPrepare,
+    BinaryValue,
+    ColumnValue,
+    Commit,
+    CommitPrepared,
+    Delete,
+    Insert,
+    LogicalMessage,
+    Message,
+    Origin,
+    Prepare,
+    Relation,
+    RollbackPrepared,
+    TextValue,
+    Truncate,
+    Type,
+    Update,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSummary:
+    """One journal: its URL, control file, entries and bytes."""
+
+    url: str
+    control: Control
+    entries: list[Entry]
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(entry.size for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of a journal."""
+
+    finish_lsn: LSN
+    lsn: LSN
+    xid: int
+    action: str
+    relation: str | None
+    description: str
+
+
+def list_journals(base: str) -> list[JournalSummary]:
+    """The journals below the configured folder or URL, or the one that it is itself."""
+    summaries = []
+    for url in (base, *_folders(base)):
+        storage = open_storage(url)
+        control = read_control(storage)
+        if control is not None:
+            summaries.append(JournalSummary(url, control, journal_entries(storage)))
+    return summaries
+
+
+def browse(url: str, start: LSN, end: LSN, *, show_values: bool) -> Iterator[Line]:
+    """The messages of entries that finished in (``start``, ``end``], in commit order.
+
+    Raises:
+        JournalGap: there is no journal there.
+        JournalCorrupt: a segment cannot be read.
+    """
+    reader = JournalReader(open_storage(url))
+    start = LSN(max(start, reader.control().begin))
+    relations: dict[int, Relation] = {}
+    for reading in reader.plan(start, end):
+        for batch in read_rows(reader.storage, reading, read_finish(reader.storage, reading)):
+            yield from _lines(batch, relations, show_values=show_values)
+
+
+def segments_of(summary: JournalSummary) -> list[Segment]:
+    """Every segment, in stream order."""
+    return [segment for entry in summary.entries for segment in entry.segments]
+
+
+def _folders(base: str) -> list[str]:
+    if "://" not in base or base.startswith("file://"):
+        folder = Path(base.removeprefix("file://"))
+        return sorted(str(path) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    filesystem, path = arrow_fs.FileSystem.from_uri(base)
+    found = filesystem.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
+    return sorted(f"{base.rstrip('/')}/{info.base_name}" for info in found if info.type == arrow_fs.FileType.Directory)
+
+
+def _lines(batch: pa.RecordBatch, relations: dict[int, Relation], *, show_values: bool) -> Iterator[Line]:
+    for row in batch.to_pylist():
+        message = decode(row["message"])
+        if isinstance(message, Relation):
+            relations[message.relation_id] = message
+        yield Line(
+            LSN(row["finish_lsn"]),
+            LSN(row["lsn"]),
+            row["xid"],
+            row["action"],
+            row["relation"],
+            describe(message, relations, show_values=show_values),
+        )
+
+
+def describe(message: Message, relations: dict[int, Relation], *, show_values: bool) -> str:
+    """One message in words; values only when asked for, since what is printed is kept somewhere."""
+    match message:
+        case Begin(final_lsn=lsn):
+            return f"BEGIN, commits at {format_lsn(lsn)}"
+        case Commit(commit_lsn=lsn, end_lsn=end):
+            return f"COMMIT at {format_lsn(lsn)}, ends at {format_lsn(end)}"
+        case BeginPrepare(gid=gid):
+            return f"BEGIN PREPARE '{gid}'"
+        case Prepare(gid=gid):
+            return f"PREPARE TRANSACTION '{gid}'"
+        case CommitPrepared(gid=gid):
+            return f"COMMIT PREPARED '{gid}'"
+        case RollbackPrepared(gid=gid):
+            return f"ROLLBACK PREPARED '{gid}'"
+        case Origin(name=name, origin_lsn=lsn):
+            return f'ORIGIN "{name}" at {format_lsn(lsn)}'
+        case Relation(columns=columns, replica_identity=identity):
+            names = ", ".join(f"{column.name}{'*' if column.is_identity else ''}" for column in columns)
+            return f"RELATION {message.qualified_name} ({names}), replica identity {identity}"
+        case Type(namespace=namespace, name=name, type_oid=oid):
+            return f"TYPE {namespace}.{name} ({oid})"
+        case Truncate(relation_ids=ids, cascade=cascade, restart_identity=restart):
+            names = ", ".join(_name(relations, relation_id) for relation_id in ids)
+            return f"TRUNCATE {names}{' CASCADE' if cascade else ''}{' RESTART IDENTITY' if restart else ''}"
+        case LogicalMessage(prefix=prefix, content=content, transactional=transactional):
+            kind = "transactional" if transactional else "non-transactional"
+            return f'MESSAGE "{prefix}", {kind}, {len(content)} bytes'
+        case Insert(relation_id=relation_id, new=new):
+            return f"INSERT {_tuple(relations.get(relation_id), new, show_values=show_values)}"
+        case Update(relation_id=relation_id, old_kind=kind, old=old, new=new):
+            before = ""
+            if kind is not None and old is not None:
+                before = f"{_OLD[kind]} {_tuple(relations.get(relation_id), old, show_values=show_values)} "
+            return f"UPDATE {before}{_tuple(relations.get(relation_id), new, show_values=show_values)}"
+        case Delete(relation_id=relation_id, old_kind=kind, old=old):
+            return f"DELETE {_OLD[kind]} {_tuple(relations.get(relation_id), old, show_values=show_values)}"
+        case _:
+            return type(message).__name__
+
+
+_OLD = {"K": "old key", "O": "old row"}
+
+
+def _name(relations: dict[int, Relation], relation_id: int) -> str:
+    relation = relations.get(relation_id)
+    return relation.qualified_name if relation else f"relation {relation_id}"
+
+
+def _tuple(relation: Relation | None, values: tuple[ColumnValue, ...], *, show_values: bool) -> str:
+    names = (
+        [column.name for column in relation.columns] if relation else [str(index + 1) for index in range(len(values))]
+    )
+    cells = [f"{name}: {_value(value, show_values=show_values)}" for name, value in zip(names, values, strict=False)]
+    return f"({', '.join(cells)})"
+
+
+def _value(value: ColumnValue, *, show_values: bool) -> str:
+    match value:
+        case TextValue(data=data):
+            return f"'{data.decode('utf-8', 'replace')}'" if show_values else f"{len(data)} bytes"
+        case BinaryValue(data=data):
+            return f"\\x{data.hex()}" if show_values else f"{len(data)} bytes, binary"
+        case _:
+            return "null" if value is NULL else "unchanged" if value is UNCHANGED else "?"

@@ -1,0 +1,251 @@
+"""A transaction, or a run of them, on its way into segments.
+
+The receiver appends CopyData frames as they come (this list is the hot path: an append and an addition a
+message). When enough bytes have gathered, or the transaction ends, the frames become one Arrow table
+with numpy over one buffer: position and message, without the envelope and without the xid that
+messages carry inside a stream block (rule A3), so that the journal holds one form only.
+
+::
+
+    frame   w start_lsn end_lsn timestamp │ I xid relation 'N' tuple        inside a stream block
+            └────────── 25 bytes ────────┘
+    row     lsn = start_lsn   message =     I     relation 'N' tuple
+
+The table is checked before anything is made durable: :func:`~subscriber.protocol.batch.group_changes` parses every
+tuple's structure. A message that does not decode therefore never becomes a segment, and the slot never moves
+past it. The same walk tells which relation descriptions the rows need from before; they go into the
+segment's metadata, which makes it self-contained.
+
+*Rejected: a spool format of its own for streamed transactions,* copied into the journal at commit as
+PostgreSQL's worker replays its spool file. Writing the spool as unpublished segments makes the commit of a
+large streamed transaction a few renames.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, Segment
+from subscriber.journal.storage import Storage
+from subscriber.lsn import LSN
+from subscriber.protocol.batch import group_changes
+from subscriber.protocol.decode import decode
+from subscriber.protocol.encode import encode
+from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.protocol.messages import Relation
+
+SEGMENT_SCHEMA: Final = pa.schema(
+    [pa.field("lsn", pa.int64(), nullable=False), pa.field("message", pa.binary(), nullable=False)]
+)
+"""``lsn``: the WAL position of the record (0 for descriptions). ``message``: pgoutput, outside stream blocks."""
+
+RELATIONS_KEY: Final = b"subscriber.relations"
+"""Schema metadata: JSON list of base64 R messages that the rows need and that stand in an earlier segment."""
+FINISH_KEY: Final = b"subscriber.finish"
+"""Schema metadata of an entry's last part: base64 of the message that finished it (C, P, K or r)."""
+
+CHECKSUM_KEY: Final = b"subscriber.crc32"
+"""Schema metadata: :func:`checksum` of the rest; Arrow files have none of their own."""
+
+_XID_SIZE: Final = 4
+_PREFIXED_IN_STREAM: Final = np.frombuffer(b"RYIUDTM", np.uint8)
+_temporary_names = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A durable, unpublished file; only its first ``rows`` rows count."""
+
+    name: str
+    rows: int
+    written_rows: int
+
+
+class SegmentBuilder:
+    """Collects one entry of the journal.
+
+    Attributes:
+        frames: CopyData frames not yet written, in stream order; the receiver appends to it directly.
+        relations: the relation map as of the first unwritten frame (rule C1).
+    """
+
+    def __init__(self, storage: Storage, relations: Mapping[int, Relation], *, in_stream: bool) -> None:
+        self.frames: list[bytes] = []
+        self.relations = dict(relations)
+        self._storage = storage
+        self._in_stream = in_stream
+        self._parts: list[_Part] = []
+
+    @property
+    def position(self) -> int:
+        """How many messages were appended so far, less what :meth:`truncate` cut."""
+        return sum(part.rows for part in self._parts) + len(self.frames)
+
+    def spill(self, finish: bytes | None = None) -> None:
+        """Write the collected frames to a durable temporary file, to be published later.
+
+        Raises:
+            ProtocolError: a message does not decode; nothing was written.
+            JournalUnavailable: the file could not be written.
+        """
+        if not self.frames:
+            return
+        table = _table(self.frames, in_stream=self._in_stream)
+        messages = table["message"].chunk(0)
+        batch = group_changes(messages, self.relations, table["lsn"].chunk(0).to_numpy())
+        needed = batch.used_before | _truncated_relations(messages, batch.controls)
+        metadata = _metadata([self.relations[key] for key in sorted(needed) if key in self.relations], finish)
+        name = _temporary_name()
+        self._storage.create(name, _sealed(table, metadata))
+        self._parts.append(_Part(name, table.num_rows, table.num_rows))
+        self.relations = batch.relations
+        self.frames = []
+
+    def truncate(self, position: int) -> None:
+        """Forget every message from ``position`` on: a subtransaction was rolled back (rule C43).
+
+        Relation descriptions among them are kept. The publisher tracks what it has described per
+        top-level transaction (rule A24), so it will not repeat them for the changes that follow.
+        """
+        kept_rows = 0
+        for index, part in enumerate(self._parts):
+            if kept_rows + part.rows > position:
+                kept = [replace(part, rows=position - kept_rows)] if position > kept_rows else []
+                self._storage.delete([cut_off.name for cut_off in self._parts[index + len(kept) :]])
+                self._parts[index:] = kept
+                cut, self.frames = self.frames, []
+                break
+            kept_rows += part.rows
+        else:
+            keep = position - kept_rows
+            cut, self.frames = self.frames[keep:], self.frames[:keep]
+        self.frames += [frame for frame in cut if frame[XLOGDATA_HEADER_SIZE] == ord("R")]
+
+    def prepend(self, frame: bytes) -> None:
+        """Put the Begin before everything else, now that a streamed transaction's commit has told it."""
+        if not self._parts:
+            self.frames.insert(0, frame)
+            return
+        name = _temporary_name()
+        self._storage.create(name, _sealed(_table([frame], in_stream=False), _metadata([], None)))
+        self._parts.insert(0, _Part(name, 1, 1))
+
+    def publish(self, begin: LSN, end: LSN, kind: Kind, xid: int, finish: bytes) -> list[Segment]:
+        """Make everything durable and give it its place in the journal.
+
+        Args:
+            begin: finish LSN of the entry before.
+            end: finish LSN of this one.
+            kind: what it is.
+            xid: its transaction; 0 for a run of several.
+            finish: the message that finished it.
+
+        Raises:
+            ProtocolError, JournalUnavailable: as :meth:`spill`; nothing is visible then.
+        """
+        self.spill(finish)
+        parts = [self._rewritten(part) for part in self._parts]
+        segments = [Segment(begin, end, kind, xid, number, len(parts)) for number in range(1, len(parts) + 1)]
+        self._storage.publish([(part.name, segment.name) for part, segment in zip(parts, segments, strict=True)])
+        self._parts = []
+        return segments
+
+    def discard(self) -> None:
+        """Forget every message: the transaction was rolled back, or is in the journal already.
+
+        What they described stays in :attr:`relations`: the publisher will not describe it again (rule A24).
+        """
+        for frame in self.frames:
+            if frame[XLOGDATA_HEADER_SIZE] == ord("R"):
+                relation = decode(frame[XLOGDATA_HEADER_SIZE:], in_stream=self._in_stream)
+                assert isinstance(relation, Relation)
+                self.relations[relation.relation_id] = replace(relation, xid=None)
+        self._storage.delete([part.name for part in self._parts])
+        self._parts, self.frames = [], []
+
+    def _rewritten(self, part: _Part) -> _Part:
+        if part.rows == part.written_rows:
+            return part
+        with self._storage.open(part.name) as file:
+            table = pa.ipc.open_file(file).read_all()
+            name = _temporary_name()
+            self._storage.create(name, _sealed(table.slice(0, part.rows), table.schema.metadata))
+        self._storage.delete([part.name])
+        return _Part(name, part.rows, part.rows)
+
+
+def checksum(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> bytes:
+    """CRC-32 of a segment's rows and of what its metadata says, as decimal text."""
+    crc = 0
+    for key in (RELATIONS_KEY, FINISH_KEY):
+        crc = zlib.crc32(metadata.get(key, b""), crc)
+    messages = batch.column("message")
+    _, offset_buffer, data = messages.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(messages) + 1, messages.offset * 4)
+    crc = zlib.crc32(batch.column("lsn").to_numpy(), crc)
+    crc = zlib.crc32((offsets - offsets[0]).tobytes(), crc)
+    return str(zlib.crc32(memoryview(data)[offsets[0] : offsets[-1]], crc)).encode()
+
+
+def _sealed(table: pa.Table, metadata: Mapping[bytes, bytes]) -> pa.Table:
+    """A segment's table with its metadata, checksum included."""
+    (batch,) = table.to_batches()
+    return table.replace_schema_metadata({**metadata, CHECKSUM_KEY: checksum(batch, metadata)})
+
+
+def _temporary_name() -> str:
+    return f"spool-{os.getpid()}-{next(_temporary_names)}{TEMPORARY_SUFFIX}"
+
+
+def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
+    """Strip the envelopes (and stream xids) off many frames at once; :data:`SEGMENT_SCHEMA`."""
+    buffer = np.frombuffer(bytearray().join(frames), np.uint8)
+    lengths = np.fromiter(map(len, frames), np.int64, len(frames))
+    ends = np.cumsum(lengths)
+    frame_starts = ends - lengths
+    lsns = np.zeros(len(frames), np.int64)
+    for byte in range(8):
+        lsns = lsns << 8 | buffer[frame_starts + 1 + byte]
+    starts = frame_starts + XLOGDATA_HEADER_SIZE
+    if in_stream:
+        types = buffer[starts]
+        prefixed = np.isin(types, _PREFIXED_IN_STREAM)
+        starts = starts + _XID_SIZE * prefixed
+        buffer[starts] = types  # over the xid's last byte: the message now begins with its type again
+    offsets = np.empty(2 * len(frames), np.int32)
+    offsets[0::2], offsets[1::2] = starts, ends
+    slices = pa.Array.from_buffers(
+        pa.binary(), 2 * len(frames) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(buffer)]
+    )
+    messages = slices.take(pa.array(np.arange(0, 2 * len(frames), 2)))
+    return pa.table([pa.array(lsns), messages], schema=SEGMENT_SCHEMA)
+
+
+def _truncated_relations(
+    messages: pa.BinaryArray, controls: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> frozenset[int]:
+    """The relations that T messages name: TRUNCATE needs their descriptions as a change does."""
+    found: set[int] = set()
+    for row in controls:
+        message = messages[int(row)].as_buffer()
+        if bytes(message[:1]) == b"T":
+            found.update(decode(message.to_pybytes()).relation_ids)  # type: ignore[union-attr]
+    return frozenset(found)
+
+
+def _metadata(relations: list[Relation], finish: bytes | None) -> dict[bytes, bytes]:
+    encoded = [base64.b64encode(encode(replace(relation, xid=None))).decode() for relation in relations]
+    metadata = {RELATIONS_KEY: json.dumps(encoded).encode()}
+    if finish is not None:
+        metadata[FINISH_KEY] = base64.b64encode(finish)
+    return metadata

@@ -1,0 +1,386 @@
+"""Reading the journal: plan by names alone, then read segments in parallel, each by itself.
+
+:func:`plan` turns a range of LSNs into the segments to read, in commit order::
+
+    entries      t 0/100   p(7) 0/180   t 0/200   k(7) 0/240   p(9) 0/250   r(9) 0/260
+    plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ─────────────  r(9)
+
+A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a ROLLBACK PREPARED.
+
+:func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation descriptions the segment
+relies on, so that whoever reads a segment needs nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, ProtocolError
+from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
+from subscriber.journal.control import Control, read_control
+from subscriber.journal.segment import Entry, Kind, Segment, check_chain, journal_entries
+from subscriber.journal.storage import Storage, open_storage
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.protocol.decode import decode
+from subscriber.protocol.messages import (
+    Begin,
+    BeginPrepare,
+    Commit,
+    CommitPrepared,
+    LogicalMessage,
+    Prepare,
+    Relation,
+    RollbackPrepared,
+)
+
+ROW_SCHEMA: Final = pa.schema(
+    [
+        pa.field("finish_lsn", pa.int64()),
+        pa.field("xid", pa.int64()),
+        pa.field("commit_timestamp", pa.timestamp("us", "UTC")),
+        pa.field("lsn", pa.int64()),
+        pa.field("action", pa.string()),
+        pa.field("relation", pa.string()),
+        pa.field("message", pa.binary()),
+    ]
+)
+"""A message of the journal.
+
+``finish_lsn``: end of the commit record of its transaction, the place in commit order; ``xid``: its transaction
+(0 outside one); ``commit_timestamp``: when the publisher committed it; ``lsn``: position of the change itself;
+``action``: the message's type byte; ``relation``: ``schema.table`` of R, I, U and D; ``message``: pgoutput bytes.
+"""
+
+BATCH_ROWS: Final = 16_384
+"""Rows a batch: large enough that numpy's cost per call vanishes, small enough to stay in cache."""
+
+_POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
+_RELATION_ID_AT: Final = 1
+
+
+def journal_positions(url: str) -> tuple[LSN, LSN]:
+    """How far a journal has received, and where its last entry ends; 0/0 while there is no journal."""
+    storage = open_storage(url)
+    control = read_control(storage)
+    if control is None:
+        return INVALID_LSN, INVALID_LSN
+    last = LSN(max([control.begin, *(entry.end for entry in journal_entries(storage))]))
+    return LSN(max(control.received, last)), last
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One segment to read.
+
+    Attributes:
+        segment: which.
+        end: finish LSN of the entry that it is read for; for a prepared transaction, of its COMMIT PREPARED.
+        finish: the segment that holds the message which finished it.
+    """
+
+    segment: Segment
+    end: LSN
+    finish: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """How a transaction finished: its place in commit order and what the publisher said about it."""
+
+    lsn: LSN
+    xid: int
+    timestamp: int
+
+
+class JournalReader:
+    """Lists and plans; needs no lock and may run anywhere the storage can be reached."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def control(self) -> Control:
+        """The control file.
+
+        Raises:
+            JournalGap: there is no journal.
+        """
+        control = read_control(self.storage)
+        if control is None:
+            raise JournalGap(
+                f'there is no journal at "{self.storage.url}"',
+                hint="The receiver creates it: start `subscriber run`. If it was deleted, restore it.",
+            )
+        return control
+
+    def entries(self, start: LSN) -> list[Entry]:
+        """The complete entries after ``start``, in order, their chain checked.
+
+        Raises:
+            JournalGap: changes after ``start`` are missing, with both LSNs.
+        """
+        entries = journal_entries(self.storage)
+        control = self.control()  # read after the listing, so it is no older than any removal that the listing shows
+        if start < control.begin:
+            raise JournalGap(
+                f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
+                hint="The journal was trimmed further than this reader has come; start again from a new copy.",
+                lsn=start,
+            )
+        return [entry for entry in self._chain(control.begin, entries) if entry.end > start]
+
+    def _chain(self, begin: LSN, entries: list[Entry]) -> list[Entry]:
+        """The entries, their chain checked.
+
+        A file that gets its name while the folder is being listed may be missed though a later one is not. All that
+        the first listing shows was there before a second one begins, so that one shows everything before it.
+        """
+        try:
+            check_chain(begin, entries)
+        except JournalGap:
+            last = entries[-1].end
+            entries = [entry for entry in journal_entries(self.storage) if entry.end <= last]
+            check_chain(self.control().begin, entries)
+        return entries
+
+    def require(self, start: LSN, end: LSN) -> None:
+        """Make sure that the batch (``start``, ``end``] is here to its end, or was applied by every consumer.
+
+        Raises:
+            JournalGap: the journal ended at ``end`` once and does not any more.
+        """
+        entries = journal_entries(self.storage)
+        if max(start, self.control().begin) < end and all(entry.end != end for entry in entries):
+            raise JournalGap(
+                f"changes up to {format_lsn(end)} are to be applied, but the journal has no entry that ends there",
+                detail="Segments are missing from the journal.",
+                hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+                lsn=end,
+            )
+
+    def latest(self, start: LSN, max_bytes: int | None = None) -> LSN:
+        """The end of what there is after ``start``, at most ``max_bytes`` of it (but at least one entry)."""
+        end, total = start, 0
+        for entry in self.entries(start):
+            total += entry.size
+            if max_bytes is not None and total > max_bytes and end != start:
+                break
+            end = entry.end
+        return end
+
+    def plan(self, start: LSN, end: LSN) -> list[Reading]:
+        """What to read for ``(start, end]``, in commit order.
+
+        Raises:
+            JournalGap: an entry is missing, or a prepared transaction is to be committed and its changes are not here.
+        """
+        entries = journal_entries(self.storage)
+        entries = self._chain(self.control().begin, entries)
+        prepared = {entry.xid: entry for entry in entries if entry.kind is Kind.PREPARED}
+        readings: list[Reading] = []
+        for entry in entries:
+            if not start < entry.end <= end or entry.kind is Kind.PREPARED:
+                continue
+            if entry.kind is Kind.COMMIT_PREPARED:
+                if entry.xid not in prepared:
+                    raise JournalGap(
+                        f"transaction {entry.xid} was committed at {format_lsn(entry.end)}, "
+                        "but the journal does not hold the changes that it prepared",
+                        hint="Restore the journal, or drop the subscription and create it again, with a new copy.",
+                        lsn=entry.end,
+                    )
+                changes = prepared[entry.xid].segments
+                readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in changes]
+            readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in entry.segments]
+        return readings
+
+
+def read_finish(storage: Storage, reading: Reading) -> Finish | None:
+    """How the transaction finished that is being read; None for a run of several, which say it themselves.
+
+    Raises:
+        JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
+    """
+    last = reading.finish
+    if last.kind is Kind.TRANSACTIONS and not last.xid:
+        return None
+    with _opened(storage, last) as file:
+        finish = _finish_of(decode(_finish_message(file)), last.xid)
+    return None if finish is None else replace(finish, lsn=reading.end)
+
+
+def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of one segment, :data:`ROW_SCHEMA`, at most :data:`BATCH_ROWS` a batch.
+
+    Args:
+        storage: where the journal is.
+        reading: which segment, and for which entry.
+        finish: what :func:`read_finish` said of it.
+
+    Raises:
+        JournalCorrupt: the file is not what was written, or is gone.
+        JournalUnavailable: it cannot be reached now.
+    """
+    segment = reading.segment
+    with _opened(storage, segment) as file:
+        names: dict[int, str] = {}
+        described = _described(file)
+        if described.num_rows:
+            yield _rows(described, names, finish or Finish(reading.end, segment.xid, 0))
+        for index in range(file.num_record_batches):
+            batch = file.get_batch(index)
+            batch.validate(full=True)  # numpy and Arrow follow offsets blindly
+            if checksum(batch, file.schema.metadata) != file.schema.metadata[CHECKSUM_KEY]:
+                raise _corrupt(segment)
+            finishes = None if finish else _finishes(batch, segment)
+            for offset in range(0, batch.num_rows, BATCH_ROWS):
+                yield _rows(batch.slice(offset, BATCH_ROWS), names, finish or finishes, offset)
+
+
+@contextlib.contextmanager
+def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileReader]:
+    """A segment's file. Whatever fails in the block is the file's fault: it was checked before it was written."""
+    try:
+        file = storage.open(segment.name)
+    except FileNotFoundError as error:
+        raise _corrupt(segment) from error
+    except OSError as error:
+        raise JournalUnavailable(
+            f'the journal\'s segment "{segment.name}" cannot be reached: {error.strerror or error}',
+            hint="It is tried again while `subscriber run` runs.",
+            lsn=segment.end,
+        ) from error
+    try:
+        with file:
+            yield pa.ipc.open_file(file)
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, ProtocolError) as error:
+        raise _corrupt(segment) from error
+
+
+def _corrupt(segment: Segment) -> JournalCorrupt:
+    return JournalCorrupt(
+        f'the journal\'s segment "{segment.name}" cannot be read',
+        hint="Restore it from a copy. Otherwise drop the subscription and create it again, with a new copy.",
+        lsn=segment.end,
+    )
+
+
+def _finish_message(file: pa.ipc.RecordBatchFileReader) -> bytes:
+    return base64.b64decode(file.schema.metadata[FINISH_KEY])
+
+
+def _described(file: pa.ipc.RecordBatchFileReader) -> pa.RecordBatch:
+    """The relation descriptions that the segment relies on."""
+    messages = [base64.b64decode(text) for text in json.loads(file.schema.metadata[RELATIONS_KEY])]
+    return pa.record_batch(
+        [pa.array([0] * len(messages), pa.int64()), pa.array(messages, pa.binary())], ["lsn", "message"]
+    )
+
+
+def _rows(
+    batch: pa.RecordBatch, names: dict[int, str], finish: Finish | Sequence[tuple[int, Finish]] | None, offset: int = 0
+) -> pa.RecordBatch:
+    messages = batch.column("message")
+    rows = batch.num_rows
+    offsets = np.frombuffer(messages.buffers()[1], np.int32, rows + 1, messages.offset * 4)
+    buffer = np.frombuffer(messages.buffers()[2], np.uint8)
+    types = buffer[offsets[:-1]]
+    if isinstance(finish, Finish):
+        lsns, xids, times = (np.full(rows, value, np.int64) for value in (finish.lsn, finish.xid, finish.timestamp))
+    else:
+        lsns, xids, times = _spread(finish or (), offset, rows)
+    return pa.record_batch(
+        [
+            pa.array(lsns),
+            pa.array(xids),
+            pa.array(times + _POSTGRESQL_EPOCH_US, mask=times == 0).cast(pa.timestamp("us", "UTC")),
+            batch.column("lsn"),
+            _letters(types),
+            _relation_names(messages, types, buffer, offsets, names),
+            messages,
+        ],
+        schema=ROW_SCHEMA,
+    )
+
+
+def _letters(types: npt.NDArray[np.uint8]) -> pa.StringArray:
+    offsets = np.arange(len(types) + 1, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(types), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(types)))
+
+
+def _relation_names(
+    messages: pa.BinaryArray,
+    types: npt.NDArray[np.uint8],
+    buffer: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int32],
+    names: dict[int, str],
+) -> pa.StringArray:
+    """``schema.table`` for the rows that name one relation; learns from the R messages it passes."""
+    named = np.isin(types, np.frombuffer(b"RIUD", np.uint8))
+    ids = np.full(len(types), -1, np.int64)
+    at = offsets[:-1][named] + _RELATION_ID_AT
+    ids[named] = sum(buffer[at + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+    pieces, begin = [], 0
+    for row in np.flatnonzero(types == ord("R")).tolist():
+        relation = decode(messages[row].as_py())
+        assert isinstance(relation, Relation)
+        if names.get(relation.relation_id, relation.qualified_name) != relation.qualified_name:
+            pieces.append(_names_of(ids[begin:row], names))  # renamed: the rows so far have the old name
+            begin = row
+        names[relation.relation_id] = relation.qualified_name
+    return pa.concat_arrays([*pieces, _names_of(ids[begin:], names)])
+
+
+def _names_of(ids: npt.NDArray[np.int64], names: dict[int, str]) -> pa.StringArray:
+    distinct, codes = np.unique(ids, return_inverse=True)
+    dictionary = pa.array([names.get(int(key)) for key in distinct], pa.string())
+    return dictionary.take(pa.array(codes.reshape(-1)))
+
+
+def _finishes(batch: pa.RecordBatch, segment: Segment) -> list[tuple[int, Finish]]:
+    """For every transaction of the batch: its last row, and how it finished."""
+    messages = batch.column("message")
+    offsets = np.frombuffer(messages.buffers()[1], np.int32, batch.num_rows + 1, messages.offset * 4)
+    types = np.frombuffer(messages.buffers()[2], np.uint8)[offsets[:-1]]
+    found, xid = [], segment.xid
+    for row in np.flatnonzero(np.isin(types, np.frombuffer(b"BCbPKrM", np.uint8))):
+        message = decode(messages[int(row)].as_py())
+        if isinstance(message, Begin | BeginPrepare):
+            xid = message.xid
+        finish = _finish_of(message, xid)
+        if finish is not None:
+            found.append((int(row), finish))
+    return found
+
+
+def _finish_of(message: object, xid: int) -> Finish | None:
+    match message:
+        case Commit(end_lsn=end, commit_timestamp=timestamp) | CommitPrepared(end_lsn=end, commit_timestamp=timestamp):
+            return Finish(LSN(end), xid, timestamp)
+        case Prepare(end_lsn=end, prepare_timestamp=timestamp):
+            return Finish(LSN(end), xid, timestamp)
+        case RollbackPrepared(end_lsn=end, rollback_timestamp=timestamp):
+            return Finish(LSN(end), xid, timestamp)
+        case LogicalMessage(transactional=False, lsn=lsn):
+            return Finish(LSN(lsn), 0, 0)
+    return None
+
+
+def _spread(finishes: Sequence[tuple[int, Finish]], offset: int, rows: int) -> tuple[npt.NDArray[np.int64], ...]:
+    """Give every row the finish of its transaction: the first one at or after it."""
+    last_rows = np.array([row for row, _ in finishes], np.int64)
+    which = np.searchsorted(last_rows, np.arange(offset, offset + rows), side="left")
+    columns = (
+        np.array([value for _, finish in finishes for value in (finish.lsn, finish.xid, finish.timestamp)], np.int64)
+        .reshape(-1, 3)
+        .T
+    )
+    return tuple(column[which] for column in columns)

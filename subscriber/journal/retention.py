@@ -1,0 +1,50 @@
+"""What may be removed: the entries that every consumer has passed.
+
+A consumer (a subscription's apply) leaves its position in a small file of its own beside the segments, after
+its target has committed. The writer alone removes, so the control file has one writer. A prepared
+transaction stays until the verdict on it (COMMIT PREPARED or ROLLBACK PREPARED) may go too: its changes are
+applied at that place, which may be much later in the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from subscriber.journal.segment import Entry, Kind
+from subscriber.journal.storage import Storage
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+
+_PREFIX: Final = "consumer-"
+_SUFFIX: Final = ".lsn"
+
+
+def write_consumer(storage: Storage, name: str, applied: LSN) -> None:
+    """Record that consumer ``name`` has applied everything up to ``applied``.
+
+    The file only allows removal, so losing it to a crash costs nothing and it is not synced.
+    """
+    storage.replace(f"{_PREFIX}{name}{_SUFFIX}", format_lsn(applied).encode(), durable=False)
+
+
+def read_consumer(storage: Storage, name: str) -> LSN:
+    """How far consumer ``name`` has come; 0/0 when it never said."""
+    return _position(storage, f"{_PREFIX}{name}{_SUFFIX}")
+
+
+def slowest_consumer(storage: Storage) -> LSN:
+    """The position that every consumer has passed; 0/0 when there is none."""
+    files = [name for name, _ in storage.names() if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
+    return LSN(min((_position(storage, name) for name in files), default=INVALID_LSN))
+
+
+def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
+    """The entries that may go when every consumer has passed ``passed``."""
+    behind = [entry for entry in entries if entry.end <= passed]
+    judged = {entry.xid for entry in behind if entry.kind in (Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED)}
+    return [entry for entry in behind if entry.kind is not Kind.PREPARED or entry.xid in judged]
+
+
+def _position(storage: Storage, file: str) -> LSN:
+    content = storage.read(file)
+    return parse_lsn(content.decode()) if content else INVALID_LSN

@@ -1,0 +1,167 @@
+"""A segment's name says everything a planner needs, so that listing a journal opens no file.
+
+::
+
+    0000000001A2B3C4-0000000001A2C000-t-00000000-000001-of-000001.arrow
+    begin            end              │ xid      part      parts
+                                      └ kind
+
+``(begin, end]`` is the range of finish LSNs that the segment's entry covers, and ``begin`` is always the
+``end`` of the entry before it: the names form a chain, so a segment that somebody deleted in the
+middle shows as a gap instead of as silently missing changes.
+
+An *entry* is what finishes at one place in the stream: a run of small transactions, one large
+transaction in several parts, a prepared transaction, or the verdict on one. An entry exists once
+all its parts do; the writer renames them in order, so until the last rename nobody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from subscriber.errors import JournalCorrupt, JournalGap
+from subscriber.journal.storage import Storage
+from subscriber.lsn import LSN, format_lsn
+
+SUFFIX: Final = ".arrow"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+class Kind(StrEnum):
+    """What an entry is."""
+
+    TRANSACTIONS = "t"
+    """Committed transactions, in commit order (and non-transactional messages between them)."""
+    PREPARED = "p"
+    """One prepared transaction: applied only when its COMMIT PREPARED is."""
+    COMMIT_PREPARED = "k"
+    ROLLBACK_PREPARED = "r"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Segment:
+    """One immutable file of the journal.
+
+    Attributes:
+        begin: finish LSN of the entry before (exclusive start of the range).
+        end: finish LSN of the last transaction in it; of its transaction for a part of a large one.
+        kind: what the entry is.
+        xid: the transaction of a prepared transaction or its verdict, or of an entry in parts; else 0.
+        part: 1-based.
+        parts: how many the entry has.
+        size: bytes on disk (not part of the name).
+    """
+
+    begin: LSN
+    end: LSN
+    kind: Kind
+    xid: int
+    part: int = 1
+    parts: int = 1
+    size: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return (
+            f"{self.begin:016X}-{self.end:016X}-{self.kind}-{self.xid:08X}-{self.part:06d}-of-{self.parts:06d}{SUFFIX}"
+        )
+
+
+def parse_segment_name(name: str, size: int = 0) -> Segment | None:
+    """The segment of that name, or None when the name is not a segment's."""
+    if not name.endswith(SUFFIX):
+        return None
+    fields = name.removesuffix(SUFFIX).split("-")
+    if len(fields) != 7 or fields[5] != "of":
+        return None
+    begin, end, kind, xid, part, _, parts = fields
+    try:
+        return Segment(LSN(int(begin, 16)), LSN(int(end, 16)), Kind(kind), int(xid, 16), int(part), int(parts), size)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All parts of what finished at :attr:`end`, in order."""
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def begin(self) -> LSN:
+        """Finish LSN of the entry before."""
+        return self.segments[0].begin
+
+    @property
+    def end(self) -> LSN:
+        """Finish LSN: where the entry stands in the stream."""
+        return self.segments[0].end
+
+    @property
+    def kind(self) -> Kind:
+        """What the entry is."""
+        return self.segments[0].kind
+
+    @property
+    def xid(self) -> int:
+        """The transaction, where the entry is one."""
+        return self.segments[0].xid
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(segment.size for segment in self.segments)
+
+
+def group_entries(segments: Iterable[Segment]) -> tuple[list[Entry], list[Segment]]:
+    """Put parts together: complete entries in stream order, and the segments of incomplete ones."""
+    by_entry: dict[Segment, list[Segment]] = {}
+    for segment in sorted(segments):
+        by_entry.setdefault(replace(segment, part=1, size=0), []).append(segment)
+    entries, stray = [], []
+    for parts in by_entry.values():
+        if [part.part for part in parts] == list(range(1, parts[0].parts + 1)):
+            entries.append(Entry(tuple(parts)))
+        else:
+            stray += parts
+    return entries, stray
+
+
+def journal_entries(storage: Storage) -> list[Entry]:
+    """Every complete entry of the journal, in stream order."""
+    segments = (parse_segment_name(name, size) for name, size in storage.names())
+    return group_entries(filter(None, segments))[0]
+
+
+def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
+    """Hold every entry's begin against the end of the one before; the first against the journal's ``begin``.
+
+    Entries at or before ``begin`` are prepared transactions that wait for their verdict
+    (:mod:`subscriber.journal.retention`), or files that a crash kept from being deleted.
+
+    Raises:
+        JournalGap: entries in between are gone, with both LSNs.
+        JournalCorrupt: two entries overlap.
+    """
+    end = begin
+    for entry in entries:
+        if entry.end <= begin:
+            continue
+        if entry.begin > end:
+            raise JournalGap(
+                f"the journal has no changes between {format_lsn(end)} and {format_lsn(entry.begin)}",
+                detail="Segments are missing from the journal.",
+                hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+                lsn=end,
+            )
+        if entry.begin < end:
+            raise JournalCorrupt(
+                f"two journal entries overlap: one ends at {format_lsn(end)}, the next begins at {format_lsn(entry.begin)}",
+                hint="Two receivers wrote one journal. Drop the subscription and create it again, with a new copy.",
+                lsn=entry.begin,
+            )
+        end = entry.end

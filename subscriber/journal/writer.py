@@ -1,0 +1,165 @@
+"""The journal's one writer: entries in, a durable position out.
+
+::
+
+    builder.frames ──publish──▶ temporary files ──fsync──▶ rename ──fsync folder──▶ durable_lsn
+                                                                                      │
+                                                              feedback may confirm ◀──┘   (slot_after_disk)
+
+Invariants: ``durable_lsn`` never passes what a crash would leave on disk; entries form a chain
+(:mod:`subscriber.journal.segment`); an entry at or before the journal's end is never written again, so a publisher that
+resends a transaction after a crash changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from subscriber.errors import JournalGap, SlotInUse
+from subscriber.journal.builder import SegmentBuilder
+from subscriber.journal.control import Control, check_identity, read_control, write_control
+from subscriber.journal.retention import slowest_consumer, trimmable
+from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, group_entries, journal_entries, parse_segment_name
+from subscriber.journal.storage import Storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.protocol.messages import Relation
+
+
+@contextlib.contextmanager
+def open_writer(
+    storage: Storage, *, system_identifier: str, slot: str, confirmed_lsn: LSN, applied_lsn: LSN
+) -> Iterator[JournalWriter]:
+    """Open the journal for writing, or begin a new one, and be its only writer.
+
+    A new journal begins at the target's position: everything before it is applied.
+
+    Args:
+        storage: where the journal is.
+        system_identifier: of the publisher.
+        slot: the replication slot.
+        confirmed_lsn: the slot's ``confirmed_flush_lsn``: the publisher no longer has what is before it.
+        applied_lsn: the target's progress.
+
+    Raises:
+        SlotInUse: another process writes this journal.
+        JournalGap: slot, journal and target disagree, with both LSNs.
+    """
+    with storage.lock() as locked:
+        if not locked:
+            raise SlotInUse(
+                f'another receiver writes the journal at "{storage.url}"',
+                hint="Stop the other `subscriber run`, or wait for it to end.",
+            )
+        control = read_control(storage)
+        if control is None:
+            control = Control(system_identifier, slot, begin=applied_lsn, received=applied_lsn, end=applied_lsn)
+        check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
+        writer = JournalWriter(storage, control)
+        if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
+            # Left over from a subscription that had this slot's name before: the target has all of it, the slot all the rest.
+            writer.restart(applied_lsn)
+        _refuse_gaps(writer, confirmed_lsn, applied_lsn)
+        write_control(storage, writer.control)
+        yield writer
+
+
+class JournalWriter:
+    """See the module; made by :func:`open_writer`.
+
+    Attributes:
+        control: what the control file says.
+        end: finish LSN of the last entry.
+    """
+
+    def __init__(self, storage: Storage, control: Control) -> None:
+        self._storage = storage
+        self.control = control
+        names = storage.names()
+        segments = [segment for name, size in names if (segment := parse_segment_name(name, size))]
+        entries, stray = group_entries(segments)
+        storage.delete([segment.name for segment in stray])
+        storage.delete([name for name, _ in names if name.endswith(TEMPORARY_SUFFIX)])
+        self.end = LSN(max([control.begin, *(entry.end for entry in entries)]))
+
+    def restart(self, begin: LSN) -> None:
+        """Forget every entry and begin anew at ``begin``."""
+        self._storage.delete([name for name, _ in self._storage.names() if parse_segment_name(name)])
+        self.control = replace(self.control, begin=begin, received=begin, end=begin)
+        write_control(self._storage, self.control)
+        self.end = begin
+
+    @property
+    def durable_lsn(self) -> LSN:
+        """Everything published up to here is on disk (or was nothing for us)."""
+        return LSN(max(self.end, self.control.received))
+
+    def builder(self, relations: Mapping[int, Relation], *, in_stream: bool) -> SegmentBuilder:
+        """A builder for a new entry."""
+        return SegmentBuilder(self._storage, relations, in_stream=in_stream)
+
+    def publish(self, builder: SegmentBuilder, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
+        """Make an entry durable and visible, unless it is in the journal already.
+
+        Raises:
+            ProtocolError: a message does not decode; nothing was written.
+            JournalUnavailable: nothing is visible; the transaction will come again.
+        """
+        if end <= self.end:
+            builder.discard()
+            return
+        builder.publish(self.end, end, Kind(kind), xid, finish)
+        self.end = end
+
+    def advance(self, received: LSN) -> None:
+        """Record durably that nothing was published for us between the last entry and ``received``."""
+        if received > self.durable_lsn:
+            self.control = self.control.moved(received=received, end=self.end)
+            write_control(self._storage, self.control)
+
+    def holds_prepared(self, xid: int) -> bool:
+        """Whether the changes of prepared transaction ``xid`` are in the journal."""
+        entries = journal_entries(self._storage)
+        return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in entries)
+
+    def applied(self) -> LSN:
+        """How far the slowest consumer has come."""
+        return slowest_consumer(self._storage)
+
+    def trim(self) -> None:
+        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`)."""
+        entries = journal_entries(self._storage)
+        trimmed = trimmable(entries, slowest_consumer(self._storage))
+        if not trimmed:
+            return
+        # The chain's new beginning is durable first: a crash in between leaves files that are merely old.
+        passed = max(entry.end for entry in trimmed)
+        self.control = self.control.moved(begin=passed)
+        write_control(self._storage, self.control)
+        self._storage.delete([segment.name for entry in trimmed for segment in entry.segments])
+
+
+def _refuse_gaps(writer: JournalWriter, confirmed_lsn: LSN, applied_lsn: LSN) -> None:
+    """Invariant slot_after_disk: never skip what nobody has."""
+    if confirmed_lsn > writer.durable_lsn:
+        raise JournalGap(
+            f"the slot was confirmed up to {format_lsn(confirmed_lsn)}, but the journal ends at {format_lsn(writer.durable_lsn)}",
+            detail="The changes in between were received once and are no longer in the journal.",
+            hint="Restore the journal's folder. Otherwise drop the subscription and create it again, with a new copy.",
+            lsn=writer.durable_lsn,
+        )
+    if writer.end < writer.control.end and applied_lsn < writer.control.end:
+        raise JournalGap(
+            f"the journal held changes up to {format_lsn(writer.control.end)}, but now ends at {format_lsn(writer.end)}",
+            detail="Segments are missing from the journal.",
+            hint="Restore the missing segments. Otherwise drop the subscription and create it again, with a new copy.",
+            lsn=writer.end,
+        )
+    if applied_lsn < writer.control.begin:
+        raise JournalGap(
+            f"the target has applied changes up to {format_lsn(applied_lsn)}, but the journal begins at {format_lsn(writer.control.begin)}",
+            detail="The changes in between were applied once and trimmed from the journal; the target was set back since.",
+            hint="Restore a target that is not older, or drop the subscription and create it again, with a new copy.",
+            lsn=applied_lsn,
+        )

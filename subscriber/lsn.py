@@ -1,0 +1,51 @@
+"""Log sequence numbers: PostgreSQL's positions in the write-ahead log.
+
+An LSN is a plain ``int`` everywhere in this package (comparison and arithmetic are what it is
+for); this module holds the type's name and its two text forms. PostgreSQL prints ``%X/%X`` up to
+18 and ``%X/%08X`` from 19 on (rule A19a), so text is parsed, never compared.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+from subscriber.errors import UsageError
+
+LSN = NewType("LSN", int)
+
+INVALID_LSN: Final = LSN(0)
+"""``0/0``: no position (InvalidXLogRecPtr). A keepalive or an envelope may carry it; it is never progress."""
+
+MAX_LSN: Final = LSN(0xFFFF_FFFF_FFFF_FFFF)
+
+
+def parse_lsn(text: str) -> LSN:
+    """Read ``16/B374D848`` (either zero-padded or not).
+
+    Raises:
+        UsageError: SQLSTATE 22P02 with PostgreSQL's text when ``text`` is no LSN.
+
+    >>> parse_lsn("16/B374D848")
+    97500059720
+    """
+    high, slash, low = text.partition("/")
+    if slash and _is_half(high) and _is_half(low):
+        return LSN(int(high, 16) << 32 | int(low, 16))
+    raise UsageError(
+        f'invalid input syntax for type pg_lsn: "{text}"',
+        sqlstate="22P02",
+        hint="An LSN is two hexadecimal numbers with a slash between them, such as 16/B374D848.",
+    )
+
+
+def format_lsn(lsn: int) -> str:
+    """Write an LSN as PostgreSQL 10 to 18 does.
+
+    >>> format_lsn(97500059720)
+    '16/B374D848'
+    """
+    return f"{lsn >> 32:X}/{lsn & 0xFFFF_FFFF:X}"
+
+
+def _is_half(text: str) -> bool:
+    return 0 < len(text) <= 8 and all(character in "0123456789abcdefABCDEF" for character in text)

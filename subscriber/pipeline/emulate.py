@@ -1,0 +1,30 @@
+"""The same stages in one process, without Spark: for tests, and for people who want the semantics in their own pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from subscriber.apply.changes import Frame
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.lsn import LSN
+from subscriber.pipeline.frames import FrameDecoder
+from subscriber.pipeline.sink import apply_batch
+
+
+def emulate(journal: JournalReader, applier: ExactApplier, start: LSN, end: LSN | None = None) -> ApplyResult:
+    """Apply what the journal holds after ``start`` (up to ``end``) as one micro-batch.
+
+    Raises:
+        SubscriberError: what the Spark pipeline would end with.
+    """
+    stop = journal.latest(start) if end is None else end
+    journal.require(start, stop)
+
+    def read() -> Iterator[Frame]:
+        decoder = FrameDecoder(as_text=applier.target.capabilities.postgresql_text)
+        for reading in journal.plan(start, stop):
+            for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading)):
+                yield decoder.decode(batch.column("message"), batch.column("lsn"))
+
+    return apply_batch(applier, read, start, stop)

@@ -1,0 +1,128 @@
+"""One subscription's streaming query: source, decode and sink put together."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from subscriber import errors
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.errors import PipelineError, SubscriberError
+from subscriber.journal.reader import JournalReader
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.sink import BatchSink
+from subscriber.pipeline.source import PgoutputSource
+from subscriber.settings import Settings
+
+_MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_OUR_ERROR: Final = re.compile(r"subscriber\.errors\.(\w+): (.+)")
+
+
+class ApplyQuery:
+    """A running query from one journal into one target."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        journal: str,
+        applier: ExactApplier,
+        applied: LSN,
+        settings: Settings,
+        *,
+        on_applied: Callable[[ApplyResult], None],
+        turn: contextlib.AbstractContextManager[Any],
+    ) -> None:
+        self._journal = journal
+        # Thrown away with the query: where to begin is the target's to say (progress_with_data).
+        self._checkpoint = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
+        self._sink = BatchSink(
+            applier,
+            self._checkpoint,
+            applied,
+            on_applied,
+            as_text=applier.target.capabilities.postgresql_text,
+            turn=turn,
+        )
+        try:
+            self._query = self._start(spark, name, applied, settings)
+        except PySparkException as error:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+            raise self._explain(error) from error
+
+    def _start(self, spark: SparkSession, name: str, applied: LSN, settings: Settings) -> StreamingQuery:
+        spark.dataSource.register(PgoutputSource)
+        rows = (
+            spark.readStream.format("pgoutput")
+            .option("journal", self._journal)
+            .option("startingLsn", format_lsn(applied))
+            .option("maxBytes", settings.max_batch_bytes)
+            .option("partitionBytes", settings.segment_bytes)
+            .load()
+        )
+        return (
+            rows.writeStream.queryName(name)
+            .option("checkpointLocation", self._checkpoint.as_uri())
+            .foreachBatch(self._sink)
+            .start()
+        )
+
+    @property
+    def applied(self) -> LSN:
+        """The target's progress."""
+        return self._sink.applied
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return bool(self._query.isActive)
+
+    def failure(self) -> SubscriberError | None:
+        """Why it ended, with the error's own type; None when it was stopped."""
+        if self._sink.failure is not None:
+            return self._sink.failure
+        exception = self._query.exception()
+        return None if exception is None else self._explain(exception)
+
+    def stop(self) -> None:
+        """Stop it; a batch in progress is rolled back by the target."""
+        with contextlib.suppress(PySparkException):
+            self._query.stop()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _explain(self, exception: Exception) -> SubscriberError:
+        """Spark flattens what a planner or executor raised into text: find the error again."""
+        try:
+            # What the planner refused, the same question asked here refuses with its type and hint.
+            JournalReader(open_storage(self._journal)).plan(self.applied, self._journal_end())
+        except SubscriberError as error:
+            return error
+        missing = _MISSING_MODULE.search(str(exception))
+        if missing:
+            return PipelineError(
+                f'Spark\'s Python workers have no module "{missing[1]}"',
+                hint="Set PYSPARK_PYTHON to the Python that has subscriber's dependencies; "
+                "on a cluster it must exist at that path on every node.",
+            )
+        found = _OUR_ERROR.search(str(exception))
+        kind = getattr(errors, found[1], None) if found else None
+        if found and isinstance(kind, type) and issubclass(kind, SubscriberError):
+            return kind(found[2].strip())
+        return PipelineError(
+            "the Spark query failed",
+            detail=type(exception).__name__,
+            hint="Spark's log says more; the query is started again.",
+        )
+
+    def _journal_end(self) -> LSN:
+        return JournalReader(open_storage(self._journal)).latest(self.applied)

@@ -1,0 +1,167 @@
+"""A Spark session that suits small, frequent micro-batches and stays quiet on the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from subscriber.errors import UsageError
+from subscriber.journal.reader import BATCH_ROWS
+
+__all__ = ["OLDEST_JAVA", "SparkSession", "find_java", "package_archive", "spark_session"]
+
+OLDEST_JAVA: Final = 17
+
+_SETTINGS: Final = {
+    "spark.app.name": "subscriber",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",  # it would write over our own output
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.python.worker.reuse": "true",  # a Python task costs a few hundred milliseconds before its first row
+    "spark.sql.adaptive.enabled": "false",  # nothing to adapt: the plan has no shuffle
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.task.maxDirectResultSize": "64m",  # a partition's frames reach the driver without a detour over a block
+    "spark.driver.maxResultSize": "0",  # frames are taken one partition at a time; the partition's size is the bound
+}
+
+
+@contextlib.contextmanager
+def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
+    """A session on ``master``, stopped at the end; Spark's own log goes to ``log_file``.
+
+    Raises:
+        UsageError: no Java that Spark can run on, or the master cannot be reached.
+    """
+    java_home = find_java()
+    if java_home is not None:
+        os.environ["JAVA_HOME"] = str(java_home)
+    # Spark's own default is the first python3 on PATH, which need not be the one that has the dependencies.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    # Whatever Spark writes into its working places lives and dies with the session.
+    with (
+        tempfile.TemporaryDirectory(prefix="subscriber-spark-") as scratch,
+        _log_settings(log_file, Path(scratch)) as logging,
+    ):
+        builder = SparkSession.builder.master(master)
+        settings = {
+            **_SETTINGS,
+            # The serial collector suits a small heap on few cores, and takes frames of some megabytes without fragmenting.
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()} "
+            f"-Dderby.system.home={scratch}",
+            "spark.local.dir": scratch,
+            "spark.sql.warehouse.dir": f"{scratch}/warehouse",
+        }
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        try:
+            with _standard_error_to(log_file), _own_interrupt_handler():
+                session = builder.getOrCreate()
+        except Exception as error:  # py4j and Spark raise many kinds here, with the JVM's text
+            raise UsageError(
+                f'could not start Spark on master "{master}"',
+                detail=_first_line(error),
+                hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
+            ) from error
+        try:
+            if not master.startswith("local"):
+                session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
+            yield session
+        finally:
+            session.stop()
+
+
+def find_java() -> Path | None:
+    """The JAVA_HOME to use; None when the ``java`` of the environment will do.
+
+    Raises:
+        UsageError: there is no Java of version 17 or newer.
+    """
+    given = os.environ.get("JAVA_HOME")
+    candidates = [Path(given)] if given else []
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(Path(on_path).resolve().parent.parent)
+    candidates += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
+    candidates += [Path("/opt/homebrew/opt/openjdk/libexec/openjdk.jdk/Contents/Home")]
+    for home in candidates:
+        version = _java_version(home / "bin" / "java")
+        if version is not None and version >= OLDEST_JAVA:
+            return home
+    raise UsageError(
+        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found",
+        hint="Install it (Debian: apt install openjdk-17-jre-headless; macOS: brew install openjdk), or set JAVA_HOME.",
+    )
+
+
+def _java_version(java: Path) -> int | None:
+    if not java.exists():
+        return None
+    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "(\d+)', answer.stderr)
+    return int(match[1]) if match else None
+
+
+@contextlib.contextmanager
+def _log_settings(log_file: Path, scratch: Path) -> Iterator[Path]:
+    text = resources.files("subscriber.pipeline").joinpath("log4j2.properties").read_text()
+    settings = scratch / "log4j2.properties"
+    settings.write_text(text.replace("@LOG_FILE@", str(log_file)))
+    yield settings
+
+
+@contextlib.contextmanager
+def _standard_error_to(log_file: Path) -> Iterator[None]:
+    """Let the JVM and the Python workers it starts inherit the log as their standard error."""
+    terminal = os.dup(2)
+    log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+        os.close(log)
+
+
+@contextlib.contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever the main thread is."""
+    ours = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, ours)
+
+
+def package_archive(folder: Path) -> Path:
+    """This package as a zip, for executors that have only Python and the dependencies."""
+    archive = folder / "subscriber.zip"
+    root = Path(str(resources.files("subscriber")))
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted(root.rglob("*.py")):
+            zipped.write(path, Path("subscriber") / path.relative_to(root))
+    return archive
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

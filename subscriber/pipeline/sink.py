@@ -1,0 +1,135 @@
+"""One micro-batch, one target transaction: what ``foreachBatch`` calls.
+
+Frames reach the driver partition by partition while the next partition is already being decoded, so memory is bounded
+by a partition and both cores work. An error keeps its type on the way: executors hand a
+:class:`~subscriber.errors.SubscriberError` over as a row, and the sink keeps what it raised, since Spark would flatten both
+into text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from subscriber.apply.changes import Frame
+from subscriber.apply.conflict import applied_before
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.errors import SubscriberError
+from subscriber.lsn import LSN, parse_lsn
+from subscriber.pipeline.frames import decode_frames
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+FRAME_SCHEMA: Final = pa.schema([pa.field("frame", pa.binary()), pa.field("error", pa.binary())])
+"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead."""
+SPARK_FRAME_SCHEMA: Final = "frame binary, error binary"
+
+_EXECUTION_ID: Final = "spark.sql.execution.id"
+
+
+@dataclass(slots=True)
+class BatchSink:
+    """Applies the micro-batches of one subscription.
+
+    Attributes:
+        applier: what applies them.
+        checkpoint: Spark's checkpoint folder on this machine; its offset log says where a batch ends.
+        applied: the target's progress.
+        on_applied: told the progress after each batch.
+        as_text: the target takes PostgreSQL's text for every value.
+        turn: held while the target is written; queries of one run share it where the target has one writer.
+        failure: what ended the query, with its type.
+    """
+
+    applier: ExactApplier
+    checkpoint: Path
+    applied: LSN
+    on_applied: Callable[[ApplyResult], None]
+    as_text: bool
+    turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    failure: SubscriberError | None = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Apply one micro-batch (Spark calls this)."""
+        encode = partial(encode_frames, as_text=self.as_text)
+        rows = batch.select("lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
+        try:
+            with self.turn:
+                result = apply_batch(self.applier, partial(_frames, rows), self.applied, self._end_of(batch_id))
+            self.applied = result.progress
+            self.on_applied(result)
+        except SubscriberError as error:
+            self.failure = error
+            raise
+
+    def _end_of(self, batch_id: int) -> LSN:
+        # foreachBatch is told the batch's number only; Spark wrote its offsets down before it began.
+        log = (self.checkpoint / "offsets" / str(batch_id)).read_text()
+        return parse_lsn(json.loads(log.splitlines()[-1])["lsn"])
+
+
+def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
+    """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
+
+    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35).
+
+    Args:
+        applier: what applies it.
+        read: gives the batch's frames, as often as asked.
+        start: end of the batch before.
+        end: end of this one.
+    """
+    try:
+        return applier.apply(read(), start=start, end=end)
+    except SubscriberError as error:
+        good = applied_before(error)
+        if good is not None and good > start:
+            applier.apply(read(), start=start, end=good, before=good)
+        raise
+
+
+def _frames(rows: DataFrame) -> Iterator[Frame]:
+    """Frames in order; the next partition is decoded while this one is applied."""
+    for row in _iterate_partitions(rows):
+        if row.error is not None:
+            raise pickle.loads(row.error)  # noqa: S301 - written by our own executors
+        yield Frame.decode(bytes(row.frame))
+
+
+def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
+    """Rows, a partition at a time, as a job of its own for each.
+
+    Spark 4.3 remembers the jobs of a SQL execution, results included, until that execution ends
+    (``DAGScheduler.activeQueryToJobs``). Under the micro-batch's execution the whole batch would stay in the JVM; under
+    the one that ``DataFrame.toLocalIterator`` makes, it would stay for ever, since that one ends before its first job.
+    So the jobs run under none.
+    """
+    context = rows.sparkSession.sparkContext
+    execution = context.getLocalProperty(_EXECUTION_ID)
+    context.setLocalProperty(_EXECUTION_ID, None)  # type: ignore[arg-type]  # None unsets it
+    try:
+        return rows.rdd.toLocalIterator(prefetchPartitions=True)
+    finally:
+        context.setLocalProperty(_EXECUTION_ID, execution)  # type: ignore[arg-type]
+
+
+def encode_frames(batches: Iterator[pa.RecordBatch], *, as_text: bool) -> Iterator[pa.RecordBatch]:
+    """Decode a partition and encode its frames: :data:`FRAME_SCHEMA`. Runs on the executors."""
+    try:
+        for frame in decode_frames(batches, as_text=as_text):
+            yield _row(frame.encode(), None)
+    except SubscriberError as error:
+        yield _row(None, pickle.dumps(error))
+
+
+def _row(frame: bytes | None, error: bytes | None) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([frame], pa.binary()), pa.array([error], pa.binary())], schema=FRAME_SCHEMA)

@@ -1,0 +1,158 @@
+"""``spark.readStream.format("pgoutput")``: the journal as a streaming source, public API.
+
+::
+
+    options   journal       path or URL of one journal (`subscriber journal ls` shows them)
+              startingLsn   where to begin; default: the beginning of the journal
+              maxBytes      admission control: at most about this much journal a micro-batch
+              partitionBytes  about this much journal a partition
+
+Rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a partition and from partition to
+partition. An offset is ``{"lsn": "0/16B3778"}``, always the end of a transaction. ``latestOffset`` waits up to
+:data:`PATIENCE_SECONDS` for something to arrive, instead of answering "nothing" a hundred times a second; that is
+what keeps an idle subscription from using the processor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
+
+from subscriber.journal.reader import Finish, JournalReader, Reading, read_finish, read_rows
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import format_lsn, parse_lsn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+SPARK_SCHEMA: Final = (
+    "finish_lsn long, xid long, commit_timestamp timestamp, lsn long, action string, relation string, message binary"
+)
+PATIENCE_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 0.01
+RELIST_SECONDS: Final = 0.2
+"""List at least this often: a folder's time stamp is coarse, and a remote journal has none."""
+_DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
+_DEFAULT_PARTITION_BYTES: Final = 8 * 1024 * 1024
+
+
+@dataclass
+class JournalPartition(InputPartition):
+    """Some segments of a micro-batch, read one after the other by one task."""
+
+    url: str
+    readings: tuple[tuple[Reading, Finish | None], ...]
+
+
+class PgoutputSource(DataSource):
+    """See the module."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "pgoutput"
+
+    def schema(self) -> str:
+        """Rows of the journal."""
+        return SPARK_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's interface
+        """The reader of one query."""
+        options = self.options
+        return PgoutputStreamReader(
+            url=options["journal"],
+            starting_lsn=options.get("startingLsn"),
+            max_bytes=int(options.get("maxBytes", _DEFAULT_MAX_BYTES)),
+            partition_bytes=int(options.get("partitionBytes", _DEFAULT_PARTITION_BYTES)),
+        )
+
+
+class PgoutputStreamReader(DataSourceStreamReader):
+    """Plans on the driver; :meth:`read` is stateless and runs on the executors."""
+
+    def __init__(self, url: str, starting_lsn: str | None, max_bytes: int, partition_bytes: int) -> None:
+        self._url = url
+        self._starting_lsn = starting_lsn
+        self._max_bytes = max_bytes
+        self._partition_bytes = partition_bytes
+        self._journal = JournalReader(open_storage(url))
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's interface
+        """Where the query begins when it has no checkpoint."""
+        return {"lsn": self._starting_lsn or format_lsn(self._journal.control().begin)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's interface
+        """Admission control: :class:`ReadMaxBytes`."""
+        return ReadMaxBytes(self._max_bytes)
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802 - Spark's interface
+        """The end of the next micro-batch: of an entry, never inside a transaction."""
+        max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
+        begin = parse_lsn(start["lsn"])
+        deadline = time.monotonic() + (0 if isinstance(limit, ReadAllAvailable) else PATIENCE_SECONDS)
+        token = self._journal.storage.change_token()
+        end = self._journal.latest(begin, max_bytes)
+        while end == begin and time.monotonic() < deadline:
+            self._wait_for_change(token)
+            token = self._journal.storage.change_token()
+            end = self._journal.latest(begin, max_bytes)
+        return {"lsn": format_lsn(end)}
+
+    def _wait_for_change(self, token: int | None) -> None:
+        """Return when the journal may have grown since ``token`` was taken.
+
+        Listing it a hundred times a second would cost a tenth of a core.
+        """
+        again = time.monotonic() + RELIST_SECONDS
+        while time.monotonic() < again and self._journal.storage.change_token() == token:
+            time.sleep(POLL_SECONDS)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        """Consecutive segments, grouped to about ``partitionBytes``."""
+        begin, stop = parse_lsn(start["lsn"]), parse_lsn(end["lsn"])
+        self._journal.require(begin, stop)
+        readings = self._journal.plan(begin, stop)
+        groups = group_readings(readings, self._partition_bytes)
+        finishes: dict[str, Finish | None] = {}
+        return [JournalPartition(self._url, tuple(self._with_finish(group, finishes))) for group in groups]
+
+    def _with_finish(
+        self, readings: Sequence[Reading], known: dict[str, Finish | None]
+    ) -> Iterator[tuple[Reading, Finish | None]]:
+        for reading in readings:
+            key = reading.finish.name
+            if key not in known:
+                known[key] = read_finish(self._journal.storage, reading)
+            yield reading, known[key]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition."""
+        assert isinstance(partition, JournalPartition)
+        storage = open_storage(partition.url)
+        for reading, finish in partition.readings:
+            yield from read_rows(storage, reading, finish)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing: what may be trimmed is decided by the targets' progress, not by Spark's."""
+
+
+def group_readings(readings: Sequence[Reading], partition_bytes: int) -> list[list[Reading]]:
+    """Cut a plan into consecutive groups of about ``partition_bytes``.
+
+    A task costs a few hundred milliseconds before its first row, so small segments share one.
+    """
+    groups: list[list[Reading]] = []
+    size = 0
+    for reading in readings:
+        if not groups or size + reading.segment.size > partition_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(reading)
+        size += reading.segment.size
+    return groups

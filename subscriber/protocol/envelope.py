@@ -1,0 +1,183 @@
+"""What travels inside CopyData during logical replication, in both directions (rules A34-A36).
+
+::
+
+    walsender ──w XLogData──────────────▶ walreceiver     one pgoutput message each
+              ──k Keepalive─────────────▶
+              ◀─r StandbyStatusUpdate────                 written, flushed, applied
+              ◀─p PrimaryStatusRequest───                 19 only, for retain_dead_tuples
+              ──s PrimaryStatusUpdate───▶                 19 only
+
+Two traps. The LSNs of XLogData are 0/0 for messages that pgoutput writes ahead of another (rule
+A34), and 0 is not progress. And the three positions of the status update travel in the order
+received, flushed, applied, though the subscriber's own code computes them in another (rule A35).
+
+All layouts begin after the type byte. ``*_timestamp`` is microseconds since 2000-01-01 UTC on the
+sender's clock.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import ClassVar, Final, TypeAlias
+
+from subscriber.errors import ProtocolError
+from subscriber.protocol.reader import Reader, printable
+
+XLOGDATA_HEADER_SIZE: Final = 25
+"""Bytes of an XLogData before its payload: the type byte, two LSNs and a timestamp."""
+
+_XLOGDATA: Final = Struct(">cQQq")
+_KEEPALIVE: Final = Struct(">cQq?")
+_STATUS_UPDATE: Final = Struct(">cQQQq?")
+_STATUS_REQUEST: Final = Struct(">cq")
+_PRIMARY_STATUS: Final = Struct(">cQQQq")
+
+_XLOGDATA_FIELDS: Final = Struct(">QQq")
+_KEEPALIVE_FIELDS: Final = Struct(">Qq")
+_STATUS_FIELDS: Final = Struct(">QQQq")
+_REQUEST_FIELDS: Final = Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class XLogData:
+    """One message of the output plugin; start_lsn and end_lsn are equal, and may be 0 (rule A34)."""
+
+    type_byte: ClassVar[str] = "w"
+    start_lsn: int
+    end_lsn: int
+    send_timestamp: int
+    payload: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """Primary keepalive: how far the walsender has read, and whether it wants an answer now (rule A35)."""
+
+    type_byte: ClassVar[str] = "k"
+    wal_end: int
+    send_timestamp: int
+    reply_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyStatusUpdate:
+    """How far the subscriber is (rule A35); ``flushed_lsn`` is what lets the publisher recycle WAL.
+
+    Each position is the first byte after what it speaks of, as in "last byte + 1".
+    """
+
+    type_byte: ClassVar[str] = "r"
+    received_lsn: int
+    flushed_lsn: int
+    applied_lsn: int
+    timestamp: int
+    reply_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryStatusRequest:
+    """19: asks for a :class:`PrimaryStatusUpdate` (rule A36)."""
+
+    type_byte: ClassVar[str] = "p"
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryStatusUpdate:
+    """19: how far the publisher is; the two transaction IDs are 64 bits wide (rule A36)."""
+
+    type_byte: ClassVar[str] = "s"
+    remote_lsn: int
+    oldest_committing_xid: int
+    next_xid: int
+    reply_timestamp: int
+
+
+ServerEnvelope: TypeAlias = XLogData | Keepalive | PrimaryStatusUpdate
+"""What the walsender sends."""
+
+ClientEnvelope: TypeAlias = StandbyStatusUpdate | PrimaryStatusRequest
+"""What the subscriber sends."""
+
+Envelope: TypeAlias = ServerEnvelope | ClientEnvelope
+
+
+def decode_envelope(data: bytes | memoryview) -> ServerEnvelope:
+    """Decode what the walsender sent, the content of one CopyData.
+
+    Layouts: w start_lsn u64, end_lsn u64, send_timestamp i64, payload; k wal_end u64, send_timestamp
+    i64, reply_requested u8; s remote_lsn u64, oldest_committing_xid u64, next_xid u64, reply_timestamp i64.
+
+    Raises:
+        ProtocolError: 08P01; anything else, incomplete, or with bytes left over.
+    """
+    reader = Reader(bytes(data))
+    message: ServerEnvelope
+    match reader.type_byte():
+        case 0x77:  # w
+            start_lsn, end_lsn, send_timestamp = reader.unpack(_XLOGDATA_FIELDS)
+            return XLogData(start_lsn, end_lsn, send_timestamp, reader.bytes(reader.remaining))
+        case 0x6B:  # k
+            wal_end, send_timestamp = reader.unpack(_KEEPALIVE_FIELDS)
+            message = Keepalive(wal_end, send_timestamp, reader.flag("reply_requested"))
+        case 0x73:  # s
+            message = PrimaryStatusUpdate(*reader.unpack(_STATUS_FIELDS))
+        case other:
+            raise reader.error(f"invalid replication message type {other}", at=0)
+    reader.end()
+    return message
+
+
+def decode_reply(data: bytes | memoryview) -> ClientEnvelope:
+    """Decode what a subscriber sent, as a walsender would.
+
+    Layouts: r received_lsn u64, flushed_lsn u64, applied_lsn u64, timestamp i64, reply_requested u8;
+    p timestamp i64.
+
+    Raises:
+        ProtocolError: 08P01; anything else, incomplete, or with bytes left over.
+    """
+    reader = Reader(bytes(data))
+    message: ClientEnvelope
+    match reader.type_byte():
+        case 0x72:  # r
+            received, flushed, applied, timestamp = reader.unpack(_STATUS_FIELDS)
+            message = StandbyStatusUpdate(received, flushed, applied, timestamp, reader.flag("reply_requested"))
+        case 0x70:  # p
+            message = PrimaryStatusRequest(*reader.unpack(_REQUEST_FIELDS))
+        case other:
+            raise reader.error(f'unexpected message type "{printable(other)}"', at=0)
+    reader.end()
+    return message
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """Encode either direction: the exact inverse of the two decoders.
+
+    Raises:
+        ProtocolError: a number that has no place in its field.
+    """
+    try:
+        return _encode(envelope)
+    except struct.error:
+        raise ProtocolError(
+            f"cannot encode {type(envelope).__name__}: a field does not fit its place in the message",
+            message_type=envelope.type_byte,
+        ) from None
+
+
+def _encode(envelope: Envelope) -> bytes:
+    match envelope:
+        case XLogData(start_lsn, end_lsn, send_timestamp, payload):
+            return _XLOGDATA.pack(b"w", start_lsn, end_lsn, send_timestamp) + payload
+        case Keepalive(wal_end, send_timestamp, reply_requested):
+            return _KEEPALIVE.pack(b"k", wal_end, send_timestamp, reply_requested)
+        case StandbyStatusUpdate(received_lsn, flushed_lsn, applied_lsn, timestamp, reply_requested):
+            return _STATUS_UPDATE.pack(b"r", received_lsn, flushed_lsn, applied_lsn, timestamp, reply_requested)
+        case PrimaryStatusRequest(timestamp):
+            return _STATUS_REQUEST.pack(b"p", timestamp)
+        case PrimaryStatusUpdate(remote_lsn, oldest_committing_xid, next_xid, reply_timestamp):
+            return _PRIMARY_STATUS.pack(b"s", remote_lsn, oldest_committing_xid, next_xid, reply_timestamp)

@@ -1,0 +1,340 @@
+"""The messages of pgoutput, protocol versions 1 to 4, one frozen class each.
+
+Names and field order are those of the manual's page "Logical Replication Message Formats" and of
+``logicalproto.h``. Conventions that hold for every field:
+
+- ``*_lsn`` is a WAL position (:mod:`subscriber.lsn`); 0 is no position.
+- ``*_timestamp`` counts microseconds since 2000-01-01 00:00 UTC and may be negative (rule A1).
+- ``xid`` of a change is the (sub)transaction that made it, sent only inside a stream block; it is
+  None outside, where the transaction is that of the last Begin (rules A3, A4).
+- ``type_byte`` is the message's first byte as text.
+
+What the stream does not say has a type of its own (invariant absence_is_typed): a column is
+``NULL``, ``UNCHANGED`` or a value, and a tuple that was not sent at all is None. The values of rows
+stay out of every ``repr``, because reprs end up in logs (invariant names_are_data).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal, TypeAlias
+
+IDENTITY_FLAG: Final = 1
+"""Bit 0 of :attr:`RelationColumn.flags` (LOGICALREP_IS_REPLICA_IDENTITY)."""
+
+
+class Absence(enum.Enum):
+    """Why a column of a tuple carries no value (rule A11).
+
+    An enum and not None, so that neither survives an accidental ``if value``, both survive pickling
+    with their identity, and mypy insists on telling them apart.
+    """
+
+    NULL = "n"
+    UNCHANGED = "u"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NULL: Final = Absence.NULL
+"""SQL's NULL. In a key tuple it also stands for every column outside of the key (rule A9)."""
+
+UNCHANGED: Final = Absence.UNCHANGED
+"""An out-of-line (TOAST) value that the update did not touch and that was not sent (rule A11)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextValue:
+    """A value in the text form of its type's output function, in the client's encoding (rule A11)."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"TextValue(<{len(self.data)} bytes>)"
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryValue:
+    """A value in the binary form of its type's send function (rules A11, A12)."""
+
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"BinaryValue(<{len(self.data)} bytes>)"
+
+
+ColumnValue: TypeAlias = Absence | TextValue | BinaryValue
+"""What a tuple says of one column: ``NULL``, ``UNCHANGED``, or a value in one of two forms."""
+
+TupleData: TypeAlias = tuple[ColumnValue, ...]
+"""One row version, a :data:`ColumnValue` for each column of the Relation in its order (rule A9)."""
+
+OldKind: TypeAlias = Literal["K", "O"]
+"""``K``: an old tuple with the key columns only; ``O``: the complete old row (rule A10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The start of a transaction that is sent whole, after it committed (rules A17, A21).
+
+    ``final_lsn`` is the start of the commit record: the ``commit_lsn`` of the Commit to come.
+    """
+
+    type_byte: ClassVar[str] = "B"
+    final_lsn: int
+    commit_timestamp: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The end of a transaction; ``end_lsn`` is the first byte after its commit record (rule A17)."""
+
+    type_byte: ClassVar[str] = "C"
+    commit_lsn: int
+    end_lsn: int
+    commit_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a transaction came from when it was replicated into the publisher (rule A15)."""
+
+    type_byte: ClassVar[str] = "O"
+    origin_lsn: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelationColumn:
+    """One published column of a :class:`Relation`; ``type_modifier`` is -1 for none (rule A14)."""
+
+    flags: int
+    name: str
+    type_oid: int
+    type_modifier: int
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the column is part of the replica identity (rule A8)."""
+        return bool(self.flags & IDENTITY_FLAG)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How the tuples of ``relation_id`` look from here on (rules A7-A9, A24).
+
+    ``replica_identity`` is pg_class.relreplident: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index.
+    """
+
+    type_byte: ClassVar[str] = "R"
+    relation_id: int
+    namespace: str
+    name: str
+    replica_identity: str
+    columns: tuple[RelationColumn, ...]
+    xid: int | None = None
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table`` as PostgreSQL's messages print it: unquoted, for people and not for SQL."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The name of a non-built-in type; of its base type when ``type_oid`` is a domain (rule A13)."""
+
+    type_byte: ClassVar[str] = "Y"
+    type_oid: int
+    namespace: str
+    name: str
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """A row was inserted."""
+
+    type_byte: ClassVar[str] = "I"
+    relation_id: int
+    new: TupleData
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A row was updated. ``old_kind`` and ``old`` are None together: no old tuple was sent (rules A9, A10)."""
+
+    type_byte: ClassVar[str] = "U"
+    relation_id: int
+    old_kind: OldKind | None
+    old: TupleData | None
+    new: TupleData
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """A row was deleted (rules A9, A10)."""
+
+    type_byte: ClassVar[str] = "D"
+    relation_id: int
+    old_kind: OldKind
+    old: TupleData
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """Tables were truncated by one command (rule A26)."""
+
+    type_byte: ClassVar[str] = "T"
+    relation_ids: tuple[int, ...]
+    cascade: bool
+    restart_identity: bool
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalMessage:
+    """What ``pg_logical_emit_message`` wrote; ``lsn`` is what that function returned (rules A17, A25)."""
+
+    type_byte: ClassVar[str] = "M"
+    transactional: bool
+    lsn: int
+    prefix: str
+    content: bytes = field(repr=False)
+    xid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStart:
+    """A block of changes of transaction ``xid``, still in progress, begins."""
+
+    type_byte: ClassVar[str] = "S"
+    xid: int
+    first_segment: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStop:
+    """The block that the last StreamStart began ends."""
+
+    type_byte: ClassVar[str] = "E"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommit:
+    """The streamed transaction ``xid`` committed."""
+
+    type_byte: ClassVar[str] = "c"
+    xid: int
+    commit_lsn: int
+    end_lsn: int
+    commit_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAbort:
+    """The streamed (sub)transaction ``subxid`` of ``xid`` aborted; all of it when they are equal (rule A6).
+
+    The last two fields are None together: they travel only when the session asked for
+    ``streaming 'parallel'`` (rule A5). ``abort_lsn`` 0 means sent, and unknown (rule A6).
+    """
+
+    type_byte: ClassVar[str] = "A"
+    xid: int
+    subxid: int
+    abort_lsn: int | None = None
+    abort_timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPrepare:
+    """The start of a transaction that was prepared for two-phase commit (rules A18, A22)."""
+
+    type_byte: ClassVar[str] = "b"
+    prepare_lsn: int
+    end_lsn: int
+    prepare_timestamp: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """The end of a transaction that was prepared."""
+
+    type_byte: ClassVar[str] = "P"
+    prepare_lsn: int
+    end_lsn: int
+    prepare_timestamp: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPrepared:
+    """A transaction prepared earlier was committed."""
+
+    type_byte: ClassVar[str] = "K"
+    commit_lsn: int
+    end_lsn: int
+    commit_timestamp: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPrepared:
+    """A transaction prepared earlier was rolled back; ``end_lsn`` is the manual's rollback_end_lsn."""
+
+    type_byte: ClassVar[str] = "r"
+    prepare_end_lsn: int
+    end_lsn: int
+    prepare_timestamp: int
+    rollback_timestamp: int
+    xid: int
+    gid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPrepare:
+    """A streamed transaction was prepared."""
+
+    type_byte: ClassVar[str] = "p"
+    prepare_lsn: int
+    end_lsn: int
+    prepare_timestamp: int
+    xid: int
+    gid: str
+
+
+Change: TypeAlias = Insert | Update | Delete | Truncate
+"""What changes rows."""
+
+Message: TypeAlias = (
+    Begin
+    | Commit
+    | Origin
+    | Relation
+    | Type
+    | Insert
+    | Update
+    | Delete
+    | Truncate
+    | LogicalMessage
+    | StreamStart
+    | StreamStop
+    | StreamCommit
+    | StreamAbort
+    | BeginPrepare
+    | Prepare
+    | CommitPrepared
+    | RollbackPrepared
+    | StreamPrepare
+)
+"""Every message of pgoutput: a closed union, to be matched with ``assert_never``."""

@@ -1,0 +1,1 @@
+"""psql sessions as tests, and the private servers they run on."""

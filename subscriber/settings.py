@@ -1,0 +1,253 @@
+"""Every tunable of the package: its unit, its default and the reason for it.
+
+Settings come from the environment alone (``SUBSCRIBER_`` and the field's name in capitals), so that
+every process of a run - supervisor, walreceiver, Spark's executors - reads the same ones. Numbers are
+written as in ``postgresql.conf``: ``10s``, ``500ms``, ``1min``, ``64MB``, ``64kB``, or a bare number in
+PostgreSQL's base unit of that parameter. What cannot be read is refused, never replaced by a default.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+from subscriber.errors import UsageError
+
+PREFIX: Final = "SUBSCRIBER_"
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+_TIME_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE_UNITS: Final = {"B": 1, "kB": KIB, "MB": MIB, "GB": 1024 * MIB, "TB": 1024 * 1024 * MIB}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be tuned; build it with :meth:`from_environment`.
+
+    Durations are seconds (float), sizes are bytes (int).
+    """
+
+    journal: str
+    """Directory or ``pyarrow.fs`` URL below which journals live (``SUBSCRIBER_JOURNAL``).
+
+    The default is the user's data folder and never a temporary one: what the slot has confirmed
+    exists nowhere else (invariant slot_after_disk).
+    """
+
+    wal_receiver_timeout: float = 60.0
+    """A connection that is silent for this long is given up and made anew; 0 waits for ever. PostgreSQL's default."""
+
+    wal_receiver_status_interval: float = 10.0
+    """At most this long between two status updates to the publisher; 0 sends them only when it asks.
+
+    PostgreSQL's default; it must be well below the publisher's ``wal_sender_timeout`` (60 s).
+    """
+
+    wal_retrieve_retry_interval: float = 5.0
+    """Wait before connecting again after a transient failure. PostgreSQL's default."""
+
+    segment_bytes: int = 8 * MIB
+    """A journal segment is closed when it reaches this size.
+
+    A segment of a large transaction is a partition. On its way to the driver Spark holds it some five times over,
+    twice with the one that is decoded ahead, so its size is what bounds the JVM's heap; 8 MB drained a
+    backlog as fast as 32 MB.
+    """
+
+    max_batch_bytes: int = 64 * MIB
+    """Spark's read limit: a micro-batch is at most this many journal bytes, but at least one journal entry.
+
+    A batch is one target transaction, and this is what bounds its
+    memory (invariant bounded_memory) when transactions are small.
+    """
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings from ``environment`` (the process's own by default).
+
+        A variable that is unset or empty has its default.
+
+        Raises:
+            UsageError: SQLSTATE 22023, ``invalid value for parameter "SUBSCRIBER_…"`` with what is accepted.
+        """
+        env = os.environ if environment is None else environment
+        numbers = {name: rule.read(PREFIX + name.upper(), env) for name, rule in _NUMBERS.items()}
+        return cls(
+            journal=env.get(f"{PREFIX}JOURNAL") or default_journal(env),
+            wal_receiver_timeout=numbers["wal_receiver_timeout"],
+            wal_receiver_status_interval=numbers["wal_receiver_status_interval"],
+            wal_retrieve_retry_interval=numbers["wal_retrieve_retry_interval"],
+            segment_bytes=int(numbers["segment_bytes"]),
+            max_batch_bytes=int(numbers["max_batch_bytes"]),
+        )
+
+
+def default_journal(environment: Mapping[str, str], platform: str = sys.platform) -> str:
+    """Where journals live unless told otherwise: the user's data folder on this platform.
+
+    ``$XDG_DATA_HOME/subscriber/journal`` (``~/.local/share`` when unset or relative), on macOS
+    ``~/Library/Application Support/subscriber/journal``.
+    """
+    home = Path(environment.get("HOME") or Path.home())
+    if platform == "darwin":
+        data = home / "Library" / "Application Support"
+    else:
+        xdg = Path(environment.get("XDG_DATA_HOME") or "")
+        data = xdg if xdg.is_absolute() else home / ".local" / "share"
+    return str(data / "subscriber" / "journal")
+
+
+# Duration and size parameters -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """How one number is written: its units, the unit of a bare number, and its range (in that unit's base)."""
+
+    default: float
+    units: Mapping[str, float]
+    base: str
+    lowest: str
+    highest: str
+
+    def read(self, variable: str, environment: Mapping[str, str]) -> float:
+        """The value of ``variable``, in seconds or bytes."""
+        text = environment.get(variable, "")
+        if not text.strip():
+            return self.default
+        value = self.parse(text)
+        if value is None:
+            units = ", ".join(f'"{unit}"' for unit in self.units)
+            raise UsageError(
+                f'invalid value for parameter "{variable}": "{text}"',
+                hint=f"A number with or without a unit is accepted; valid units for this parameter are {units}, "
+                f'and "{self.base}" is meant where there is none.',
+            )
+        lowest, highest = self.parse(self.lowest), self.parse(self.highest)
+        assert lowest is not None
+        assert highest is not None
+        if not lowest <= value <= highest:
+            raise UsageError(
+                f'{text.strip()} is outside the valid range for parameter "{variable}" '
+                f"({self.lowest} .. {self.highest})"
+            )
+        return value
+
+    def parse(self, text: str) -> float | None:
+        """``text`` in seconds or bytes, or None when it is no such number (units are case-sensitive, as in PostgreSQL)."""
+        text = text.strip()
+        digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        factor = self.units.get(text[len(digits) :] or self.base)
+        number = digits.strip()
+        whole = number.removeprefix("-").replace(".", "", 1)
+        if factor is None or not (whole.isascii() and whole.isdigit()):
+            return None
+        return float(number) * factor
+
+
+_NUMBERS: Final[Mapping[str, _Number]] = {
+    "wal_receiver_timeout": _Number(60.0, _TIME_UNITS, "ms", "0", "2147483647ms"),
+    "wal_receiver_status_interval": _Number(10.0, _TIME_UNITS, "s", "0", "2147483s"),
+    "wal_retrieve_retry_interval": _Number(5.0, _TIME_UNITS, "ms", "1ms", "2147483647ms"),
+    "segment_bytes": _Number(8 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
+    "max_batch_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1TB"),
+}
+
+
+# Connection strings -------------------------------------------------------------------------------
+
+UNREADABLE_CONNINFO: Final = "(a connection string that cannot be read)"
+
+_SECRETS: Final = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)  # libpq 18's keywords that carry one
+
+
+def redact_conninfo(conninfo: str) -> str:
+    """``conninfo`` without its password and other secrets, for messages, logs, status and the terminal.
+
+    Both of libpq's forms are understood; everything else keeps its text. What libpq could not read
+    itself becomes :data:`UNREADABLE_CONNINFO`, since a secret may hide anywhere in it (names_are_data).
+
+    >>> redact_conninfo("host=h password='a b' dbname=d")
+    'host=h dbname=d'
+    >>> redact_conninfo("postgresql://me:secret@h/d?sslmode=require")
+    'postgresql://me@h/d?sslmode=require'
+    """
+    for scheme in ("postgresql://", "postgres://"):
+        if conninfo.startswith(scheme):
+            rest = _redact_uri(conninfo[len(scheme) :])
+            return UNREADABLE_CONNINFO if rest is None else scheme + rest
+    parameters = _conninfo_parameters(conninfo)
+    if parameters is None:
+        return UNREADABLE_CONNINFO
+    return " ".join(text for keyword, text in parameters if keyword not in _SECRETS)
+
+
+def _conninfo_parameters(conninfo: str) -> list[tuple[str, str]] | None:
+    """The ``keyword=value`` parameters with the text each was written as; None when libpq would refuse it."""
+    parameters = []
+    position = _skip_space(conninfo, 0)
+    while position < len(conninfo):
+        start = position
+        equals = conninfo.find("=", position)
+        keyword = conninfo[start:equals].strip() if equals >= 0 else ""
+        if not (keyword.isascii() and keyword.isidentifier()):
+            return None
+        end = _value_end(conninfo, _skip_space(conninfo, equals + 1))
+        if end is None:
+            return None
+        parameters.append((keyword, conninfo[start:end]))
+        position = _skip_space(conninfo, end)
+    return parameters
+
+
+def _value_end(conninfo: str, position: int) -> int | None:
+    """Where the value that starts at ``position`` ends: a backslash takes the next character, quotes hold spaces."""
+    quoted = conninfo.startswith("'", position)
+    position += quoted
+    while position < len(conninfo):
+        character = conninfo[position]
+        if quoted and character == "'":
+            return position + 1
+        if not quoted and character.isspace():
+            return position
+        position += 2 if character == "\\" else 1
+    return None if quoted else min(position, len(conninfo))
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position].isspace():
+        position += 1
+    return position
+
+
+def _redact_uri(rest: str) -> str | None:
+    """The part of a URI after ``://`` without secrets; None when it is not of libpq's form."""
+    place, _, query = rest.partition("?")
+    authority, slash, database = place.partition("/")
+    userinfo, at, hosts = authority.rpartition("@")
+    # A password with a bare "/", "?" or "@" splits at the wrong place; then what follows looks like no host or database.
+    if "@" in database or "@" in userinfo or not all(map(_is_host, hosts.split(","))):
+        return None
+    kept = [pair for pair in query.split("&") if pair and unquote(pair.partition("=")[0]) not in _SECRETS]
+    if not all("=" in pair and unquote(pair.partition("=")[0]).isidentifier() for pair in kept):
+        return None
+    shown = userinfo.partition(":")[0] + at + hosts + slash + database
+    return f"{shown}?{'&'.join(kept)}" if kept else shown
+
+
+def _is_host(host: str) -> bool:
+    """Whether ``host`` is ``name``, ``name:port``, ``[address]`` or ``[address]:port``; a name may be missing."""
+    if host.startswith("["):
+        _, bracket, tail = host.partition("]")
+        return bool(bracket) and (not tail or (tail[0] == ":" and tail[1:].isdigit()))
+    port = host.partition(":")[2]
+    return not port or port.isdigit()

@@ -1,0 +1,1 @@
+"""CREATE, ALTER and DROP SUBSCRIPTION: grammar, catalog and the commands themselves."""

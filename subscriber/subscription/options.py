@@ -1,0 +1,227 @@
+"""The options of CREATE SUBSCRIPTION: PostgreSQL 18's names, defaults, checks and error texts (C53, C54).
+
+An option goes through three gates, in PostgreSQL's order: it is *read* (a value of the right kind),
+the whole set is *checked* (nothing excludes anything else), and - ours - what this version cannot
+honour is *refused by name*. Nothing that was given is ignored (refuse_not_guess).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal
+
+from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.subscription.lexer import fold, syntax_error
+
+OptionValue = str | int | None
+"""What stands after ``=``: an integer stays one, everything else is text; None when nothing stands there."""
+
+Streaming = Literal["off", "on", "parallel"]
+Origin = Literal["any", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One ``name [= value]`` of a WITH list, with its place in the command (a character index)."""
+
+    name: str
+    value: OptionValue
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionOptions:
+    """The options of a subscription; the defaults are those of PostgreSQL 18 (C53).
+
+    ``password_required`` and ``run_as_owner`` are about roles; a subscriber acts as a superuser of its
+    target does, for whom PostgreSQL never enforces ``password_required``: both its values work.
+    """
+
+    connect: bool = True
+    enabled: bool = True
+    create_slot: bool = True
+    slot_name: str | None = None
+    """None is ``slot_name = NONE``; the grammar puts the subscription's name where the option is not given."""
+    copy_data: bool = True
+    binary: bool = False
+    streaming: Streaming = "parallel"
+    """``parallel`` gives the same result as ``on``: transactions are applied in commit order either way."""
+    two_phase: bool = False
+    disable_on_error: bool = False
+    password_required: bool = True
+    run_as_owner: bool = False
+    failover: bool = False
+    origin: Origin = "any"
+    """``any`` or ``none``."""
+    synchronous_commit: str = "off"
+
+
+def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> SubscriptionOptions:
+    """Read and check the WITH list of CREATE SUBSCRIPTION.
+
+    Args:
+        sql: the command, for positions in errors.
+        given: the list as written.
+        default_slot_name: the subscription's name.
+
+    Raises:
+        SQLSyntaxError: 42601 for an unknown, repeated or malformed option and for combinations that
+            C54 forbids; 42602 and 42622 for a slot name.
+        UsageError: 22023 for a value out of an enumeration.
+    """
+    values: dict[str, Any] = {}
+    for option in given:
+        reader = _READERS.get(option.name)
+        if reader is None:
+            raise SQLSyntaxError(f'unrecognized subscription parameter: "{option.name}"')
+        if option.name in values:
+            raise syntax_error(sql, option.position, "conflicting or redundant options")
+        values[option.name] = reader(option.name, option.value)
+    _check_connect(values)
+    _check_slot_name(values)
+    if values.get("connect") is False:
+        values = {"enabled": False, "create_slot": False, "copy_data": False} | values
+    return SubscriptionOptions(**{"slot_name": default_slot_name} | values)
+
+
+def check_supported(options: SubscriptionOptions) -> None:
+    """Refuse what this version does not do yet.
+
+    Raises:
+        NotSupportedError: naming the option, with what to write instead.
+    """
+    if options.copy_data:
+        raise NotSupportedError(
+            "initial copy is not supported yet",
+            hint="Fill the target's tables yourself if they must not start empty, and use WITH (copy_data = false).",
+        )
+    for name, supported in _ONLY.items():
+        value = getattr(options, name)
+        if value != supported:
+            raise NotSupportedError(
+                f"{name} = {_written(value)} is not supported yet",
+                hint=f"Leave {name} out, or use {name} = {_written(supported)}.",
+            )
+
+
+_ONLY: Final[Mapping[str, object]] = {
+    "connect": True,
+    "binary": False,
+    "disable_on_error": False,
+    "run_as_owner": False,
+    "failover": False,
+    "synchronous_commit": "off",
+}
+"""Options of which one value works so far; every other option works in full."""
+
+
+def _written(value: object) -> str:
+    return str(value).lower()
+
+
+# Values -----------------------------------------------------------------------------------------
+
+
+def _boolean(name: str, value: OptionValue) -> bool:
+    """defGetBoolean: a bare option is true; an integer must be 0 or 1; text true, false, on or off."""
+    found = _as_boolean(value)
+    if found is None:
+        raise SQLSyntaxError(f"{name} requires a Boolean value")
+    return found
+
+
+def _streaming(name: str, value: OptionValue) -> Streaming:
+    found = _as_boolean(value)
+    if found is not None:
+        return "on" if found else "off"
+    if isinstance(value, str) and fold(value) == "parallel":
+        return "parallel"
+    raise SQLSyntaxError(f'{name} requires a Boolean value or "parallel"')
+
+
+def _as_boolean(value: OptionValue) -> bool | None:
+    if value is None:
+        return True
+    if isinstance(value, int):
+        return {0: False, 1: True}.get(value)
+    return {"true": True, "on": True, "false": False, "off": False}.get(fold(value))
+
+
+def _text(name: str, value: OptionValue) -> str:
+    """Text as defGetString gives it: a value that must be there, numbers as they were written."""
+    if value is None:
+        raise SQLSyntaxError(f"{name} requires a parameter")
+    return str(value)
+
+
+def _slot_name(name: str, value: OptionValue) -> str | None:
+    slot = _text(name, value)
+    if slot == "none":
+        return None
+    if not slot:
+        raise SQLSyntaxError(f'replication slot name "{slot}" is too short', sqlstate="42602")
+    if len(slot.encode()) > _NAME_BYTES:
+        raise SQLSyntaxError(f'replication slot name "{slot}" is too long', sqlstate="42622")
+    if not all(character in "abcdefghijklmnopqrstuvwxyz0123456789_" for character in slot):
+        raise SQLSyntaxError(
+            f'replication slot name "{slot}" contains invalid character',
+            sqlstate="42602",
+            hint="Replication slot names may only contain lower case letters, numbers, and the underscore character.",
+        )
+    return slot
+
+
+def _origin(name: str, value: OptionValue) -> str:
+    origin = _text(name, value)
+    if fold(origin) not in ("any", "none"):
+        raise UsageError(f'unrecognized origin value: "{origin}"')
+    return fold(origin)
+
+
+def _synchronous_commit(name: str, value: OptionValue) -> str:
+    text = _text(name, value)
+    found = _SYNCHRONOUS_COMMIT.get(fold(text))
+    if found is None:
+        raise UsageError(
+            f'invalid value for parameter "{name}": "{text}"',
+            hint="Available values: local, remote_write, remote_apply, on, off.",
+        )
+    return found
+
+
+_NAME_BYTES: Final = 63  # NAMEDATALEN - 1
+
+_SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
+    **{value: value for value in ("local", "remote_write", "remote_apply", "on", "off")},
+    **dict.fromkeys(("true", "yes", "1"), "on"),
+    **dict.fromkeys(("false", "no", "0"), "off"),
+}
+
+_READERS: Final[Mapping[str, Callable[[str, OptionValue], object]]] = {
+    **{option.name: _boolean for option in fields(SubscriptionOptions)},
+    "slot_name": _slot_name,
+    "streaming": _streaming,
+    "origin": _origin,
+    "synchronous_commit": _synchronous_commit,
+}
+
+
+# Combinations (C54) -------------------------------------------------------------------------------
+
+
+def _check_connect(values: Mapping[str, Any]) -> None:
+    if values.get("connect") is False:
+        for other in ("enabled", "create_slot", "copy_data"):
+            if values.get(other):
+                raise SQLSyntaxError(f"connect = false and {other} = true are mutually exclusive options")
+
+
+def _check_slot_name(values: Mapping[str, Any]) -> None:
+    if "slot_name" not in values or values["slot_name"] is not None:
+        return
+    for other in ("enabled", "create_slot"):
+        if values.get(other):
+            raise SQLSyntaxError(f"slot_name = NONE and {other} = true are mutually exclusive options")
+        if other not in values and values.get("connect", True):
+            raise SQLSyntaxError(f"subscription with slot_name = NONE must also set {other} = false")

@@ -1,0 +1,115 @@
+"""``subscriber run``: a worker for every enabled subscription of one target.
+
+The catalog in the target says which subscriptions there are; it is read again about once a second, so that CREATE and DROP
+SUBSCRIPTION given elsewhere take effect without a restart. One subscription in trouble does not stop the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from subscriber.errors import SubscriberError, TargetUnavailable
+from subscriber.pipeline.session import SparkSession
+from subscriber.settings import Settings
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.worker import SubscriptionWorker
+from subscriber.target import Target
+
+logger = logging.getLogger(__name__)
+
+_TICK_SECONDS: Final = 0.1
+_CATALOG_SECONDS: Final = 1.0
+
+
+class Supervisor:
+    """Runs workers until told to stop, or until all have caught up.
+
+    Attributes:
+        workers: by the subscription's number.
+    """
+
+    def __init__(self, target: Target, spark: SparkSession, settings: Settings, *, once: bool) -> None:
+        self.workers: dict[int, SubscriptionWorker] = {}
+        self._target = target
+        self._spark = spark
+        self._settings = settings
+        self._once = once
+        self._one_writer = threading.Lock()
+        self._catalog_read = 0.0
+
+    def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
+        """Work until ``stop`` is set; tells whether no subscription has failed for good.
+
+        With ``once`` it ends when every subscription has caught up or given up; without, when every one is stopped for good.
+        """
+        try:
+            while not stop.is_set():
+                self._reconcile()
+                for worker in self.workers.values():
+                    worker.tick()
+                    self._mark(worker)
+                if on_tick is not None:
+                    on_tick(self)
+                if self._finished():
+                    break
+                stop.wait(_TICK_SECONDS)
+        finally:
+            for worker in self.workers.values():
+                worker.stop()
+        if self._once:
+            return not any(worker.given_up for worker in self.workers.values())
+        return not any(worker.stopped for worker in self.workers.values())
+
+    def _mark(self, worker: SubscriptionWorker) -> None:
+        """With ``once``, note how far the publisher is now; the first time it can be asked."""
+        if not self._once or worker.stopped or worker.has_mark:
+            return
+        try:
+            worker.wants_caught_up()
+        except SubscriberError as error:
+            # The receiver asks the same server and will say the same; it also decides when to give up.
+            logger.debug("no mark yet: %s", error.message)
+
+    def _finished(self) -> bool:
+        workers = self.workers.values()
+        if self._once:
+            return all(worker.caught_up() or worker.given_up for worker in workers)
+        return bool(workers) and all(worker.stopped for worker in workers)
+
+    def _reconcile(self) -> None:
+        """Start and stop workers as the catalog says."""
+        if time.monotonic() - self._catalog_read < _CATALOG_SECONDS and self._catalog_read:
+            return
+        try:
+            wanted = self._read_catalog()
+        except TargetUnavailable as error:
+            if not self._catalog_read:
+                raise
+            logger.debug("the catalog cannot be read now: %s", error.message)
+            return
+        if not wanted and not self._catalog_read:
+            logger.warning("no subscription is enabled in this target")
+        self._catalog_read = time.monotonic()
+        for subid in [known for known, worker in self.workers.items() if wanted.get(known) != worker.subscription]:
+            logger.info('subscription "%s" was dropped, disabled or changed', self.workers[subid].subscription.name)
+            self.workers.pop(subid).stop()
+        for subid, subscription in wanted.items():
+            if subid not in self.workers:
+                self.workers[subid] = SubscriptionWorker(
+                    subscription, self._target, self._spark, self._settings, self._turn()
+                )
+
+    def _turn(self) -> contextlib.AbstractContextManager[Any]:
+        """Queries take turns where the target has one writer; elsewhere they write side by side."""
+        return self._one_writer if self._target.capabilities.single_writer else contextlib.nullcontext()
+
+    def _read_catalog(self) -> dict[int, Subscription]:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            subscriptions = catalog.list_subscriptions(connection)
+        return {subscription.subid: subscription for subscription in subscriptions if subscription.enabled}

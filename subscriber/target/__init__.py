@@ -1,0 +1,12 @@
+"""A SQLAlchemy engine with known capabilities.
+
+:func:`open_target` turns a URL into a :class:`~subscriber.target.target.Target`; what a database
+can do is asked of ``target.capabilities``, never of its name. One file a dialect.
+"""
+
+from subscriber.target.capabilities import Capabilities
+from subscriber.target.registry import open_target
+from subscriber.target.table import TargetColumn, TargetTable
+from subscriber.target.target import Target
+
+__all__ = ["Capabilities", "Target", "TargetColumn", "TargetTable", "open_target"]

@@ -1,0 +1,52 @@
+"""From a SQLAlchemy URL to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import UsageError
+from subscriber.target.generic import open_generic
+from subscriber.target.postgresql import open_postgresql
+from subscriber.target.sqlite import open_sqlite
+from subscriber.target.target import Target
+
+OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {"sqlite": open_sqlite, "postgresql": open_postgresql}
+"""By the dialect's name, the part of the URL before ``+`` or ``:``; every other dialect is opened generically."""
+
+
+def open_target(url: str | sa.URL) -> Target:
+    """Open the target that ``url`` names; no connection is made yet.
+
+    Raises:
+        UsageError: the URL does not parse, its dialect is unknown, its driver is not installed, or it
+            names something that cannot be a target. The message never repeats a password.
+    """
+    parsed = _parse(url)
+    dialect = parsed.get_backend_name()
+    try:
+        return OPENERS.get(dialect, open_generic)(parsed)
+    except exc.NoSuchModuleError:
+        raise UsageError(
+            f'unknown database "{parsed.drivername}" in the target URL',
+            hint="Use a SQLAlchemy URL such as sqlite:////path/to/file.db or postgresql://user@host/database.",
+        ) from None
+    except ImportError as error:
+        raise UsageError(
+            f'the driver of "{parsed.drivername}" is not installed (no module named "{error.name}")',
+            hint=f'Install it, for example with: pip install "subscriber[{dialect}]".',
+        ) from None
+
+
+def _parse(url: str | sa.URL) -> sa.URL:
+    try:
+        return sa.make_url(url)
+    except (exc.ArgumentError, ValueError):
+        # The error would quote the URL, and with it a password.
+        raise UsageError(
+            "the target URL is not a SQLAlchemy URL",
+            hint="It looks like sqlite:////path/to/file.db or postgresql://user@host/database.",
+        ) from None

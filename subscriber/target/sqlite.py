@@ -1,0 +1,260 @@
+"""SQLite as a target: one file, one writer, no types to speak of.
+
+- *Transactions.* The driver's own idea of when to begin is switched off; a write transaction is
+  ``BEGIN IMMEDIATE``, so that the lock is had (or refused, after 5 s) before anything is read.
+- *Schemas.* ``public`` is the database itself. Table ``t`` of another schema ``s`` is the table named
+  ``"s.t"``, or table ``t`` of an attached database ``s``.
+- *Side effects* (rule C23). Foreign keys are off on our connections, as PostgreSQL's apply worker does not
+  enforce them; triggers fire, because SQLite cannot switch them off from here.
+- *TRUNCATE* is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule C30).
+
+The journal mode is the user's choice and left alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    AlreadyRunning,
+    ConflictError,
+    SubscriberError,
+    TargetError,
+    TargetUnavailable,
+    UnsupportedValue,
+    UsageError,
+)
+from subscriber.target import sqlite_values
+from subscriber.target.capabilities import Capabilities
+from subscriber.target.table import TableKind, TargetColumn, TargetTable
+from subscriber.target.target import Target
+
+BUSY_TIMEOUT: Final = 5.0
+"""Seconds to wait for another writer before the target counts as unavailable."""
+
+CACHE_KIB: Final = 65_536
+"""Page cache of a connection: enough that a batch of 64 MiB rarely spills and takes the exclusive lock early."""
+
+_KINDS: Final[dict[str, TableKind]] = {"table": "table", "view": "view", "virtual": "virtual table"}
+_LOCATORS: Final = ("rowid", "_rowid_", "oid")
+_IMMEDIATE: Final = "subscriber_begin_immediate"
+
+
+def open_sqlite(url: sa.URL) -> SQLiteTarget:
+    """Open the database file that ``url`` names; it is created when it does not exist.
+
+    Raises:
+        UsageError: an in-memory database, which would forget the progress with the data.
+    """
+    if url.database in (None, "", ":memory:") or url.query.get("mode") == "memory":
+        raise UsageError(
+            "an in-memory SQLite database cannot be a target",
+            hint="Name a file: sqlite:////absolute/path.db or sqlite:///relative/path.db.",
+        )
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+    sa.event.listen(engine, "connect", _on_connect)
+    sa.event.listen(engine, "begin", _on_begin)
+    return SQLiteTarget(url, engine)
+
+
+def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    immediate = connection.get_execution_options().get(_IMMEDIATE, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+class SQLiteTarget(Target):
+    """A SQLite database file."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        database="SQLite",
+        schemas=False,
+        restart_identity=True,
+        row_locator=True,
+        multi_rowcount=True,
+        single_writer=True,
+        transactional_ddl=True,
+        run_lock=True,
+        max_parameters=999,
+    )
+
+    def _write_engine(self) -> sa.Engine:
+        return self.engine.execution_options(**{_IMMEDIATE: True})
+
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """See :meth:`Target.reflect`; names compare exactly, though SQLite's own look-up does not."""
+        with self.reporting():
+            for database, name in _places(schema, table):
+                found = _table_list(connection, database, name)
+                if found is not None:
+                    return _reflect(connection, database, name, *found)
+        return None
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.target.sqlite_values.check_column`."""
+        sqlite_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.target.sqlite_values.bind_values`."""
+        return sqlite_values.bind_values(type_oid, column, values)
+
+    def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
+        """See :meth:`Target.truncate`."""
+        with self.reporting():
+            for table in tables:
+                _check_references(connection, table, tables)
+            super().truncate(connection, tables, restart_identity=restart_identity)
+            if restart_identity:
+                _restart_identities(connection, tables)
+
+    @contextmanager
+    def run_lock(self) -> Iterator[None]:
+        """Hold an advisory lock on ``<file>.subscriber-lock``, which ends with the process."""
+        path = Path(f"{self.url.database}.subscriber-lock")
+        try:
+            handle = path.open("a")
+        except OSError as error:
+            raise TargetUnavailable(f"cannot open the lock file {path}: {error.strerror}") from error
+        with handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise AlreadyRunning(
+                    f'another "subscriber run" is at work on {self.url.database}',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                ) from None
+            handle.truncate(0)
+            handle.write(f"{os.getpid()}\n")
+            handle.flush()
+            yield
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Target.translate`; SQLite's extended result codes say what failed."""
+        original = getattr(error, "orig", None)
+        name = _NAMELESS.get(getattr(original, "sqlite_errorcode", 0)) or getattr(original, "sqlite_errorname", None)
+        if name is None:
+            return super().translate(error, columns)
+        return _translate(name, str(original), str(self.url.database))
+
+
+def _places(schema: str, table: str) -> Iterator[tuple[str, str]]:
+    if schema == "public":
+        yield "main", table
+        return
+    yield "main", f"{schema}.{table}"
+    if schema not in ("main", "temp"):
+        yield schema, table
+
+
+def _table_list(connection: sa.Connection, database: str, name: str) -> tuple[str, bool, bool] | None:
+    query = sa.text("SELECT type, wr, strict FROM pragma_table_list WHERE schema = :database AND name = :name")
+    row = connection.execute(query, {"database": database, "name": name}).one_or_none()
+    return None if row is None else (row.type, bool(row.wr), bool(row.strict))
+
+
+def _reflect(
+    connection: sa.Connection, database: str, name: str, kind: str, without_rowid: bool, strict: bool
+) -> TargetTable:
+    query = sa.text('SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid')
+    rows = connection.execute(query, {"name": name, "database": database}).all()
+    key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
+    is_rowid = not without_rowid and len(key) == 1
+    columns = tuple(
+        TargetColumn(
+            name=row.name,
+            declared_type=row.type,
+            storage=sqlite_values.affinity(row.type, strict=strict),
+            nullable=not row.notnull,
+            generated=row.hidden in (2, 3),
+            null_is_generated=is_rowid and bool(row.pk) and row.type.upper() == "INTEGER",
+        )
+        for row in rows
+    )
+    taken = {column.name.lower() for column in columns}
+    locator = None if without_rowid else next((word for word in _LOCATORS if word not in taken), None)
+    return TargetTable(database, name, columns, tuple(key) or None, _KINDS.get(kind, "other"), locator)
+
+
+def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
+    query = sa.text(
+        "SELECT DISTINCT t.name FROM pragma_table_list AS t, pragma_foreign_key_list(t.name, t.schema) AS f"
+        " WHERE t.schema = :schema AND t.type = 'table' AND f.\"table\" = :name COLLATE NOCASE"
+    )
+    referencing = set(connection.execute(query, {"schema": table.schema, "name": table.name}).scalars())
+    referencing -= {other.name for other in truncated if other.schema == table.schema}
+    if referencing:
+        raise ConflictError(
+            "cannot truncate a table referenced in a foreign key constraint",
+            sqlstate="0A000",
+            detail=f'Table "{min(referencing)}" references "{table.name}".',
+            hint="Truncate the referencing table at the publisher in the same command.",
+        )
+
+
+def _restart_identities(connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
+    for table in tables:
+        if _table_list(connection, str(table.schema), "sqlite_sequence") is not None:
+            sequence = sa.table("sqlite_sequence", sa.column("name"), schema=table.schema)
+            connection.execute(sa.delete(sequence).where(sequence.c.name == table.name))
+
+
+_CONSTRAINTS: Final = {
+    "SQLITE_CONSTRAINT_NOTNULL": ("23502", "null value violates not-null constraint"),
+    "SQLITE_CONSTRAINT_FOREIGNKEY": ("23503", "change violates foreign key constraint"),
+    "SQLITE_CONSTRAINT_UNIQUE": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_PRIMARYKEY": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_ROWID": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_CHECK": ("23514", "new row violates check constraint"),
+    "SQLITE_CONSTRAINT_TRIGGER": ("P0001", "a trigger of the target refused the change"),
+}
+_NAMELESS: Final = {3091: "SQLITE_CONSTRAINT_DATATYPE"}
+"""Result codes that Python's sqlite3 has no name for."""
+
+_QUOTES: Final = str.maketrans("'", '"')
+_UNAVAILABLE: Final = ("BUSY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
+
+
+def _translate(name: str, text: str, database: str) -> SubscriberError:
+    if name in _CONSTRAINTS:
+        sqlstate, message = _CONSTRAINTS[name]
+        return ConflictError(message, sqlstate=sqlstate, detail=_constraint_detail(name, text))
+    if name in ("SQLITE_CONSTRAINT_DATATYPE", "SQLITE_MISMATCH", "SQLITE_TOOBIG"):
+        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000")
+    if name.startswith("SQLITE_CONSTRAINT"):
+        return ConflictError("a constraint of the target forbids the change", sqlstate="23000")
+    kind = name.removeprefix("SQLITE_").partition("_")[0]
+    if kind in _UNAVAILABLE:
+        return TargetUnavailable(
+            f"the SQLite database {database} is not available ({name})",
+            hint="Another program may hold it locked, or its disk may be full; the change will be tried again.",
+        )
+    return TargetError(f"SQLite refused a statement ({name})", hint=f"The database is {database}.")
+
+
+def _constraint_detail(name: str, text: str) -> str | None:
+    # "UNIQUE constraint failed: t.a, t.b": names of the schema, never values. A CHECK may show its
+    # expression, which may hold constants of the schema's, and a trigger's text is anything: both stay out.
+    if name not in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_NOTNULL"):
+        return None
+    _, _, place = text.partition("constraint failed: ")
+    if place.startswith("index "):
+        return f"Key already exists in unique index {place.removeprefix('index ').translate(_QUOTES)}."
+    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
+    if name == "SQLITE_CONSTRAINT_NOTNULL":
+        return f"Column {columns} must not be null."
+    return f"Key ({columns}) already exists."

@@ -1,0 +1,151 @@
+"""What every target offers: one write transaction, tables' shapes, values to bind, errors in our words.
+
+A dialect overrides what it knows better. The driver's exceptions become ours here and nowhere else
+(:meth:`Target.translate`), and their text is thrown away: drivers quote rows in their messages, and
+no message of ours may hold a value (invariant names_are_data). For the same reason errors are raised
+``from None``: a printed traceback would show the driver's text.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    ConflictError,
+    SubscriberError,
+    TargetError,
+    TargetRelationError,
+    TargetUnavailable,
+    UnsupportedValue,
+)
+from subscriber.target.capabilities import Capabilities
+from subscriber.target.table import TargetColumn, TargetTable
+
+
+class Target(ABC):
+    """A database that rows are replicated into.
+
+    Attributes:
+        url: where it is; its string form hides the password.
+        engine: the SQLAlchemy engine; write through :meth:`begin` only.
+        capabilities: what this kind of database can do.
+    """
+
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
+        self.url = url
+        self.engine = engine
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """One write transaction: committed when the block ends, rolled back when it raises.
+
+        Raises:
+            TargetUnavailable: no connection, or another writer holds the database for too long.
+            SubscriberError: any other failure of the driver, as :meth:`translate` words it.
+        """
+        with self.reporting(), self._write_engine().begin() as connection:
+            self.prepare_transaction(connection)
+            yield connection
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Raise the driver's errors of the block as ours."""
+        try:
+            yield
+        except exc.SQLAlchemyError as error:
+            raise self.translate(error) from None
+
+    def _write_engine(self) -> sa.Engine:
+        return self.engine
+
+    def prepare_transaction(self, connection: sa.Connection) -> None:  # noqa: B027 - nothing to do by default
+        """Make ``connection`` apply as a replica (rule C23), for this transaction."""
+
+    @abstractmethod
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """The target's table for the publisher's ``schema.table`` (rule C1), None where there is none."""
+
+    @abstractmethod
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """Refuse a column that would change values of this PostgreSQL type without saying so.
+
+        Raises:
+            TargetRelationError: naming the column, its declared type, and how to declare it.
+        """
+
+    @abstractmethod
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """The Python values to bind for ``values`` of a PostgreSQL type written to ``column``; NULL is None.
+
+        Raises:
+            UnsupportedValue: a value that the column cannot hold exactly.
+        """
+
+    def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
+        """Empty ``tables`` together, RESTRICT always (rules C29, C30).
+
+        Raises:
+            ConflictError: 0A000, a foreign key of another table refers to one of them.
+            TargetRelationError: 0A000, the identity cannot be restarted.
+        """
+        if restart_identity and not self.capabilities.restart_identity:
+            raise TargetRelationError(
+                f"{self.capabilities.database} cannot restart identities on TRUNCATE",
+                sqlstate="0A000",
+                hint="Truncate at the publisher with CONTINUE IDENTITY.",
+            )
+        for table in tables:
+            connection.execute(sa.delete(table.clause()))
+
+    def override_identity(self, insert: str) -> str:
+        """An INSERT statement that writes identity columns too."""
+        return insert
+
+    def run_lock(self) -> AbstractContextManager[None]:
+        """Own the target as its only runner, as far as ``capabilities.run_lock`` says.
+
+        Raises:
+            AlreadyRunning: another runner owns it.
+        """
+        return nullcontext()
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """The driver's error in our words: class, SQLSTATE, constraint or column names; no values.
+
+        Args:
+            error: what SQLAlchemy raised.
+            columns: the column that each parameter of the failed statement was for, where the caller knows.
+        """
+        name = self.capabilities.database
+        del columns  # which parameter it was, only a dialect can tell
+        kind = type(getattr(error, "orig", None) or error).__name__
+        if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+            return TargetUnavailable(f"the connection to {name} was lost")
+        match error:
+            case exc.IntegrityError():
+                return ConflictError(f"a constraint of {name} forbids the change ({kind})", sqlstate="23000")
+            case exc.DataError():
+                return UnsupportedValue(f"{name} cannot hold a value exactly ({kind})")
+            case exc.OperationalError() | exc.InterfaceError() | exc.TimeoutError():
+                return TargetUnavailable(f"{name} is not available ({kind})")
+            case _:
+                return TargetError(f"{name} refused a statement ({kind})")
+
+    def close(self) -> None:
+        """Close every pooled connection."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

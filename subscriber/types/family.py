@@ -1,0 +1,151 @@
+"""What a type family is, and the steps every family's decoders share.
+
+A decoder is a function from ``binary`` to the family's Arrow type that never sees a null, a
+``large_binary`` or an empty array: :func:`family` wraps it so, because NULL is decided by the
+tuple's kind byte (rule A11) and not by a type. What it cannot read it refuses; nothing becomes NULL.
+Error texts are PostgreSQL's without the value, since errors are logged (design: names_are_data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from subscriber.errors import NotSupportedError, ProtocolError
+
+Decoder: TypeAlias = Callable[[pa.BinaryArray], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFamily:
+    """The types that share an Arrow type and decoders (rule C5).
+
+    Attributes:
+        name: as error messages call it, such as ``integer``.
+        oids: the built-in types it is for.
+        arrow_type: what both decoders return. It holds every value of the type exactly.
+        decode_text: from output-function text (kind ``t``). Raises ProtocolError (22P02, 22007, 22021).
+        decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
+            or NotSupportedError for a type whose binary form is not read.
+    """
+
+    name: str
+    oids: tuple[int, ...]
+    arrow_type: pa.DataType
+    decode_text: Decoder
+    decode_binary: Decoder
+
+
+def family(
+    name: str, oids: tuple[int, ...], arrow_type: pa.DataType, from_text: Decoder, from_binary: Decoder | None = None
+) -> TypeFamily:
+    """Make a family of decoders that see no nulls; without ``from_binary`` binary values are refused."""
+    return TypeFamily(
+        name,
+        oids,
+        arrow_type,
+        partial(_decode_present, from_text, arrow_type),
+        partial(_decode_present, from_binary or partial(_refuse_binary, name), arrow_type),
+    )
+
+
+def _decode_present(decode: Decoder, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
+    """Decode what is not null, and put the nulls back where they were."""
+    if array.null_count == len(array):
+        return pa.nulls(len(array), arrow_type)
+    values = _narrow(array.drop_null() if array.null_count else array)
+    decoded = decode(values)
+    if not array.null_count:
+        return decoded
+    null = array.is_null().to_numpy(zero_copy_only=False)
+    return decoded.take(pa.array(np.cumsum(~null) - 1, mask=null))
+
+
+def _narrow(array: pa.BinaryArray | pa.LargeBinaryArray) -> pa.BinaryArray:
+    """``large_binary`` (values far into a large buffer) as ``binary``."""
+    if pa.types.is_binary(array.type):
+        return array
+    if pc.sum(pc.binary_length(array)).as_py() >= 2**31:
+        raise NotSupportedError(
+            "cannot decode more than 2 GiB of one column's values at once", hint="Make the batches smaller."
+        )
+    return array.cast(pa.binary())
+
+
+def _refuse_binary(name: str, _: pa.BinaryArray) -> pa.Array:
+    raise NotSupportedError(
+        f"cannot decode values of type {name} in binary format",
+        hint="Use ALTER SUBSCRIPTION ... SET (binary = false).",
+    )
+
+
+def invalid_text(name: str, sqlstate: str = "22P02", hint: str | None = None) -> ProtocolError:
+    """The error for text that is none of the type's, without the text."""
+    return ProtocolError(f"invalid input syntax for type {name}", sqlstate=sqlstate, hint=hint)
+
+
+def invalid_binary(name: str) -> ProtocolError:
+    """The error for bytes that are none of the type's send function (22P03)."""
+    return ProtocolError(f"incorrect binary data format for type {name}", sqlstate="22P03")
+
+
+def values_of(array: pa.BinaryArray) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """The value bytes of a null-free array back to back, and the len + 1 offsets into them."""
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return data, offsets - offsets[0]
+
+
+def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.BinaryArray:
+    """The inverse of :func:`values_of`."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def fixed_width(array: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
+    """A null-free array as one row of ``width`` bytes a value, or None when a value has another length."""
+    data, offsets = values_of(array)
+    if np.any(np.diff(offsets) != width):
+        return None
+    return data.reshape(-1, width)
+
+
+def binary_numbers(array: pa.BinaryArray, wire: str, name: str) -> NDArray[np.generic]:
+    """Network-order numbers of numpy type ``wire`` (such as ``>i4``).
+
+    Raises:
+        ProtocolError: 22P03, a value of another length.
+    """
+    dtype = np.dtype(wire)
+    rows = fixed_width(array, dtype.itemsize)
+    if rows is None:
+        raise invalid_binary(name)
+    return rows.view(dtype).reshape(-1)
+
+
+def as_text(array: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as text, unchanged.
+
+    Raises:
+        ProtocolError: 22021, not UTF-8, or with a zero byte, which no PostgreSQL text has.
+    """
+    data, _ = values_of(array)
+    if data.all():
+        try:
+            return array.cast(pa.string())
+        except pa.ArrowInvalid:
+            pass
+    raise ProtocolError('invalid byte sequence for encoding "UTF8"', sqlstate="22021")
+
+
+def all_match(array: pa.BinaryArray | pa.StringArray, pattern: str) -> bool:
+    """Whether every value of a null-free array matches the whole of ``pattern`` (RE2)."""
+    return bool(pc.all(pc.match_substring_regex(array, rf"\A(?:{pattern})\z")).as_py())

@@ -1,0 +1,36 @@
+"""uuid: 36 characters of text, 16 bytes of binary."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from subscriber.types.family import all_match, as_text, family, fixed_width, invalid_binary, invalid_text
+
+_TEXT: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_TEXT_SIZE: Final = 36
+_HYPHENS: Final = (8, 13, 18, 23)
+_DIGIT_PLACES: Final = np.array([place for place in range(_TEXT_SIZE) if place not in _HYPHENS])
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def _from_text(array: pa.BinaryArray) -> pa.StringArray:
+    if not all_match(array, _TEXT):
+        raise invalid_text("uuid")
+    return as_text(array)
+
+
+def _from_binary(array: pa.BinaryArray) -> pa.StringArray:
+    rows = fixed_width(array, 16)
+    if rows is None:
+        raise invalid_binary("uuid")
+    text = np.full((len(array), _TEXT_SIZE), ord("-"), dtype=np.uint8)
+    text[:, _DIGIT_PLACES[0::2]] = _HEX[rows >> 4]
+    text[:, _DIGIT_PLACES[1::2]] = _HEX[rows & 15]
+    offsets = np.arange(len(array) + 1, dtype=np.int32) * _TEXT_SIZE
+    return pa.StringArray.from_buffers(len(array), pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+FAMILIES: Final = (family("uuid", (2950,), pa.string(), _from_text, _from_binary),)

@@ -1,0 +1,325 @@
+"""The exact path into a real PostgreSQL: what only a server can tell."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+import pytest
+
+from subscriber.apply import progress
+from subscriber.apply.conflict import applied_before
+from subscriber.apply.exact import ExactApplier
+from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError, TargetUnavailable, UnsupportedValue
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.target import open_target
+from subscriber.types import family_of
+from tests.conftest import fresh_database
+from tests.frames import OIDS, frame, prepared, relation, transaction, values
+
+START, END = LSN(100), LSN(1000)
+SECRET = "sec" + "ret"  # tracebacks quote source lines
+T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
+
+
+@pytest.fixture
+def database(postgresql18):
+    yield from fresh_database(postgresql18)
+
+
+@pytest.fixture
+def target(database):
+    with open_target(database.url) as opened:
+        with opened.begin() as connection:
+            progress.STATE.create_all(connection)
+            progress.create_progress(connection, "pg_1", START)
+        yield opened
+
+
+@pytest.fixture
+def apply(target):
+    applier = ExactApplier(target, subscription="sub", subid=1)
+
+    def call(relations, *messages, end=END, start=START, before=None, text=True):
+        frames = [frame(relations, messages, text=text)]
+        return applier.apply(frames, start=LSN(start), end=LSN(end), before=before)
+
+    return call
+
+
+def insert(*texts: str | m.Absence | None, into: int = 16384) -> m.Insert:
+    return m.Insert(into, values(*texts))
+
+
+def test_changes_reach_the_table(apply, database):
+    """C7-C9, C18: executemany counts the rows it found"""
+    database.execute("CREATE TABLE t (b text, a int PRIMARY KEY, own text DEFAULT 'mine')")
+    result = apply(
+        [T],
+        *transaction(
+            200,
+            *(insert(str(number), "x") for number in range(5)),
+            m.Update(16384, None, None, values("0", m.UNCHANGED)),
+            m.Update(16384, None, None, values("1", None)),
+            m.Update(16384, None, None, values("77", None)),
+            m.Update(16384, "K", values("2", None), values("20", "moved")),
+            *(m.Delete(16384, "K", values(key, None)) for key in ("3", "88", "99")),
+        ),
+    )
+    assert database.execute("SELECT a, b, own FROM t ORDER BY a") == [
+        (0, "x", "mine"),
+        (1, None, "mine"),
+        (4, "x", "mine"),
+        (20, "moved", "mine"),
+    ]
+    assert result.conflicts == {"update_missing": 1, "delete_missing": 2}
+    assert result.changes == 12
+
+
+VALUES = {
+    "bool": ["t", "f"],
+    "int2": ["-32768"],
+    "int8": ["9223372036854775807"],
+    "float4": ["0.1", "NaN", "-Infinity", "1e-45"],
+    "float8": ["5e-324", "-0", "Infinity", "NaN"],
+    "numeric": ["NaN", "Infinity", "1.50", "0.000", "123456789012345678901234567890.123456789"],
+    "text": ["", "007", "é%s:x\\", "'"],
+    "bytea": ["\\x", "\\x00ff27"],
+    "date": ["infinity", "0044-03-15 BC", "294276-12-31"],
+    "time": ["24:00:00", "00:00:00.000001"],
+    "timestamp": ["-infinity", "4713-01-01 00:00:00 BC", "2026-11-21 01:02:03.000004"],
+    "timestamptz": ["infinity", "2026-11-21 01:02:03+00"],
+    "interval": ["-1 days +02:03:00", "1 year 2 mons -3 days", "00:00:00"],
+    "uuid": ["12345678-1234-1234-1234-123456789012"],
+    "json": ['{"a":  1}', "7"],
+    "jsonb": ['{"a": 1}'],
+    "int4[]": ["{}", "{1,NULL}", "[0:1]={1,2}"],
+}
+
+
+@pytest.mark.parametrize("text", [True, False], ids=["text", "arrow"])
+@pytest.mark.parametrize("type_name", sorted(VALUES))
+def test_the_server_reads_its_own_text(apply, database, type_name, text):
+    """C5: as text, and from what the decoders make of it (binary streams)"""
+    database.execute(f"CREATE TABLE v (k int PRIMARY KEY, v {type_name})")
+    remote = relation("public.v", {"k": "int4", "v": type_name}, ["k"])
+    numbered = list(enumerate(VALUES[type_name]))
+    apply([remote], *transaction(200, *(insert(str(k), v) for k, v in numbered), insert("-1", None)), text=text)
+    literals = ", ".join(f"({k}, $v${v}$v$::{type_name})" for k, v in numbered)
+    differing = database.execute(
+        f"SELECT k FROM v FULL JOIN (VALUES {literals}, (-1, NULL)) w (k, v) USING (k)"
+        " WHERE v.v::text IS DISTINCT FROM w.v::text"
+    )
+    assert differing == []
+    assert family_of(OIDS[type_name]).arrow_type
+
+
+def test_any_name_is_only_a_name(apply, database):
+    """names_are_data"""
+    names = ["%s", ":p0", 'q"q', ") VALUES (", "p0", "ctid%", "select"]
+    quoted = ", ".join('"' + name.replace('"', '""') + '" text' for name in names)
+    database.execute('CREATE SCHEMA "s.%(x)s"')
+    database.execute(f'CREATE TABLE "s.%(x)s"."t;--" (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {quoted})')
+    remote = relation("s.%(x)s.t;--", {"id": "int4", **dict.fromkeys(names, "text")}, ["id"])
+    empty = [""] * len(names)
+    apply(
+        [remote],
+        *transaction(200, insert("1", *names), insert("2", *empty), m.Update(16384, None, None, values("2", *names))),
+    )
+    assert database.execute('SELECT * FROM "s.%(x)s"."t;--" ORDER BY id') == [(1, *names), (2, *names)]
+
+
+def test_an_identity_column_takes_the_publishers_values(apply, database):
+    """The worker writes GENERATED ALWAYS columns; SQL can insert them, and leave them alone in an UPDATE."""
+    database.execute("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b text)")
+    full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
+    apply([full], *transaction(200, insert("7", "x"), m.Update(16384, "O", values("7", "x"), values("7", "y"))))
+    assert database.execute("SELECT * FROM t") == [(7, "y")]
+
+
+def test_a_new_value_for_an_identity_column_is_refused(apply, database):
+    database.execute("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b text)")
+    change = m.Update(16384, "K", values("7", None), values("8", "y"))
+    with pytest.raises(TargetRelationError, match='column "a" can only be updated to DEFAULT') as raised:
+        apply([T], *transaction(200, insert("7", "x"), change))
+    assert raised.value.sqlstate == "428C9"
+
+
+def test_one_of_several_equal_rows_is_changed(apply, database):
+    """C14-C16"""
+    database.execute("CREATE TABLE u (a int, b text, own text)")
+    database.execute("INSERT INTO u VALUES (1, NULL), (1, NULL), (1, NULL), (2, 'x')")
+    database.execute("UPDATE u SET own = 'own' WHERE a = 2")
+    remote = relation("public.u", {"a": "int4", "b": "text"}, identity="f")
+    changes: list[m.Message] = [
+        m.Update(16384, "O", values("1", None), values("5", None)),
+        m.Delete(16384, "O", values("1", None)),
+        m.Delete(16384, "O", values("2", "x")),
+    ]
+    assert apply([remote], *transaction(200, *changes)).conflicts == {"delete_missing": 1}
+    assert database.execute("SELECT a FROM u ORDER BY a") == [(1,), (2,), (5,)]
+
+
+def test_a_local_replica_identity_index_goes_before_the_primary_key(apply, database):
+    """C11"""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY DEFAULT 0, a int NOT NULL UNIQUE, b text)")
+    database.execute("ALTER TABLE t REPLICA IDENTITY USING INDEX t_a_key")
+    change = m.Update(16384, None, None, values("1", "y"))
+    apply([T], *transaction(200, insert("1", "x"), change))
+    assert database.execute("SELECT a, b FROM t") == [(1, "y")]
+
+
+def test_triggers_and_foreign_keys_do_not_act(apply, database):
+    """C23"""
+    database.execute("CREATE TABLE p (a int PRIMARY KEY)")
+    database.execute("CREATE TABLE t (a int PRIMARY KEY REFERENCES p, b text)")
+    database.execute(
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.b := TG_NAME; RETURN NEW; END'"
+    )
+    for name in ("ordinary", "replica"):
+        database.execute(f"CREATE TRIGGER {name} BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION f()")
+    database.execute("ALTER TABLE t ENABLE REPLICA TRIGGER replica")
+    apply([T], *transaction(200, insert("1", "x")))
+    assert database.execute("SELECT * FROM t") == [(1, "replica")]
+
+
+def test_a_role_that_may_not_be_replica_is_told_so_once(postgresql18, database, caplog):
+    """C23"""
+    database.execute("CREATE ROLE plain LOGIN")
+    database.execute("GRANT CREATE ON SCHEMA public TO plain")
+    try:
+        url = database.url.replace("//postgres", "//plain")
+        assert "plain" in url
+        with caplog.at_level(logging.WARNING), open_target(url) as target:
+            for _ in range(2):
+                with target.begin() as connection:
+                    connection.exec_driver_sql("CREATE TABLE IF NOT EXISTS mine (a int)")
+        assert caplog.text.count("may not set session_replication_role") == 1
+    finally:
+        database.execute("DROP OWNED BY plain")
+        database.execute("DROP ROLE plain")
+
+
+def test_truncate_is_restricted_and_leaves_children_alone(apply, database):
+    """C29, C30"""
+    database.execute("CREATE TABLE t (a serial PRIMARY KEY, b text)")
+    database.execute("CREATE TABLE child () INHERITS (t)")
+    database.execute("INSERT INTO t (b) VALUES ('x')")
+    database.execute("INSERT INTO child VALUES (9, 'x')")
+    truncate = m.Truncate((16384,), cascade=True, restart_identity=True)
+    apply([T], *transaction(200, truncate), end=200)
+    assert database.execute("SELECT a FROM t") == [(9,)]
+    assert database.execute("SELECT nextval('t_a_seq')") == [(1,)]
+    database.execute("CREATE TABLE referring (a int REFERENCES t)")
+    with pytest.raises(TargetRelationError, match="cannot truncate a table referenced in a foreign key constraint"):
+        apply([T], *transaction(300, truncate), start=200, end=300)
+
+
+def test_a_partitioned_table_is_a_target(apply, database):
+    """C26, C27, C29"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text) PARTITION BY RANGE (a)")
+    database.execute("CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    database.execute("CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    move = m.Update(16384, "K", values("1", None), values("11", "x"))
+    apply([T], *transaction(200, insert("1", "x"), insert("2", "x"), move), end=200)
+    assert database.execute("SELECT tableoid::regclass::text, a FROM t ORDER BY a") == [("low", 2), ("high", 11)]
+    apply([T], *transaction(300, m.Truncate((16384,), False, False)), start=200)
+    assert database.execute("SELECT count(*) FROM t") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "kind", "sqlstate", "message"),
+    [
+        ("b text UNIQUE", ConflictError, "23505", 'conflict detected on relation "public.t": conflict=insert_exists'),
+        (
+            "b text CHECK (b = '')",
+            ConflictError,
+            "23514",
+            'new row for relation "t" violates check constraint "t_b_check"',
+        ),
+        ("b varchar(2)", UnsupportedValue, "22001", "value too long for the column's type"),
+        ("b int", UnsupportedValue, "22P02", "invalid input syntax for the column's type"),
+    ],
+)
+def test_a_refused_value_is_reported_without_the_value(apply, database, ddl, kind, sqlstate, message):
+    """C22, C37, names_are_data"""
+    database.execute(f"CREATE TABLE t (a int PRIMARY KEY, {ddl})")
+    with pytest.raises(kind) as raised:
+        apply([T], *transaction(200, xid=5), *transaction(300, insert("1", SECRET), insert("2", SECRET)))
+    error = raised.value
+    assert (error.sqlstate, error.message, error.relation) == (sqlstate, message, "public.t")
+    assert applied_before(error) == 200
+    assert 'during message type "INSERT" for replication target relation "public.t"' in str(error.context)
+    assert str(error.context).endswith("in transaction 731, finished at 0/124")
+    assert SECRET not in "".join(traceback.format_exception(error)) + error.report()
+    assert database.execute("SELECT remote_lsn FROM subscriber_replication_origin_status") == [("0/64",)]
+
+
+def test_a_value_that_the_column_cannot_read_names_the_column(apply, database):
+    """C37"""
+    database.execute("CREATE TABLE t (b int, a int PRIMARY KEY)")
+    for change in (insert("1", SECRET), m.Update(16384, "K", values("1", None), values("2", SECRET))):
+        with pytest.raises(UnsupportedValue) as raised:
+            apply([T], *transaction(200, change))
+        assert raised.value.column == "b"
+        assert 'relation "public.t" column "b" in transaction' in str(raised.value.context)
+
+
+def test_a_null_names_its_column(apply, database):
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)")
+    with pytest.raises(ConflictError, match='null value in column "b" of relation "t" violates not-null') as raised:
+        apply([T], *transaction(200, insert("1", None)))
+    assert 'relation "public.t" column "b" in transaction' in str(raised.value.context)
+
+
+def test_a_tentative_prepared_transaction_survives_its_error(apply, database):
+    """C50a: on a server an error ends the transaction, unless there is a savepoint"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    old = prepared(500, insert("1", "x"))
+    apply([T], *old, end=500)
+    apply([T], *old, *transaction(600, insert("2", "y")), end=600)
+    assert database.execute("SELECT a FROM t ORDER BY a") == [(1,), (2,)]
+
+
+def test_missing_and_generated_columns_and_kinds(apply, database):
+    """C3"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY)")
+    with pytest.raises(TargetRelationError, match='is missing replicated column: "b"'):
+        apply([T], *transaction(200, insert("1", "x")))
+    for clause in ("STORED", "VIRTUAL"):
+        database.execute("DROP TABLE t")
+        database.execute(f"CREATE TABLE t (a int PRIMARY KEY, b text GENERATED ALWAYS AS ('x') {clause})")
+        with pytest.raises(TargetRelationError, match='has incompatible generated column: "b"'):
+            apply([T], *transaction(200, insert("1", "x")))
+    database.execute("DROP TABLE t")
+    database.execute("CREATE VIEW t AS SELECT 1 AS a, 'x' AS b")
+    with pytest.raises(TargetRelationError, match=r'cannot use relation "public\.t" as logical replication target'):
+        apply([T], *transaction(200, insert("1", "x")))
+
+
+def test_a_second_runner_is_refused(target, database):
+    with target.run_lock(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.run_lock():
+        pass
+    with target.run_lock():
+        pass
+
+
+def test_a_server_that_is_not_there_is_unavailable():
+    """and libpq's words say why"""
+    target = open_target("postgresql://nobody:secret@127.0.0.1:1/none")
+    with pytest.raises(TargetUnavailable) as raised, target.begin():
+        pass
+    assert "refused" in str(raised.value.detail)
+    assert "secret" not in raised.value.report()
+
+
+def test_a_lost_connection_is_to_be_tried_again(target, apply, database):
+    """any_crash: and the next attempt gets a new one"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
+        pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        database.execute(f"SELECT pg_terminate_backend({pid})")
+        connection.exec_driver_sql("SELECT 1")
+    assert raised.value.transient
+    assert apply([T], *transaction(200, insert("1", "x"))).changes == 1

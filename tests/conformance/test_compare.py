@@ -1,0 +1,173 @@
+"""The judge itself: what differs is found, what is equal is not reported, and nothing is said but keys."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+
+import pytest
+
+from subscriber.errors import TargetRelationError, UsageError
+from subscriber.scenario.compare import Rows, compare_tables, published_rows, text_of
+from subscriber.target import open_target
+from tests.conftest import fresh_database
+
+TABLES = """
+CREATE TABLE t (a int PRIMARY KEY, b bool, c float8, d float4, e bytea, f timestamptz, g char(5), h numeric, i text);
+CREATE TABLE bag (a int, b text);
+"""
+ROWS = """
+INSERT INTO t SELECT n, n % 2 = 0, n / 3.0, n / 7.0, decode(md5(n::text), 'hex'), '2026-11-21 01:02:03.25+02',
+  'ab', n * 1.10, repeat('secret value', n * 10) FROM generate_series(1, 5) n;
+INSERT INTO t VALUES (6, NULL, '-0', 'NaN', '', 'infinity', NULL, 'NaN', '');
+INSERT INTO bag VALUES (1, 'x'), (1, 'x'), (NULL, NULL);
+"""
+SQLITE = """
+CREATE TABLE t (i text, a int PRIMARY KEY, b int, c real, d real, e blob, f timestamptz_text, g text, h numeric_text);
+CREATE TABLE bag (a int, b text);
+"""
+NAMES = ("public.t", "bag")
+
+
+@pytest.fixture
+def postgresql_target(publisher_database):
+    with contextlib.contextmanager(fresh_database)(publisher_database.server) as database:
+        for one in (database, publisher_database):
+            one.execute(TABLES + ROWS)
+        yield database
+
+
+@pytest.fixture
+def sqlite_target(publisher_database, tmp_path):
+    """The same rows as SQLite holds them: written by hand, not by the code under test."""
+    publisher_database.execute(TABLES + ROWS)
+    rows = publisher_database.execute(
+        "SELECT i, a, b::int, c, d::text, e, replace(f::text, '+00', '+00:00'), g::text || repeat(' ', 3), h::text FROM t"
+    )
+    with contextlib.closing(sqlite3.connect(tmp_path / "target.db")) as connection:
+        connection.executescript(SQLITE)
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.executemany("INSERT INTO bag VALUES (?, ?)", [(1, "x"), (None, None), (1, "x")])
+        connection.commit()
+        yield connection
+
+
+def compare(publisher, target, *tables):
+    with open_target(target) as opened:
+        return compare_tables(publisher.conninfo, opened, tables or NAMES)
+
+
+def sqlite_url(tmp_path):
+    return f"sqlite:///{tmp_path / 'target.db'}"
+
+
+def test_equal_tables_have_no_difference(publisher_database, postgresql_target):
+    assert compare(publisher_database, postgresql_target.url) == []
+
+
+def test_sqlites_values_are_postgresqls_text_again(publisher_database, sqlite_target, tmp_path):
+    """Order of columns and rows, affinity, the one zero, NaN, infinity and padded characters make no difference."""
+    assert compare(publisher_database, sqlite_url(tmp_path)) == []
+
+
+def test_missing_unexpected_and_changed_rows_are_told_apart_by_key(publisher_database, postgresql_target):
+    """names_are_data: no value but the key is in what is said"""
+    postgresql_target.execute("UPDATE t SET i = i || '.', b = NULL WHERE a = 2; DELETE FROM t WHERE a = 3")
+    postgresql_target.execute("INSERT INTO t (a, i) VALUES (77, 'secret value')")
+    (difference,) = compare(publisher_database, postgresql_target.url)
+    assert (difference.missing, difference.unexpected, difference.changed) == (1, 1, 1)
+    assert difference.columns == ("b", "i")
+    assert difference.keys == (("2",), ("3",), ("77",))
+    assert str(difference) == (
+        'table "public.t": 6 rows at the publisher, 6 in the target; 1 missing, 1 unexpected, 1 changed (in b, i);'
+        " keys (2), (3), (77)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "missing", "unexpected"),
+    [
+        ("INSERT INTO bag VALUES (1, 'x')", 0, 1),
+        ("DELETE FROM bag WHERE a = 1", 2, 0),
+        ("UPDATE bag SET b = '' WHERE b IS NULL", 1, 1),
+        ("UPDATE bag SET a = 2", 3, 3),
+    ],
+)
+def test_without_a_key_every_row_counts_as_often_as_it_is_there(
+    publisher_database, sqlite_target, tmp_path, change, missing, unexpected
+):
+    """absence_is_typed: NULL is not an empty text"""
+    sqlite_target.execute(change)
+    sqlite_target.commit()
+    (difference,) = compare(publisher_database, sqlite_url(tmp_path))
+    assert (difference.table, difference.missing, difference.unexpected) == ("bag", missing, unexpected)
+    assert difference.keys == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "a = 70",
+        "b = NOT b",
+        "c = c + 1e-12",
+        "c = 'no number'",
+        "d = d * 2",
+        "e = x''",
+        "f = '2026-11-21 01:02:03.25+00:00'",
+        "g = 'ab'",
+        "h = '1.1'",
+        "h = NULL",
+        "i = substr(i, 1, length(i) - 1) || '!'",
+    ],
+)
+def test_one_value_that_differs_is_found(publisher_database, sqlite_target, tmp_path, change):
+    sqlite_target.execute(f"UPDATE t SET {change} WHERE a = 1")
+    sqlite_target.commit()
+    (difference,) = compare(publisher_database, sqlite_url(tmp_path))
+    assert difference.table == "public.t"
+    assert difference.changed == 1 or change == "a = 70"
+
+
+def test_row_filters_and_column_lists_say_what_both_sides_should_have(publisher_database, postgresql_target):
+    """B17: filters of several publications are combined with OR"""
+    for name, what in {"low": "t (a, b) WHERE (a < 2)", "high": "t (a, b) WHERE (a > 4)", "all_bags": "bag"}.items():
+        publisher_database.execute(f"CREATE PUBLICATION {name} FOR TABLE {what}")
+    postgresql_target.execute("DELETE FROM t WHERE a BETWEEN 2 AND 4; UPDATE t SET i = NULL")
+    rows = published_rows(publisher_database.conninfo, ["low", "high", "all_bags"])
+    assert [(one.table, one.columns) for one in rows] == [("public.bag", ("a", "b")), ("public.t", ("a", "b"))]
+    assert compare(publisher_database, postgresql_target.url, *rows) == []
+    (difference,) = compare(publisher_database, postgresql_target.url, Rows("t", ("a",)))
+    assert difference.missing == 3
+    unfiltered = "CREATE PUBLICATION whole FOR TABLE t (a, b)"
+    publisher_database.execute(unfiltered)
+    assert published_rows(publisher_database.conninfo, ["low", "whole"])[0].where is None
+
+
+def test_what_cannot_be_compared_is_an_error_and_not_equal(publisher_database, sqlite_target, tmp_path):
+    with pytest.raises(UsageError, match=r'"public\.nowhere" does not exist at the publisher'):
+        compare(publisher_database, sqlite_url(tmp_path), "nowhere")
+    publisher_database.execute("CREATE TABLE only_here (a int); ALTER TABLE t ADD extra int")
+    with pytest.raises(TargetRelationError, match='"only_here" does not exist in the target'):
+        compare(publisher_database, sqlite_url(tmp_path), "only_here")
+    with pytest.raises(TargetRelationError, match='has no column "extra"'):
+        compare(publisher_database, sqlite_url(tmp_path), "t")
+
+
+@pytest.mark.parametrize(
+    ("oid", "value", "text"),
+    [
+        (16, True, "t"),
+        (16, "f", "f"),
+        (23, 5.0, "5"),
+        (701, "1e+20", "1e+20"),
+        (701, 1e20, "1e+20"),
+        (700, 0.10000000149011612, "0.1"),
+        (17, memoryview(b"\x00\xff"), "\\x00ff"),
+        (1184, "0044-03-15 00:00:00+00:00 BC", "0044-03-15 00:00:00+00 BC"),
+        (25, "12:00:00+00:00", "12:00:00+00:00"),
+        (1700, "1.50", "1.50"),
+        (25, None, None),
+    ],
+)
+def test_a_value_has_one_text_on_either_side(oid, value, text):
+    assert text_of(oid, value) == text

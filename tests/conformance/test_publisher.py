@@ -1,0 +1,398 @@
+"""Is the publisher ready? Asked of real servers, with everything that may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.lsn import INVALID_LSN
+from subscriber.protocol.envelope import XLogData, decode_envelope
+from subscriber.receive.connection import ReplicationConnection
+from subscriber.receive.publisher import PublishedTable, Publisher, connect_publisher
+from subscriber.receive.slots import StreamOptions, create_slot, start_command
+from subscriber.scenario.installations import find_postgresql
+from subscriber.scenario.postgresql import PostgreSQLServer
+from tests.conftest import Database, server_or_skip
+
+
+@contextmanager
+def asking(conninfo: str) -> Iterator[Publisher]:
+    with connect_publisher(conninfo, "sub") as connection:
+        yield Publisher(connection)
+
+
+@contextmanager
+def streaming(
+    database: Database, slot: str = "s", options: StreamOptions | None = None
+) -> Iterator[ReplicationConnection]:
+    with ReplicationConnection(database.conninfo, "sub") as connection:
+        command = start_command(connection.server_version, slot, INVALID_LSN, options or StreamOptions(("p",)))
+        connection.start(command)
+        yield connection
+
+
+def slot_name(database: Database, suffix: str = "s") -> str:
+    """Slots are the cluster's, databases the test's."""
+    return f"{database.name}_{suffix}"
+
+
+def made_slot(database: Database, plugin: str = "pgoutput") -> str:
+    name = slot_name(database)
+    database.execute(f"SELECT pg_create_logical_replication_slot('{name}', '{plugin}')")
+    return name
+
+
+def refusal(conninfo: str, slot: str) -> PublisherError:
+    with pytest.raises(PublisherError) as caught, asking(conninfo) as publisher:
+        publisher.check_slot(slot)
+    error = caught.value
+    assert error.hint
+    assert "\n" not in error.message
+    return error
+
+
+# Server ---------------------------------------------------------------------------------------------
+
+
+def test_a_server_with_logical_decoding_is_accepted(database):
+    with asking(database.conninfo) as publisher:
+        publisher.check_server()
+        assert publisher.version // 10000 == database.server.major
+        ((identifier,),) = database.execute("SELECT system_identifier::text FROM pg_control_system()")
+        assert publisher.system_identifier() == identifier
+
+
+def test_the_flushed_position_and_a_barrier_move_on(database):
+    with asking(database.conninfo) as publisher:
+        before = publisher.flushed_lsn()
+        barrier = publisher.write_barrier()
+        assert INVALID_LSN < before < barrier
+
+
+# Slot -----------------------------------------------------------------------------------------------
+
+
+def test_a_slot_that_is_ready_says_where_it_stands(database):
+    name = made_slot(database)
+    with asking(database.conninfo) as publisher:
+        slot = publisher.check_slot(name)
+        assert (slot.name, slot.plugin, slot.database) == (name, "pgoutput", database.name)
+        assert (slot.active_pid, slot.two_phase, slot.lost) == (None, False, None)
+        assert slot.confirmed_flush_lsn > INVALID_LSN
+
+
+def test_a_missing_slot_is_refused(database):
+    error = refusal(database.conninfo, "gone")
+    assert isinstance(error, PublisherNotReady)
+    assert (error.message, error.sqlstate) == ('replication slot "gone" does not exist', "42704")
+    assert "with a new copy" in str(error.hint)
+
+
+def test_a_slot_of_another_plugin_is_refused(database):
+    try:
+        name = made_slot(database, "test_decoding")
+    except psycopg.Error:
+        pytest.skip("this server has no test_decoding")
+    error = refusal(database.conninfo, name)
+    assert error.message == f'replication slot "{name}" has output plugin "test_decoding", but "pgoutput" is needed'
+
+
+def test_a_physical_slot_is_refused(database):
+    name = slot_name(database, "physical")
+    database.execute(f"SELECT pg_create_physical_replication_slot('{name}')")
+    try:
+        error = refusal(database.conninfo, name)
+        assert "no output plugin (it is a physical slot)" in error.message
+    finally:
+        database.execute(f"SELECT pg_drop_replication_slot('{name}')")
+
+
+def test_a_slot_of_another_database_is_refused_by_both_names(database):
+    name = made_slot(database)
+    error = refusal(database.server.conninfo("postgres"), name)
+    assert error.message == f'replication slot "{name}" was not created in this database'
+    assert f'"{database.name}"' in str(error.detail)
+    assert '"postgres"' in str(error.detail)
+
+
+def test_a_slot_that_somebody_streams_from_is_transient_and_names_the_process(database):
+    name = made_slot(database)
+    database.execute("CREATE PUBLICATION p")
+    with streaming(database, name):
+        ((pid,),) = database.execute(f"SELECT active_pid FROM pg_replication_slots WHERE slot_name = '{name}'")
+        error = refusal(database.conninfo, name)
+        assert isinstance(error, SlotInUse)
+        assert error.message == f'replication slot "{name}" is active for PID {pid}'
+        assert error.transient
+
+
+def test_starting_from_a_slot_in_use_has_the_server_s_text(database):
+    name = made_slot(database)
+    database.execute("CREATE PUBLICATION p")
+    with streaming(database, name), pytest.raises(SlotInUse, match="is active for PID"), streaming(database, name):
+        pass
+
+
+def test_dropping_a_slot_twice_is_no_error(database):
+    name = made_slot(database)
+    with asking(database.conninfo) as publisher:
+        assert publisher.drop_slot(name)
+        assert not publisher.drop_slot(name)
+
+
+# Publications -----------------------------------------------------------------------------------------
+
+
+def test_publications_and_their_tables(database):
+    database.execute('CREATE TABLE t (a int); CREATE SCHEMA "S x"; CREATE TABLE "S x"."T" (a int)')
+    database.execute('CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION "Q" FOR TABLE t, "S x"."T"')
+    with asking(database.conninfo) as publisher:
+        assert publisher.check_publications(["p", "Q"]) == []
+        assert publisher.published_tables(["p"]) == [PublishedTable("public", "t")]
+        assert set(publisher.published_tables(["p", "Q"])) == {
+            PublishedTable("S x", "T"),
+            PublishedTable("public", "t"),
+        }
+
+
+def test_a_missing_publication_is_what_the_version_makes_of_it(database):
+    """Rule A32: 18 skips it with a warning, the versions before end the stream."""
+    database.execute("CREATE PUBLICATION p")
+    with asking(database.conninfo) as publisher:
+        if database.server.major >= 18:
+            assert publisher.check_publications(["gone", "p"]) == ["gone"]
+        else:
+            with pytest.raises(PublisherNotReady, match='publication "gone" does not exist'):
+                publisher.check_publications(["gone", "p"])
+
+
+def test_without_any_publication_nothing_would_ever_come(database):
+    with asking(database.conninfo) as publisher, pytest.raises(PublisherNotReady) as caught:
+        publisher.check_publications(["gone", "other"])
+    assert (caught.value.message, caught.value.sqlstate) == ('publication "gone" does not exist', "42704")
+    assert caught.value.hint
+
+
+# Slots and streams --------------------------------------------------------------------------------------
+
+
+def test_an_exported_snapshot_is_what_the_slot_does_not_stream(database):
+    """Rule A37: rows before the consistent point are in the snapshot, those after it in the stream."""
+    database.execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1); CREATE PUBLICATION p FOR TABLE t")
+    name = slot_name(database)
+    with ReplicationConnection(database.conninfo, "sub") as connection:
+        created = create_slot(connection, name, snapshot="export")
+        database.execute("INSERT INTO t VALUES (2)")
+        with psycopg.connect(database.conninfo) as other:
+            other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.execute(f"SET TRANSACTION SNAPSHOT '{created.snapshot_name}'")
+            assert other.execute("SELECT a FROM t").fetchall() == [(1,)]
+    with asking(database.conninfo) as publisher:
+        assert publisher.check_slot(name).confirmed_flush_lsn == created.consistent_point
+    with streaming(database, name) as stream:
+        assert "I" in messages_until_commit(stream)
+
+
+def messages_until_commit(stream: ReplicationConnection) -> list[str]:
+    """The type bytes of what comes up to the first Commit."""
+    seen: list[str] = []
+    for _ in range(2000):
+        frame = stream.read()
+        if frame is None:
+            stream.wait(0.05)
+        elif isinstance(envelope := decode_envelope(frame), XLogData):
+            seen.append(chr(envelope.payload[0]))
+            if seen[-1] == "C":
+                return seen
+    raise AssertionError("nothing was committed")
+
+
+@pytest.mark.parametrize("snapshot", ["use", "nothing"])
+def test_a_slot_without_exported_snapshot(database, snapshot):
+    name = slot_name(database)
+    with ReplicationConnection(database.conninfo, "sub") as connection:
+        if snapshot == "use":
+            connection.execute("BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+        assert create_slot(connection, name, snapshot=snapshot).snapshot_name is None
+        if snapshot == "use":
+            connection.execute("COMMIT")
+    with asking(database.conninfo) as publisher:
+        assert publisher.check_slot(name).plugin == "pgoutput"
+
+
+def test_a_two_phase_slot_is_one(database):
+    name = slot_name(database)
+    with ReplicationConnection(database.conninfo, "sub") as connection:
+        create_slot(connection, name, snapshot="nothing", two_phase=True)
+    with asking(database.conninfo) as publisher:
+        assert publisher.check_slot(name).two_phase
+
+
+def test_a_name_that_is_taken_is_the_server_s_refusal(database):
+    name = made_slot(database)
+    with ReplicationConnection(database.conninfo, "sub") as connection, pytest.raises(PublisherNotReady) as caught:
+        create_slot(connection, name, snapshot="nothing")
+    assert (caught.value.message, caught.value.sqlstate) == (f'replication slot "{name}" already exists', "42710")
+
+
+@pytest.mark.parametrize("streaming_mode", ["off", "on", "parallel"])
+@pytest.mark.parametrize("two_phase", [False, True])
+def test_every_version_takes_the_command_that_is_made_for_it(database, streaming_mode, two_phase):
+    """Rule A33."""
+    name = made_slot(database)
+    database.execute('CREATE TABLE t (a int); CREATE PUBLICATION "it\'s ""odd"", x" FOR TABLE t')
+    options = StreamOptions(('it\'s "odd", x',), streaming_mode, two_phase=two_phase, binary=True, messages=True)
+    with streaming(database, name, options) as stream:
+        database.execute("INSERT INTO t VALUES (1)")
+        assert messages_until_commit(stream) == ["B", "R", "I", "C"]
+
+
+def test_origin_none_is_taken_from_16_on(database):
+    name = made_slot(database)
+    database.execute("CREATE PUBLICATION p")
+    if database.server.major >= 16:
+        with streaming(database, name, StreamOptions(("p",), origin="none")):
+            pass
+
+
+# Connections ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def replicating(conninfo: str) -> Iterator[None]:
+    with ReplicationConnection(conninfo, "sub"):
+        yield
+
+
+BOTH = pytest.mark.parametrize("connect", [asking, replicating], ids=["ordinary", "replication"])
+
+
+def connection_error(connect, conninfo: str) -> PublisherError:
+    with pytest.raises(PublisherError) as caught, connect(conninfo):
+        pass
+    error = caught.value
+    assert error.message.startswith("could not connect to the publisher: ")
+    assert "s3cret" not in error.report()
+    assert error.hint
+    return error
+
+
+@BOTH
+def test_a_database_that_does_not_exist_is_a_definite_refusal(publisher_database, connect):
+    error = connection_error(connect, publisher_database.server.conninfo("no_such_db", password="s3cret"))
+    assert isinstance(error, PublisherNotReady)
+    assert 'database "no_such_db" does not exist' in error.message
+
+
+@BOTH
+def test_a_user_that_does_not_exist_is_a_definite_refusal(publisher_database, connect):
+    conninfo = publisher_database.server.conninfo(publisher_database.name, user="no_such_user", password="s3cret")
+    error = connection_error(connect, conninfo)
+    assert isinstance(error, PublisherNotReady)
+    assert 'role "no_such_user" does not exist' in error.message
+
+
+@BOTH
+def test_a_port_where_nobody_listens_is_tried_again(publisher_database, connect):
+    error = connection_error(connect, publisher_database.server.conninfo("postgres", port=1, password="s3cret"))
+    assert isinstance(error, PublisherUnavailable)
+    assert "onnection refused" in error.message
+
+
+def test_a_statement_that_the_server_refuses_keeps_its_text(publisher_database):
+    with (
+        pytest.raises(PublisherNotReady) as caught,
+        connect_publisher(publisher_database.conninfo, "sub") as connection,
+    ):
+        connection.execute("SELECT nothing_of_that_name")
+    assert (caught.value.message, caught.value.sqlstate) == ('column "nothing_of_that_name" does not exist', "42703")
+
+
+def test_a_connection_that_the_server_ends_is_transient(publisher_database):
+    with pytest.raises(PublisherUnavailable), connect_publisher(publisher_database.conninfo, "sub") as connection:
+        publisher_database.execute(f"SELECT pg_terminate_backend({connection.info.backend_pid})")
+        connection.execute("SELECT 1")
+
+
+def test_a_walsender_that_the_server_ends_is_transient(publisher_database):
+    name = made_slot(publisher_database)
+    publisher_database.execute("CREATE PUBLICATION p")
+    with streaming(publisher_database, name) as stream:
+        publisher_database.execute(
+            f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{name}'"
+        )
+        with pytest.raises(PublisherUnavailable):
+            for _ in range(200):
+                if stream.read() is None:
+                    stream.wait(0.05)
+
+
+# Servers that are set up otherwise ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[18, 16, 15], ids="pg{}".format)
+def private(request) -> Iterator[PostgreSQLServer]:
+    """A server of this module's own: keeps hardly any WAL, and asks one user for a password."""
+    settings = {"max_slot_wal_keep_size": "1MB", "wal_keep_size": "0", "min_wal_size": "32MB", "max_wal_size": "32MB"}
+    with server_or_skip(lambda: PostgreSQLServer(find_postgresql(request.param), settings)) as server:
+        hba = server.data_directory / "pg_hba.conf"
+        rules = "host all,replication asked 127.0.0.1/32 scram-sha-256\n"
+        hba.write_text(rules + hba.read_text())
+        server.execute("CREATE ROLE asked LOGIN REPLICATION PASSWORD 'right'")
+        server.execute("SELECT pg_reload_conf()")
+        yield server
+
+
+@pytest.mark.server
+def test_a_slot_that_lost_its_wal_is_refused_with_the_reason(private):
+    private.execute("SELECT pg_create_logical_replication_slot('starved', 'pgoutput')")
+    try:
+        for _ in range(4):
+            private.execute("SELECT pg_logical_emit_message(false, 'x', 'x')")
+            private.execute("SELECT pg_switch_wal()")
+            private.execute("CHECKPOINT")
+        error = refusal(private.conninfo(), "starved")
+        assert isinstance(error, PublisherNotReady)
+        assert error.message == 'can no longer access replication slot "starved"'
+        assert error.detail == 'This replication slot has been invalidated due to "wal_removed".'
+        assert not error.transient
+    finally:
+        private.execute("SELECT pg_drop_replication_slot('starved')")
+
+
+@pytest.mark.server
+@BOTH
+@pytest.mark.parametrize("password", ["s3cret-wrong", None])
+def test_a_wrong_or_missing_password_is_a_definite_refusal(private, connect, password, monkeypatch):
+    """Invariant names_are_data: what was tried is not in the message."""
+    monkeypatch.setenv("PGPASSFILE", "/dev/null")
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    given = {"password": password} if password else {}
+    error = connection_error(connect, private.conninfo(user="asked", **given))
+    assert isinstance(error, PublisherNotReady)
+    assert "password" in error.message
+
+
+@pytest.mark.server
+@BOTH
+def test_the_right_password_connects(private, connect):
+    with connect(private.conninfo(user="asked", password="right")):
+        pass
+
+
+@pytest.mark.server
+def test_a_server_without_logical_decoding_is_told_which_setting_to_change(private):
+    private.restart({"wal_level": "replica"})
+    try:
+        with pytest.raises(PublisherNotReady) as caught, asking(private.conninfo()) as publisher:
+            publisher.check_server()
+        error = caught.value
+        assert (error.message, error.sqlstate) == ('logical decoding requires "wal_level" >= "logical"', "55000")
+        assert error.detail == 'The publisher runs with wal_level = "replica".'
+        assert "ALTER SYSTEM SET wal_level" in str(error.hint)
+    finally:
+        private.restart({"wal_level": "logical"})

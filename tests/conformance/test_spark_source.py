@@ -1,0 +1,140 @@
+"""``spark.readStream.format("pgoutput")`` as anybody's source: without our sink, against a scripted journal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from subscriber.errors import JournalGap
+from subscriber.journal.reader import journal_positions
+from subscriber.lsn import LSN
+from subscriber.pipeline.session import package_archive, spark_session
+from subscriber.pipeline.sink import _iterate_partitions
+from subscriber.pipeline.source import PgoutputSource
+from subscriber.protocol import messages as m
+from tests.frames import relation, transaction, values
+from tests.streams import receive
+
+pytestmark = pytest.mark.spark
+
+T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
+
+
+def insert(key: int) -> m.Insert:
+    return m.Insert(T.relation_id, values(str(key), "x" * 50))
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as session:
+        session.dataSource.register(PgoutputSource)
+        yield session
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Three transactions of ten rows, each in an entry of its own."""
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    script: list[Any] = []
+    for number in range(1, 4):
+        rows = [insert(number * 100 + row) for row in range(10)]
+        script += [*transaction(0x100 + number * 0x100, *([T] if number == 1 else []), *rows, xid=700 + number), None]
+    receive(folder, script)
+    return folder
+
+
+def read_all(spark: SparkSession, journal: Path, checkpoint: Path, **options: str) -> list[list[Any]]:
+    """The rows of each micro-batch, until nothing is left."""
+    batches: list[list[Any]] = []
+    stream = spark.readStream.format("pgoutput").option("journal", str(journal)).options(**options).load()
+    query = (
+        stream.writeStream.foreachBatch(lambda batch, _number: batches.append(batch.collect()))
+        .option("checkpointLocation", str(checkpoint))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return [batch for batch in batches if batch]
+
+
+def test_rows_come_in_commit_order_with_their_transaction(spark, journal, tmp_path):
+    rows = [row for batch in read_all(spark, journal, tmp_path / "checkpoint") for row in batch]
+    inserts = [row for row in rows if row.action == "I"]
+    assert [(row.finish_lsn, row.xid, row.relation) for row in inserts[::10]] == [
+        (0x200, 701, "public.t"), (0x300, 702, "public.t"), (0x400, 703, "public.t"),
+    ]  # fmt: skip
+    assert [row.finish_lsn for row in rows] == sorted(row.finish_lsn for row in rows)
+    assert len(inserts) == 30
+
+
+def test_a_micro_batch_never_splits_a_transaction(spark, journal, tmp_path):
+    batches = read_all(spark, journal, tmp_path / "checkpoint", maxBytes="1")
+    assert [{row.finish_lsn for row in batch} for batch in batches] == [{0x200}, {0x300}, {0x400}]
+    assert all((batch[-1].action, sum(row.action == "I" for row in batch)) == ("C", 10) for batch in batches)
+
+
+def test_every_partition_describes_the_relations_it_needs(spark, journal, tmp_path):
+    """A segment is self-contained: R stands before the first change that needs it."""
+    for batch in read_all(spark, journal, tmp_path / "checkpoint", maxBytes="1"):
+        actions = [row.action for row in batch]
+        assert actions.index("R") < actions.index("I")
+
+
+def test_a_query_goes_on_where_its_checkpoint_ends(spark, journal, tmp_path):
+    read_all(spark, journal, tmp_path / "checkpoint")
+    receive(journal, [*transaction(0x500, T, insert(1), xid=704), None])
+    rows = [row for batch in read_all(spark, journal, tmp_path / "checkpoint") for row in batch]
+    assert {row.xid for row in rows if row.action != "R"} == {704}
+
+
+def test_a_query_begins_where_it_is_told(spark, journal, tmp_path):
+    rows = [row for batch in read_all(spark, journal, tmp_path / "checkpoint", startingLsn="0/300") for row in batch]
+    assert {row.xid for row in rows if row.action != "R"} == {703}
+
+
+def test_a_start_before_the_journal_is_refused(spark, journal, tmp_path):
+    with pytest.raises(Exception, match=JournalGap.__name__) as caught:
+        read_all(spark, journal, tmp_path / "checkpoint", startingLsn="0/50")
+    assert "0/50" in str(caught.value)
+    assert "0/100" in str(caught.value)
+
+
+def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):
+    """Invariant bounded_memory: the JVM forgets a partition's rows when its job is done (see pipeline.sink)."""
+    kept = []
+    jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
+
+    def read(batch: Any, _number: int) -> None:
+        before = jobs.size()
+        assert [row.action for row in _iterate_partitions(batch)][-1] == "C"
+        kept.append(jobs.size() - before)
+
+    stream = spark.readStream.format("pgoutput").option("journal", str(journal)).load()
+    query = stream.writeStream.foreachBatch(read).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    query.stop()
+    assert kept == [0]
+
+
+def test_positions_of_the_journal_are_what_the_query_reaches(journal):
+    assert journal_positions(str(journal)) == (LSN(0x400), LSN(0x400))
+
+
+def test_the_archive_for_executors_is_the_whole_package(tmp_path):
+    """Nothing is assumed installed there but Python and the dependencies."""
+    archive = package_archive(tmp_path)
+    code = (
+        f"import sys; sys.path.insert(0, {str(archive)!r}); import subscriber.pipeline.source, subscriber.pipeline.sink;"
+        "print(subscriber.pipeline.sink.__file__)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert answer.stdout.startswith(str(archive))

@@ -1,0 +1,277 @@
+"""The receiving half against real walsenders: every version, without Spark and target."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from subscriber.errors import SubscriberError
+from subscriber.journal.browse import browse
+from subscriber.journal.reader import journal_positions
+from subscriber.journal.retention import write_consumer
+from subscriber.journal.segment import Kind, journal_entries
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
+from subscriber.receive.connection import ReplicationConnection
+from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.slots import create_slot
+from subscriber.settings import Settings
+from subscriber.subscription.walreceiver import Assignment, receive
+from tests.conftest import Database
+
+PATIENCE_SECONDS = 60.0
+
+
+def slot_of(database: Database) -> str:
+    return f"slot_{database.name}"
+
+
+class Receiving:
+    """A receiver in a thread, its journal, and its publisher."""
+
+    def __init__(self, database: Database, folder: Path, start: LSN) -> None:
+        self.database = database
+        self.folder = folder
+        self.start = start
+        self.error: SubscriberError | None = None
+
+    def lines(self) -> list[str]:
+        """What the journal holds: ``action relation`` of everything but descriptions."""
+        found = browse(str(self.folder), INVALID_LSN, MAX_LSN, show_values=True)
+        return [f"{line.action} {line.description}" for line in found if line.action not in "RY"]
+
+    def changes(self) -> list[str]:
+        return [line for line in self.lines() if line[0] in "IUDT"]
+
+    def confirmed(self) -> LSN:
+        with connect_publisher(self.database.conninfo, "test") as server:
+            slot = Publisher(server).slot(slot_of(self.database))
+        assert slot is not None
+        return slot.confirmed_flush_lsn
+
+    def flushed(self) -> LSN:
+        with connect_publisher(self.database.conninfo, "test") as server:
+            return Publisher(server).flushed_lsn()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self.error is None, self.error
+            assert time.monotonic() < deadline, self.lines()
+            time.sleep(0.02)
+
+    def wait_received(self) -> None:
+        """Until everything that is committed now has been received."""
+        with connect_publisher(self.database.conninfo, "test") as server:
+            barrier = Publisher(server).write_barrier()
+        self.wait(lambda: journal_positions(str(self.folder))[0] >= barrier)
+
+
+def make_slot(database: Database, *, two_phase: bool = False) -> LSN:
+    with ReplicationConnection(database.conninfo, "test") as connection:
+        return create_slot(connection, slot_of(database), snapshot="nothing", two_phase=two_phase).consistent_point
+
+
+@contextmanager
+def receiving(
+    database: Database,
+    folder: Path,
+    start: LSN,
+    *,
+    streaming: str = "parallel",
+    two_phase: bool = False,
+    applied: LSN | None = None,
+) -> Iterator[Receiving]:
+    with connect_publisher(database.conninfo, "test") as server:
+        system = Publisher(server).system_identifier()
+    assignment = Assignment(
+        subscription="test",
+        conninfo=database.conninfo,
+        slot=slot_of(database),
+        publications=("p",),
+        streaming=streaming,  # type: ignore[arg-type]
+        two_phase=two_phase,
+        origin="any",
+        system_identifier=system,
+        journal=str(folder),
+        applied_lsn=applied or start,
+    )
+    stop = threading.Event()
+    handle = Receiving(database, folder, start)
+
+    def work() -> None:
+        try:
+            receive(assignment, Settings(journal=str(folder), segment_bytes=64 * 1024), stop, lambda *_, **__: None)
+        except SubscriberError as error:
+            handle.error = error
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield handle
+    finally:
+        stop.set()
+        thread.join(PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def published(database: Database) -> Database:
+    database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE TABLE private(a int)")
+    database.execute("CREATE PUBLICATION p FOR TABLE t")
+    return database
+
+
+def test_changes_arrive_in_commit_order_with_the_highest_protocol_version(published, tmp_path):
+    """Rule A33."""
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver:
+        published.execute("INSERT INTO t VALUES (1, 'x'), (2, NULL)")
+        published.execute("UPDATE t SET a = 3 WHERE a = 2")
+        published.execute("DELETE FROM t WHERE a = 1")
+        published.execute("TRUNCATE t")
+        receiver.wait_received()
+        assert receiver.changes() == [
+            "I INSERT (a: '1', b: 'x')",
+            "I INSERT (a: '2', b: null)",
+            "U UPDATE old key (a: '2', b: null) (a: '3', b: null)",
+            "D DELETE old key (a: '1', b: null)",
+            "T TRUNCATE public.t",
+        ]
+
+
+def test_the_slot_is_confirmed_as_soon_as_the_journal_is_durable(published, tmp_path):
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver:
+        published.execute("INSERT INTO t VALUES (1, 'x')")
+        receiver.wait_received()
+        receiver.wait(lambda: receiver.confirmed() >= journal_entries(LocalStorage(tmp_path))[-1].end)
+        assert receiver.confirmed() <= journal_positions(str(tmp_path))[0]
+
+
+def test_a_slot_does_not_hold_the_wal_while_only_unpublished_tables_change(published, tmp_path):
+    """Rule C36: confirmation goes on while nothing is for us."""
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver:
+        published.execute("INSERT INTO private SELECT generate_series(1, 20000)")
+        end = receiver.flushed()
+        assert end - start > 500_000
+        receiver.wait(lambda: receiver.confirmed() >= end)
+        # A streamed transaction is announced even when nothing of it is published (rule A22).
+        assert receiver.changes() == []
+
+
+@pytest.mark.parametrize("streaming", ["off", "on", "parallel"])
+def test_a_large_transaction_arrives_whole_whatever_the_streaming_mode(published, tmp_path, streaming):
+    start = make_slot(published)
+    with receiving(published, tmp_path, start, streaming=streaming) as receiver:
+        published.execute("INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 3000) i")
+        receiver.wait_received()
+        lines = receiver.lines()
+        assert (lines[0][0], lines[-1][0], len(lines)) == ("B", "C", 3002)
+        assert len(journal_entries(LocalStorage(tmp_path))[0].segments) > 3
+
+
+def test_a_rolled_back_subtransaction_of_a_streamed_transaction_leaves_nothing(published, tmp_path):
+    """Rule C43; 64 kB of decoding memory makes the server stream."""
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver:
+        published.execute(
+            "BEGIN; INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 2000) i; SAVEPOINT s;"
+            " INSERT INTO t SELECT i, repeat('y', 100) FROM generate_series(5001, 7000) i; SAVEPOINT s2;"
+            " UPDATE t SET b = 'z' WHERE a <= 2000; ROLLBACK TO s;"
+            " INSERT INTO t VALUES (9999, 'after'); COMMIT"
+        )
+        receiver.wait_received()
+        changes = receiver.changes()
+        assert len(changes) == 2001
+        assert changes[-1] == "I INSERT (a: '9999', b: 'after')"
+
+
+def test_a_rolled_back_streamed_transaction_leaves_nothing_and_interleaves_with_others(published, tmp_path):
+    """Rule C47."""
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver, psycopg.connect(published.conninfo) as other:
+        other.execute("INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 3000) i")
+        published.execute("INSERT INTO t VALUES (100001, 'committed')")
+        receiver.wait_received()
+        other.rollback()
+        published.execute("INSERT INTO t VALUES (100002, 'committed')")
+        receiver.wait_received()
+        assert len(receiver.changes()) == 2
+        receiver.wait(lambda: not list(tmp_path.glob("*.tmp")))
+
+
+def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_verdict(published, tmp_path):
+    """Rules C49 to C51: the slot is confirmed past the PREPARE, so the journal has to keep it."""
+    start = make_slot(published, two_phase=True)
+    with receiving(published, tmp_path, start, two_phase=True) as receiver:
+        published.execute("BEGIN; INSERT INTO t VALUES (1, 'kept'); PREPARE TRANSACTION 'one'")
+        published.execute("BEGIN; INSERT INTO t VALUES (2, 'dropped'); PREPARE TRANSACTION 'two'")
+        receiver.wait(lambda: len(journal_entries(LocalStorage(tmp_path))) == 2)
+        assert receiver.changes() == []
+        write_consumer(LocalStorage(tmp_path), "test", journal_positions(str(tmp_path))[1])
+    with receiving(published, tmp_path, start, two_phase=True) as receiver:
+        published.execute("COMMIT PREPARED 'one'")
+        published.execute("ROLLBACK PREPARED 'two'")
+        receiver.wait_received()
+        assert receiver.changes() == ["I INSERT (a: '1', b: 'kept')"]
+        kinds = [entry.kind for entry in journal_entries(LocalStorage(tmp_path))]
+        assert kinds[-2:] == [Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED]
+
+
+def test_after_a_restart_nothing_is_lost_and_nothing_comes_twice(published, tmp_path):
+    start = make_slot(published)
+    for number in range(1, 6):
+        with receiving(published, tmp_path, start) as receiver:
+            published.execute(f"INSERT INTO t VALUES ({number}, 'x')")
+            receiver.wait_received()
+    assert receiver.changes() == [f"I INSERT (a: '{number}', b: 'x')" for number in range(1, 6)]
+
+
+def test_what_every_consumer_has_is_trimmed(published, tmp_path):
+    start = make_slot(published)
+    with receiving(published, tmp_path, start) as receiver:
+        published.execute("INSERT INTO t VALUES (1, 'x')")
+        receiver.wait_received()
+        passed = journal_positions(str(tmp_path))[1]
+    write_consumer(LocalStorage(tmp_path), "test", passed)
+    with receiving(published, tmp_path, start, applied=passed) as receiver:
+        receiver.wait(lambda: journal_entries(LocalStorage(tmp_path)) == [])
+        published.execute("INSERT INTO t VALUES (2, 'x')")
+        receiver.wait_received()
+        assert receiver.changes() == ["I INSERT (a: '2', b: 'x')"]
+
+
+def test_a_lost_journal_is_refused_with_both_positions(published, tmp_path):
+    """Invariant slot_after_disk."""
+    start = make_slot(published)
+    with receiving(published, tmp_path / "one", start) as receiver:
+        published.execute("INSERT INTO t VALUES (1, 'x')")
+        receiver.wait_received()
+        receiver.wait(lambda: receiver.confirmed() > start)
+    with receiving(published, tmp_path / "two", start) as receiver:
+        pass
+    assert receiver.error is not None
+    assert "the slot was confirmed up to" in receiver.error.message
+    assert "but the journal ends at" in receiver.error.message
+
+
+def test_a_server_that_shuts_down_waits_for_our_confirmation_and_gets_it(postgresql18, publisher_database, tmp_path):
+    """A walsender asks before it ends; without an answer the shutdown would hang."""
+    publisher_database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
+    start = make_slot(publisher_database)
+    with receiving(publisher_database, tmp_path, start) as receiver:
+        publisher_database.execute("INSERT INTO t VALUES (1, 'x')")
+        receiver.wait_received()
+        postgresql18.restart()
+        receiver_ended = time.monotonic() + PATIENCE_SECONDS
+        while receiver.error is None and time.monotonic() < receiver_ended:
+            time.sleep(0.05)
+    assert receiver.error is not None
+    assert receiver.error.transient

@@ -1,0 +1,117 @@
+"""A publisher that may be stopped and killed, and one replication of it for the tests of a module."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from subscriber.scenario.servers import PostgreSQLServer, find_postgresql
+from tests.conftest import server_or_skip
+from tests.crash.harness import (
+    PUBLICATIONS,
+    PUBLISHER_TABLES,
+    SQLITE_TABLES,
+    Failpoints,
+    Load,
+    Runner,
+    catch_up,
+    differences,
+)
+
+
+@dataclass
+class Replication:
+    """One subscription from a publisher under load into a SQLite file.
+
+    Attributes:
+        conninfo: the publisher's database.
+        database: the target.
+        runner: what runs it.
+        failpoints: to make it crash.
+        journal_is_small: the journal is a file system of its own, small enough to fill.
+    """
+
+    conninfo: str
+    database: Path
+    runner: Runner
+    failpoints: Failpoints
+    journal_is_small: bool = False
+
+    def settle(self, load: Load) -> None:
+        """Hold the load, catch up and compare every table."""
+        with load.paused():
+            catch_up(self.conninfo, self.database, self.runner)
+            self.compare()
+
+    def compare(self) -> None:
+        found = differences(self.conninfo, self.runner.target)
+        assert not found, "\n".join(map(str, found))
+
+
+@pytest.fixture(scope="session")
+def own_server() -> Iterator[PostgreSQLServer]:
+    """A server that no other test uses, so that it may be stopped and killed."""
+    with server_or_skip(lambda: PostgreSQLServer(find_postgresql(18))) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def replicating(
+    server: PostgreSQLServer,
+    folder: Path,
+    name: str,
+    *,
+    environment: dict[str, str] | None = None,
+    full_disk: bool = False,
+) -> Iterator[Replication]:
+    """Tables and a subscription, ready to run; everything is ended and dropped afterwards."""
+    server.create_database(name)
+    server.execute(PUBLISHER_TABLES, name)
+    database = folder / "target.db"
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.executescript(SQLITE_TABLES)
+    failpoints = Failpoints(folder / "failpoints")
+    runner = Runner(
+        f"sqlite:///{database}", folder, {**failpoints.environment(full_disk=full_disk), **(environment or {})}
+    )
+    try:
+        runner.sql(
+            f"CREATE SUBSCRIPTION {name} CONNECTION '{server.conninfo(name)}' PUBLICATION {PUBLICATIONS}"
+            " WITH (copy_data = false)"
+        )
+        yield Replication(server.conninfo(name), database, runner, failpoints)
+    finally:
+        runner.close()
+        server.start()
+        server.drop_database(name)
+
+
+@contextlib.contextmanager
+def small_file_system(place: Path, size: str) -> Iterator[bool]:
+    """Mount a small tmpfs where that is allowed; tells whether it is."""
+    place.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "subscriber-test", str(place)]
+    try:
+        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    try:
+        yield mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder starts Spark, kills processes and takes its time."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for mark in ("server", "spark", "crash", "slow"):
+                item.add_marker(mark)

@@ -1,0 +1,63 @@
+"""Killed at every named failpoint while a load runs, started again: nothing lost, nothing applied twice.
+
+One ``subscriber run`` serves all failpoints, since each of them leaves behind what the next one starts from - as crashes do. A
+killed walreceiver is the supervisor's to start again, a killed supervisor is ours, as it would be systemd's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from subscriber.failpoints import FAILPOINTS
+from tests.crash.conftest import replicating
+from tests.crash.harness import Load, catch_up, wait_until
+
+SUPERVISOR = ("target.commit.before", "target.commit.after")
+
+
+@pytest.fixture(scope="module")
+def replication(own_server, tmp_path_factory):
+    with replicating(own_server, tmp_path_factory.mktemp("failpoints"), "failpoints") as replication:
+        yield replication
+
+
+@pytest.fixture(scope="module")
+def load(replication):
+    with Load(replication.conninfo, seed=20261121) as load:
+        replication.runner.start()
+        with load.paused():
+            catch_up(replication.conninfo, replication.database, replication.runner)
+        yield load
+
+
+@pytest.mark.parametrize("failpoint", sorted(FAILPOINTS))
+def test_a_kill_at_any_failpoint_loses_nothing_and_applies_nothing_twice(replication, load, failpoint):
+    """any_crash, progress_with_data, slot_after_disk, C32-C36"""
+    runner = replication.runner
+    supervisor = runner.process
+    replication.failpoints.unlock(failpoint)
+    wait_until(lambda: replication.failpoints.fired(failpoint), f"{failpoint} to be passed")
+    if failpoint in SUPERVISOR:
+        wait_until(lambda: not runner.running, "the supervisor to die")
+    replication.settle(load)
+    assert (runner.process is supervisor) == (failpoint not in SUPERVISOR)
+
+
+def test_a_walreceiver_killed_from_outside_is_started_again(replication, load):
+    """any_crash"""
+    (receiver,) = wait_until(replication.runner.walreceivers, "a walreceiver")
+    os.kill(receiver, signal.SIGKILL)
+    replication.settle(load)
+    assert replication.runner.walreceivers() not in ([], [receiver])
+
+
+def test_after_all_crashes_one_more_run_finds_everything_equal(replication, load):
+    """any_crash: also what was written while nobody ran, in the run that ends by itself"""
+    assert replication.runner.interrupt() == 0
+    with load.paused():
+        answer = replication.runner.once()
+        assert answer.returncode == 0, answer.stderr
+        replication.compare()

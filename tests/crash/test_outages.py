@@ -1,0 +1,249 @@
+"""Publisher, target and disk go away and come back, one after the other, while one ``subscriber run`` works and a load writes.
+
+The tests of this module follow each other on one replication; each begins and ends with equal tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from subscriber.lsn import format_lsn, parse_lsn
+from tests.crash.conftest import replicating, small_file_system
+from tests.crash.harness import Load, barrier, catch_up, wait_until
+
+HOLD_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+connection.execute("ROLLBACK")
+"""
+LOCK_SECONDS = 8
+"""Longer than the target waits for another writer (5 s), so that apply has to fail and come back."""
+
+NAME = "outages"
+
+
+@pytest.fixture(scope="module")
+def replication(own_server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(NAME)
+    with (
+        small_file_system(folder / "journal", "32m") as small,
+        replicating(own_server, folder, NAME, full_disk=True) as replication,
+    ):
+        replication.journal_is_small = small
+        yield replication
+
+
+@pytest.fixture(scope="module")
+def load(replication):
+    with Load(replication.conninfo, seed=7) as load:
+        replication.runner.start()
+        with load.paused():
+            catch_up(replication.conninfo, replication.database, replication.runner)
+        yield load
+
+
+@pytest.fixture
+def supervisor(replication, load):
+    """The supervisor, which must survive the test."""
+    process = replication.runner.process
+    yield process
+    assert replication.runner.process is process
+    assert process.poll() is None
+
+
+class Locked:
+    """Another process holds the SQLite file for itself."""
+
+    def __init__(self, database):
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", HOLD_LOCK, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self):
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "locked\n"
+        return self._process
+
+    def __exit__(self, *_):
+        self._process.communicate()
+
+
+def confirmed(server):
+    ((text,),) = server.execute(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{NAME}'")
+    return parse_lsn(text)
+
+
+def log_grows_by(runner, text):
+    """Wait until the run says ``text`` once more than now; gives the waiter to call afterwards."""
+    before = runner.said().count(text)
+    return lambda: wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}")
+
+
+@contextlib.contextmanager
+def kept_full(folder):
+    """No space in ``folder``'s file system: what is free, and what becomes free, goes into a file.
+
+    Written page by page, not allocated by what statvfs tells: the receiver takes from the same space meanwhile, and gives
+    back what it trims.
+    """
+    filler, ending = folder / "filler", threading.Event()
+    page = bytes(os.statvfs(folder).f_frsize)
+
+    def fill():
+        with filler.open("wb", buffering=0) as file:
+            while not ending.is_set():
+                try:
+                    file.write(page)
+                except OSError as error:
+                    assert error.errno == errno.ENOSPC
+                    ending.wait(0.001)
+
+    thread = threading.Thread(target=fill)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+        filler.unlink()
+
+
+def test_a_publisher_restarted_in_mid_stream_is_followed(replication, load, supervisor, own_server):
+    """C36: the receiver reconnects and asks for what the journal does not have"""
+    own_server.restart()
+    replication.settle(load)
+
+
+def test_a_publisher_that_crashed_sends_again_what_is_applied_once(replication, load, supervisor, own_server):
+    """slot_after_disk, C32: the slot's position after a crash is older than what it confirmed"""
+    own_server.kill()
+    noticed = log_grows_by(replication.runner, "trying again in")
+    noticed()
+    own_server.start()
+    replication.settle(load)
+
+
+def test_a_publisher_session_that_is_terminated_is_made_anew(replication, load, supervisor, own_server):
+    """C36"""
+    noticed = log_grows_by(replication.runner, "streams from")
+    own_server.execute(f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '{NAME}'")
+    noticed()
+    replication.settle(load)
+
+
+def test_while_the_target_is_locked_the_journal_goes_on_and_apply_comes_back(replication, load, supervisor, own_server):
+    """C35, slot_after_disk: a target that is away does not hold back the publisher"""
+    unavailable = log_grows_by(replication.runner, "is not available (SQLITE_BUSY)")
+    with Locked(replication.database) as holder:
+        with load.paused():
+            mark = barrier(replication.conninfo)
+        wait_until(lambda: confirmed(own_server) > mark, "the slot to be confirmed while the target is locked")
+        unavailable()
+        with pytest.raises(subprocess.TimeoutExpired):
+            holder.wait(LOCK_SECONDS)
+    replication.settle(load)
+
+
+def test_a_full_disk_while_a_segment_is_written_is_waited_for(replication, load, supervisor):
+    """slot_after_disk: what could not be written is not confirmed, and comes again"""
+    said = log_grows_by(replication.runner, "could not write the journal")
+    replication.failpoints.unlock("journal.sync.before")
+    said()
+    assert replication.failpoints.fired("journal.sync.before")
+    assert "No space left on device" in replication.runner.said()
+    replication.settle(load)
+
+
+def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(replication, load, supervisor, own_server):
+    """slot_after_disk: with nothing simulated"""
+    if not replication.journal_is_small:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    runner, complaint = replication.runner, "could not write the journal"
+    # What is not applied is not trimmed: so the space that trimming can free ends, and the receiver stands still.
+    with Locked(replication.database), kept_full(runner.journal):
+        for _ in range(2):
+            log_grows_by(runner, complaint)()
+        with load.paused():
+            mark = barrier(replication.conninfo)
+        log_grows_by(runner, complaint)()
+        assert confirmed(own_server) < mark
+    replication.settle(load)
+
+
+def test_a_second_run_on_the_same_target_says_so_and_leaves(replication, load, supervisor):
+    """progress_with_data: two runners started by mistake"""
+    answer = replication.runner.call("run")
+    assert answer.returncode == 1
+    assert f'another "subscriber run" is at work on {replication.database}' in answer.stderr
+    assert "Traceback" not in answer.stderr
+    replication.settle(load)
+
+
+def test_nothing_in_all_of_this_was_a_bug(replication, load):
+    """Every failure was foreseen: no traceback in the log, and no value either."""
+    said = replication.runner.said()
+    assert "Traceback" not in said
+    assert "customer " not in said
+
+
+def test_ctrl_c_ends_every_process_in_order(replication, load):
+    runner = replication.runner
+    assert len(runner.processes()) >= 3  # supervisor, JVM, walreceiver
+    assert runner.interrupt() == 0
+    wait_until(lambda: not runner.processes(), f"all processes to end: {runner.processes()}", 30)
+    assert list(runner.temporary.iterdir()) == []
+
+
+def test_a_killed_supervisor_leaves_no_process_behind(replication, load, own_server):
+    """The walreceiver hears the end of its pipe, the JVM too; what is in the journal and not in the target stays there."""
+    runner = replication.runner
+    runner.start()
+    replication.settle(load)
+    with Locked(replication.database):
+        with load.paused():
+            mark = barrier(replication.conninfo)
+        wait_until(lambda: confirmed(own_server) > mark, "the slot to be confirmed beyond the target")
+        runner.kill()
+    wait_until(lambda: not runner.processes(), "all processes to end", 60)
+
+
+def test_a_lost_journal_with_changes_that_the_target_lacks_is_refused(replication, load, own_server):
+    """slot_after_disk: no gap is ever skipped; with the journal back, everything is there"""
+    runner, journal = replication.runner, replication.runner.journal
+    away = runner.folder / "away"
+    away.mkdir()
+    for entry in journal.iterdir():
+        shutil.move(entry, away / entry.name)
+    before = confirmed(own_server)
+    answer = runner.call("run", "--master", "local[2]")
+    assert answer.returncode == 1
+    with sqlite3.connect(replication.database) as connection:
+        (applied,) = connection.execute("SELECT remote_lsn FROM subscriber_replication_origin_status").fetchone()
+    connection.close()
+    expected = f"the slot was confirmed up to {format_lsn(before)}, but the journal ends at {applied}"
+    assert expected in answer.stderr
+    assert "Restore the journal's folder" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert confirmed(own_server) == before
+    assert expected in runner.status()[NAME]["last_error"]
+
+    for entry in list(journal.iterdir()):
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    for entry in away.iterdir():
+        shutil.move(entry, journal / entry.name)
+    with load.paused():
+        answer = runner.once()
+        assert answer.returncode == 0, answer.stderr
+        replication.compare()

@@ -1,0 +1,110 @@
+"""Journals for tests, written entry by entry without a receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from subscriber.journal.builder import SegmentBuilder
+from subscriber.journal.reader import JournalReader, Reading, read_finish, read_rows
+from subscriber.journal.segment import journal_entries
+from subscriber.journal.storage import LocalStorage, Storage
+from subscriber.journal.writer import JournalWriter, open_writer
+from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.decode import decode
+from subscriber.protocol.encode import encode
+from tests.frames import relation, transaction, values
+from tests.streams import SLOT, SYSTEM, frame
+
+T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
+BEGIN = 0x100
+"""Where the journals of these tests begin."""
+
+
+def insert(key: int, text: str | None = "x", *, xid: int | None = None, shape: m.Relation = T) -> m.Insert:
+    return m.Insert(shape.relation_id, values(str(key), text), xid)
+
+
+@contextmanager
+def writing(
+    storage: Storage | Path, *, confirmed: int = 0, applied: int = BEGIN, system: str = SYSTEM, slot: str = SLOT
+) -> Iterator[JournalWriter]:
+    """The journal there, opened as a receiver does."""
+    where = LocalStorage(storage) if isinstance(storage, Path) else storage
+    with open_writer(
+        where, system_identifier=system, slot=slot, confirmed_lsn=LSN(confirmed), applied_lsn=LSN(applied)
+    ) as journal:
+        yield journal
+
+
+def filled(
+    journal: JournalWriter, parts: Sequence[Sequence[m.Message]], relations: dict[int, m.Relation] | None = None
+) -> SegmentBuilder:
+    """A builder that holds ``parts``, all but the last one written to disk already."""
+    builder = journal.builder(relations or {}, in_stream=False)
+    for number, part in enumerate(parts, start=1):
+        builder.frames += [frame(message, 0x10 * number + place) for place, message in enumerate(part)]
+        if number < len(parts):
+            builder.spill()
+    return builder
+
+
+def publish(
+    journal: JournalWriter,
+    end: int,
+    *parts: Sequence[m.Message],
+    kind: str = "t",
+    xid: int = 0,
+    relations: dict[int, m.Relation] | None = None,
+) -> None:
+    """An entry of the messages, one segment for each of ``parts``."""
+    builder = filled(journal, parts, relations)
+    journal.publish(builder, LSN(end), kind=kind, xid=xid, finish=encode(parts[-1][-1]))
+
+
+def prepare(end: int, *changes: m.Message, xid: int, gid: str = "g") -> list[m.Message]:
+    """Begin Prepare, the changes, Prepare, which ends at ``end``."""
+    place = (LSN(end - 8), LSN(end), 5, xid, gid)
+    return [m.BeginPrepare(*place), *changes, m.Prepare(*place)]
+
+
+def commit_prepared(end: int, *, xid: int, gid: str = "g") -> list[m.Message]:
+    return [m.CommitPrepared(LSN(end - 8), LSN(end), 9, xid, gid)]
+
+
+def rollback_prepared(end: int, *, xid: int, gid: str = "g") -> list[m.Message]:
+    return [m.RollbackPrepared(LSN(end - 16), LSN(end), 5, 9, xid, gid)]
+
+
+def three_transactions(folder: Path) -> None:
+    """Entries that end at 0/200, 0/300 and 0/400, and insert 1, 2 and 3."""
+    with writing(folder) as journal:
+        for number in (1, 2, 3):
+            end = BEGIN * (number + 1)
+            publish(journal, end, transaction(end, T, insert(number), xid=700 + number))
+
+
+def segment_files(folder: Path) -> list[Path]:
+    """The segments there, in stream order."""
+    return [folder / segment.name for entry in journal_entries(LocalStorage(folder)) for segment in entry.segments]
+
+
+def rows_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LSN) -> list[dict[str, object]]:
+    """Every row that a reader of (``start``, ``end``] sees, in order."""
+    reader = JournalReader(LocalStorage(storage) if isinstance(storage, Path) else storage)
+    readings = reader.plan(LSN(start), LSN(end))
+    return [row for reading in readings for batch in read(reader, reading) for row in batch.to_pylist()]
+
+
+def read(reader: JournalReader, reading: Reading) -> Iterator[pa.RecordBatch]:
+    yield from read_rows(reader.storage, reading, read_finish(reader.storage, reading))
+
+
+def keys_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LSN) -> list[int]:
+    """The first column of every INSERT, in the order of the plan."""
+    changes = [decode(row["message"]) for row in rows_of(storage, start, end)]  # type: ignore[arg-type]
+    return [int(change.new[0].data) for change in changes if isinstance(change, m.Insert)]  # type: ignore[union-attr]

@@ -1,0 +1,86 @@
+"""subscription.lexer, statements and grammar on texts that nobody would write."""
+
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.errors import UsageError
+from subscriber.subscription.grammar import Command, parse
+from subscriber.subscription.lexer import Kind, lex
+from subscriber.subscription.statements import split_statements
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+
+PIECES = st.sampled_from(
+    [
+        *("create", "ALTER", "drop", "subscription", "publication", "connection", "with", "if", "exists", "cascade"),
+        *(
+            "select",
+            "set",
+            "skip",
+            "s",
+            '"S"',
+            '""',
+            "'c'",
+            "''",
+            "$$c$$",
+            "$t$",
+            "$",
+            "E'\\u12'",
+            "U&'\\0041'",
+            "'",
+            '"',
+        ),
+        *(
+            "(",
+            ")",
+            ",",
+            ";",
+            "=",
+            "-",
+            "+",
+            ".",
+            "1",
+            "0x",
+            "0xg",
+            "1.5",
+            "1a",
+            "slot_name",
+            "none",
+            "copy_data",
+            "false",
+        ),
+        *("--x\n", "/*", "*/", "\\", "{#", "é", "\u00a0", "\x01", "\n", " "),
+    ]
+)
+
+
+@given(TEXT)
+def test_any_text_survives_each_way_of_quoting_it(text):
+    escaped = "".join(f"\\U{ord(character):08x}" for character in text)
+    doubled = text.replace("'", "''")
+    for constant in (f"'{doubled}'", f"E'{escaped}'", f"$q${text}$q$" if "$" not in text else "''" + f"\n'{doubled}'"):
+        assert [(lexeme.kind, lexeme.value) for lexeme in lex(constant)] == [(Kind.STRING, text)]
+
+
+@given(TEXT.filter(bool))
+def test_any_text_survives_as_a_quoted_identifier(text):
+    doubled = text.replace('"', '""')
+    assert [(lexeme.kind, lexeme.value) for lexeme in lex(f'"{doubled}"')] == [(Kind.IDENTIFIER, text)]
+
+
+@given(st.lists(PIECES, max_size=15))
+def test_a_command_is_understood_or_refused_and_nothing_else(pieces):
+    """Invariant refuse_not_guess."""
+    with suppress(UsageError):
+        assert isinstance(parse(" ".join(pieces)), Command)
+
+
+@given(st.lists(TEXT, max_size=5))
+def test_statements_are_cut_apart_as_they_were_put_together(texts):
+    statements = ["x '" + text.replace("'", "''") + "';" for text in texts]
+    found = split_statements(" \n".join(statements))
+    assert [statement.text for statement in found] == statements
+    starts = [1 + sum(part.count("\n") + 1 for part in statements[:number]) for number in range(len(statements))]
+    assert [statement.line for statement in found] == starts

@@ -1,0 +1,46 @@
+"""Whatever bytes arrive, a type's decoder reads them or refuses them (C5, absence_is_typed)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.errors import SubscriberError
+from subscriber.types import FAMILIES, TypeFamily
+
+NEAR_TEXT = st.text("0123456789-+.:eE \\xabcNIfintyBCdysmo", max_size=24).map(str.encode)
+"""Text with the letters of numbers, dates and hex, so that some of it is almost right."""
+
+NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
+"""Bytes of the lengths that send functions write."""
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@given(data=st.data())
+def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, data: st.DataObject) -> None:
+    """C5: nulls stay exactly where they were, a refused value raises, and nothing else ever happens."""
+    decode, near = data.draw(st.sampled_from([(family.decode_text, NEAR_TEXT), (family.decode_binary, NEAR_BINARY)]))
+    values = data.draw(st.lists(st.none() | near | st.binary(max_size=20), max_size=4))
+    try:
+        decoded = decode(pa.array(values, type=pa.binary()))
+    except SubscriberError:
+        return
+    decoded.validate(full=True)
+    assert decoded.type == family.arrow_type
+    assert [value is None for value in decoded.to_pylist()] == [value is None for value in values]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@given(data=st.data())
+def test_what_binary_decodes_to_reads_back_as_text(family: TypeFamily, data: st.DataObject) -> None:
+    """C5: text written from any accepted bytes is text that the type's own text decoder accepts unchanged."""
+    if not pa.types.is_string(family.arrow_type):
+        return
+    value = data.draw(NEAR_BINARY | st.binary(max_size=20).map(b"\1".__add__))
+    try:
+        decoded = family.decode_binary(pa.array([value]))
+    except SubscriberError:
+        return
+    assert family.decode_text(decoded.cast(pa.binary())).equals(decoded)

@@ -1,0 +1,91 @@
+"""Scripted replication streams: a receiver's view of a publisher, without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from subscriber.errors import PublisherUnavailable
+from subscriber.journal.storage import LocalStorage
+from subscriber.journal.writer import JournalWriter, open_writer
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.encode import encode
+from subscriber.protocol.envelope import Keepalive, StandbyStatusUpdate, XLogData, decode_reply, encode_envelope
+from subscriber.receive.walreceiver import WalReceiver
+from subscriber.settings import Settings
+
+SYSTEM = "7300000000000000001"
+SLOT = "s"
+
+
+def frame(message: m.Message | bytes, lsn: int = 0) -> bytes:
+    """A message in its CopyData envelope."""
+    payload = message if isinstance(message, bytes) else encode(message)
+    return encode_envelope(XLogData(lsn, lsn, 0, payload))
+
+
+def keepalive(wal_end: int, *, reply_requested: bool = False) -> bytes:
+    return encode_envelope(Keepalive(wal_end, 0, reply_requested))
+
+
+class ScriptedStream:
+    """Hands out frames; None in the script is a moment in which nothing has arrived. Keeps what is sent."""
+
+    def __init__(self, script: Iterable[bytes | m.Message | None]) -> None:
+        self._script = [item if item is None or isinstance(item, bytes) else frame(item) for item in script]
+        self.replies: list[StandbyStatusUpdate] = []
+        self.ended = False
+
+    def read(self) -> bytes | None:
+        if not self._script:
+            self.ended = True
+            return None
+        return self._script.pop(0)
+
+    def wait(self, seconds: float) -> None:
+        pass
+
+    def send(self, data: bytes) -> None:
+        reply = decode_reply(data)
+        assert isinstance(reply, StandbyStatusUpdate)
+        self.replies.append(reply)
+
+
+class EndingStream(ScriptedStream):
+    """The same, ending as a stopped publisher ends."""
+
+    def read(self) -> bytes | None:
+        frame_or_none = super().read()
+        if self.ended:
+            raise PublisherUnavailable("data stream from publisher has ended")
+        return frame_or_none
+
+
+@contextmanager
+def journal_at(folder: Path, *, confirmed: int = 0, applied: int = 0x100) -> Iterator[JournalWriter]:
+    with open_writer(
+        LocalStorage(folder),
+        system_identifier=SYSTEM,
+        slot=SLOT,
+        confirmed_lsn=LSN(confirmed),
+        applied_lsn=LSN(applied),
+    ) as journal:
+        yield journal
+
+
+def receive(
+    folder: Path,
+    script: Iterable[bytes | m.Message | None],
+    settings: Settings | None = None,
+    *,
+    clock: Callable[[], float] = lambda: 0.0,
+    **options: bool,
+) -> ScriptedStream:
+    """Run a receiver over a script into the journal at ``folder``; gives the stream with its replies."""
+    stream = ScriptedStream(script)
+    with journal_at(folder) as journal:
+        receiver = WalReceiver(stream, journal, settings or Settings(journal=str(folder)), clock=clock, **options)
+        receiver.run(lambda: stream.ended)
+    return stream

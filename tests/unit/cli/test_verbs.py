@@ -1,0 +1,182 @@
+"""The verbs that need no server: help, usage errors, queries, an empty journal, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from subscriber.cli import VERBS, main
+from subscriber.protocol import messages as m
+from tests.frames import relation, transaction, values
+from tests.streams import receive
+
+T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line; gives exit code, output, error output."""
+
+    def run_cli(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["subscriber", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as leaving:
+            code = leaving.code if isinstance(leaving.code, int) else 1
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_cli
+
+
+@pytest.fixture
+def target(tmp_path):
+    return f"sqlite:///{tmp_path / 'target.db'}"
+
+
+def test_help_lists_the_verbs(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert [verb for verb in ("demo", "journal", "run", "sql", "status") if verb not in out] == []
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_exists_and_has_help(run, verb):
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert f"Usage: subscriber {verb}" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("rnu",), ("run", "--onec"), ("sql", "--traget", "x"), ("status", "--target"), ("journal", "sl"), ("sql", "-c")],
+    ids=" ".join,
+)
+def test_a_typo_is_a_usage_error_with_exit_code_2_and_no_traceback(run, arguments):
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "Error" in err
+    assert "Traceback" not in err
+
+
+def test_a_missing_target_is_named_with_its_variable(run, monkeypatch):
+    monkeypatch.delenv("SUBSCRIBER_TARGET", raising=False)
+    code, _, err = run("status")
+    assert code == 2
+    assert "--target" in err
+    assert "SUBSCRIBER_TARGET" in err
+
+
+def test_sql_runs_a_query_on_the_target(run, target):
+    code, out, _ = run("sql", "--target", target, "-c", "SELECT 1 AS one, 'x' AS two")
+    assert (code, out) == (0, " one | two\n-----+-----\n   1 | x\n(1 row)\n")
+
+
+def test_sql_takes_a_file_and_says_which_line_failed(run, target, tmp_path):
+    file = tmp_path / "commands.sql"
+    file.write_text("SELECT 1;\n\nALTER SUBSCRIPTION s ENABLE;\n")
+    code, out, err = run("sql", "--target", target, "-f", str(file))
+    assert code == 1
+    assert "(1 row)" in out
+    assert "not supported yet" in err
+    assert f"CONTEXT:  {file}:3" in err
+
+
+def test_sql_with_a_missing_file_says_so_in_one_sentence(run, target):
+    code, _, err = run("sql", "--target", target, "-f", "/no/such/file.sql")
+    assert code == 1
+    assert err.startswith("ERROR:  /no/such/file.sql: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ALTER SUBSCRIPTION s REFRESH PUBLICATION",
+        "CREATE PUBLICATION p FOR ALL TABLES",
+        "CREATE SUBSCRIPTION s CONNECTION 'dbname=d' PUBLICATION p",
+        "CREATE SUBSCRIPTION s CONNECTION 'dbname=d' PUBLICATION p WITH (copy_data = true)",
+    ],
+)
+def test_what_comes_later_is_refused_by_name(run, target, command):
+    code, _, err = run("sql", "--target", target, "-c", command)
+    assert code == 1
+    assert "not supported yet" in err
+
+
+def test_a_query_that_the_target_refuses_is_an_error_without_traceback(run, target):
+    code, _, err = run("sql", "--target", target, "-c", "SELECT * FROM no_such_table")
+    assert code == 1
+    assert err.startswith("ERROR:  ")
+    assert "Traceback" not in err
+
+
+def test_dropping_an_unknown_subscription_fails_as_in_postgresql(run, target):
+    code, _, err = run("sql", "--target", target, "-c", "DROP SUBSCRIPTION s")
+    assert (code, err.splitlines()[0]) == (1, 'ERROR:  subscription "s" does not exist')
+    code, out, err = run("sql", "--target", target, "-c", "DROP SUBSCRIPTION IF EXISTS s")
+    assert (code, out, err) == (0, "DROP SUBSCRIPTION\n", 'NOTICE:  subscription "s" does not exist, skipping\n')
+
+
+def test_status_of_a_target_without_subscriptions_says_what_to_do(run, target):
+    code, out, _ = run("status", "--target", target)
+    assert code == 0
+    assert "CREATE SUBSCRIPTION" in out
+    assert json.loads(run("status", "--target", target, "--json")[1]) == []
+
+
+def test_a_bad_setting_is_refused_before_anything_starts(run, target, monkeypatch):
+    monkeypatch.setenv("SUBSCRIBER_SEGMENT_BYTES", "many")
+    code, _, err = run("run", "--target", target)
+    assert code == 1
+    assert 'invalid value for parameter "SUBSCRIBER_SEGMENT_BYTES"' in err
+
+
+@pytest.fixture
+def journal(tmp_path):
+    folder = tmp_path / "journals" / "1_s"
+    folder.mkdir(parents=True)
+    receive(folder, [*transaction(0x200, T, m.Insert(T.relation_id, values("1", "secret"))), None])
+    return folder
+
+
+def test_journal_ls_shows_slot_range_and_size(run, journal):
+    code, out, _ = run("journal", "ls", "--journal", str(journal.parent))
+    assert code == 0
+    assert "slot s," in out
+    assert "from 0/100 to 0/200" in out
+
+
+def test_journal_show_prints_every_message_but_no_values(run, journal):
+    code, out, _ = run("journal", "show", "--journal", str(journal.parent))
+    assert code == 0
+    assert [line.split()[6] for line in out.splitlines()] == ["BEGIN,", "public.t:", "public.t:", "COMMIT"]
+    assert "secret" not in out
+    assert "b: 6 bytes" in out
+
+
+def test_journal_show_prints_values_when_asked(run, journal):
+    _, out, _ = run("journal", "show", "--journal", str(journal), "--show-values", "--relation", "public.t")
+    assert "b: 'secret'" in out
+    assert "BEGIN" not in out
+
+
+def test_journal_show_speaks_json(run, journal):
+    _, out, _ = run("journal", "show", "--journal", str(journal), "--json", "--xid", "731")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert {line["finish_lsn"] for line in lines} == {"0/200"}
+
+
+@pytest.mark.parametrize("option", ["--from", "--to"])
+def test_a_bad_lsn_is_refused_in_postgresqls_words(run, journal, option):
+    code, _, err = run("journal", "show", "--journal", str(journal), option, "12")
+    assert code == 1
+    assert 'invalid input syntax for type pg_lsn: "12"' in err
+
+
+def test_journal_show_without_a_journal_says_where_it_looked(run, tmp_path):
+    code, _, err = run("journal", "show", "--journal", str(tmp_path))
+    assert code == 1
+    assert str(tmp_path) in err

@@ -1,0 +1,88 @@
+"""The control file: whose journal it is, and positions that only move forward."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from subscriber.errors import JournalCorrupt, JournalGap
+from subscriber.journal.control import CONTROL_FILE, Control, check_identity, read_control, write_control
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import LSN
+
+CONTROL = Control("7300", "s", begin=LSN(0x100), received=LSN(0x1_0000_0300), end=LSN(0x200))
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return LocalStorage(tmp_path / "journal")
+
+
+def test_what_was_written_is_read(storage):
+    write_control(storage, CONTROL)
+    assert read_control(storage) == CONTROL
+
+
+def test_where_nothing_was_written_there_is_no_journal(storage):
+    assert read_control(storage) is None
+
+
+def test_it_is_replaced_whole_and_leaves_no_temporary_file(storage):
+    write_control(storage, CONTROL)
+    write_control(storage, CONTROL.moved(begin=LSN(0x200)))
+    assert [name for name, _ in storage.names()] == [CONTROL_FILE]
+    assert read_control(storage) == CONTROL.moved(begin=LSN(0x200))
+
+
+def test_positions_are_text_that_a_person_reads(storage):
+    write_control(storage, CONTROL)
+    fields = json.loads(storage.read(CONTROL_FILE))
+    assert fields == {
+        "format": 1, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lower", [0, 0x80])
+def test_a_position_never_moves_back(lower):
+    assert CONTROL.moved(begin=LSN(lower), received=LSN(lower), end=LSN(lower)) == CONTROL
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"format": 1}',
+        b'{"format": 1, "system_identifier": "1", "slot": "s", "begin": "0/1", "received": "0/1"}',
+        b'{"format": 1, "system_identifier": "1", "slot": "s", "begin": "x", "received": "0/1", "end": "0/1"}',
+        b'{"format": 1, "system_identifier": "1", "slot": "s", "begin": 7, "received": "0/1", "end": "0/1"}',
+        b'{"format": 1, "slot": "s", "begin": "0/1", "received": "0/1", "end": "0/1"}',
+    ],
+)
+def test_a_file_that_is_no_control_file_is_corrupt_and_never_a_new_journal(storage, content):
+    storage.replace(CONTROL_FILE, content, durable=True)
+    with pytest.raises(JournalCorrupt, match="is not a journal's control file"):
+        read_control(storage)
+
+
+def test_a_later_format_is_refused(storage):
+    storage.replace(CONTROL_FILE, b'{"format": 2}', durable=True)
+    with pytest.raises(JournalCorrupt, match="a format that this version does not know"):
+        read_control(storage)
+
+
+@pytest.mark.parametrize(("system", "slot"), [("7301", "s"), ("7300", "other")])
+def test_a_journal_of_another_publisher_or_slot_is_refused_by_both_names(system, slot):
+    with pytest.raises(JournalGap) as caught:
+        check_identity(CONTROL, system_identifier=system, slot=slot, url="/j")
+    for word in ('slot "s" of system 7300', f'slot "{slot}" of system {system}', "/j"):
+        assert word in caught.value.message
+
+
+def test_one_s_own_journal_is_accepted():
+    check_identity(CONTROL, system_identifier="7300", slot="s", url="/j")

@@ -1,0 +1,62 @@
+"""What may be removed, and what must wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.journal.retention import read_consumer, slowest_consumer, trimmable, write_consumer
+from subscriber.journal.segment import Entry, Kind, Segment
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import INVALID_LSN, LSN
+
+
+def entry(end: int, kind: str = "t", xid: int = 0) -> Entry:
+    return Entry((Segment(LSN(end - 0x100), LSN(end), Kind(kind), xid),))
+
+
+def ends(entries: list[Entry]) -> list[int]:
+    return [each.end for each in entries]
+
+
+@pytest.fixture
+def storage(tmp_path):
+    return LocalStorage(tmp_path)
+
+
+def test_the_slowest_of_several_consumers_counts(storage):
+    write_consumer(storage, "a", LSN(0x300))
+    write_consumer(storage, "b", LSN(0x200))
+    assert slowest_consumer(storage) == 0x200
+    assert read_consumer(storage, "a") == 0x300
+
+
+def test_without_a_consumer_nothing_was_passed(storage):
+    assert slowest_consumer(storage) == INVALID_LSN
+    assert read_consumer(storage, "a") == INVALID_LSN
+
+
+def test_a_consumer_that_has_begun_holds_everything(storage):
+    write_consumer(storage, "a", LSN(0x300))
+    write_consumer(storage, "b", INVALID_LSN)
+    assert slowest_consumer(storage) == INVALID_LSN
+
+
+def test_an_entry_may_go_once_it_was_passed_to_its_end():
+    entries = [entry(0x200), entry(0x300), entry(0x400)]
+    assert ends(trimmable(entries, LSN(0x3FF))) == [0x200, 0x300]
+    assert trimmable(entries, INVALID_LSN) == []
+
+
+def test_a_prepared_transaction_stays_until_its_verdict_may_go():
+    entries = [entry(0x200, "p", 7), entry(0x300), entry(0x400, "k", 7)]
+    assert ends(trimmable(entries, LSN(0x300))) == [0x300]
+    assert ends(trimmable(entries, LSN(0x400))) == [0x200, 0x300, 0x400]
+
+
+def test_a_rollback_is_a_verdict_too():
+    assert ends(trimmable([entry(0x200, "p", 7), entry(0x300, "r", 7)], LSN(0x300))) == [0x200, 0x300]
+
+
+def test_a_verdict_on_another_transaction_releases_nothing():
+    entries = [entry(0x200, "p", 7), entry(0x300, "p", 8), entry(0x400, "k", 8)]
+    assert ends(trimmable(entries, LSN(0x400))) == [0x300, 0x400]

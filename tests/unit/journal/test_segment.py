@@ -1,0 +1,132 @@
+"""Names, entries and their chain: what a planner knows without opening a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.errors import JournalCorrupt, JournalGap
+from subscriber.journal.segment import Entry, Kind, Segment, check_chain, group_entries, parse_segment_name
+from subscriber.lsn import LSN, MAX_LSN
+
+lsns = st.integers(0, MAX_LSN).map(LSN)
+segments = st.builds(
+    Segment, lsns, lsns, st.sampled_from(Kind), st.integers(0, 0xFFFF_FFFF), st.integers(1, 999_999),
+    st.integers(1, 999_999),
+)  # fmt: skip
+
+
+def entry(begin: int, end: int, kind: Kind = Kind.TRANSACTIONS, xid: int = 0) -> Entry:
+    return Entry((Segment(LSN(begin), LSN(end), kind, xid),))
+
+
+def parts(begin: int, end: int, count: int) -> list[Segment]:
+    return [Segment(LSN(begin), LSN(end), Kind.TRANSACTIONS, 7, number, count) for number in range(1, count + 1)]
+
+
+def test_a_name_says_range_kind_transaction_and_part():
+    segment = Segment(LSN(0x1A2B3C4), LSN(0x1A2C000), Kind.PREPARED, 731, 2, 3)
+    assert segment.name == "0000000001A2B3C4-0000000001A2C000-p-000002DB-000002-of-000003.arrow"
+
+
+@given(segments)
+def test_a_name_gives_its_segment_back(segment):
+    assert parse_segment_name(segment.name) == segment
+
+
+@given(lsns, lsns)
+def test_names_sort_as_lsns_do(first, second):
+    names = [replace(SOME, begin=lsn).name for lsn in (first, second)]
+    assert (names[0] < names[1]) == (first < second)
+
+
+SOME = Segment(LSN(1), LSN(2), Kind.TRANSACTIONS, 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "journal.json",
+        "journal.lock",
+        "spool-1-1.tmp",
+        SOME.name + ".tmp",
+        SOME.name.removesuffix(".arrow"),
+        SOME.name.replace("-t-", "-x-"),
+        SOME.name.replace("-of-", "-in-"),
+        SOME.name.replace("0000000000000001", "not a number"),
+        "a-" + SOME.name,
+        ".arrow",
+    ],
+)
+def test_other_files_are_no_segments(name):
+    assert parse_segment_name(name) is None
+
+
+def test_the_size_is_not_part_of_what_a_segment_is():
+    assert parse_segment_name(SOME.name, 17) == SOME
+    assert parse_segment_name(SOME.name, 17).size == 17  # type: ignore[union-attr]
+
+
+def test_parts_come_together_in_order_whatever_the_listing_s_order():
+    whole = parts(0x100, 0x200, 3)
+    entries, stray = group_entries(reversed([*whole, SOME]))
+    assert entries == [Entry((SOME,)), Entry(tuple(whole))]
+    assert stray == []
+
+
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_an_entry_without_all_of_its_parts_does_not_exist(missing):
+    left = [part for part in parts(0x100, 0x200, 3) if part.part != missing]
+    assert group_entries(left) == ([], left)
+
+
+@pytest.mark.parametrize("other", [{"kind": Kind.PREPARED}, {"xid": 8}, {"parts": 3}], ids=str)
+@pytest.mark.parametrize("number", [0, 1])
+def test_parts_of_different_entries_are_never_mixed(other, number):
+    """Without a lock (an object store) two writers may have left them."""
+    mixed = parts(0x100, 0x200, 2)
+    mixed[number] = replace(mixed[number], **other)
+    assert group_entries(mixed) == ([], sorted(mixed))
+
+
+def test_the_same_range_twice_is_an_overlap():
+    entries, _ = group_entries([*parts(0x100, 0x200, 2), Segment(LSN(0x100), LSN(0x200), Kind.PREPARED, 7)])
+    assert len(entries) == 2
+    with pytest.raises(JournalCorrupt, match="overlap"):
+        check_chain(LSN(0x100), entries)
+
+
+def test_a_whole_chain_is_accepted():
+    check_chain(LSN(0x100), [entry(0x100, 0x200), entry(0x200, 0x280), entry(0x280, 0x300)])
+
+
+def test_a_missing_entry_in_the_middle_is_refused_with_both_lsns():
+    """Invariant slot_after_disk: a gap is never skipped."""
+    with pytest.raises(JournalGap) as caught:
+        check_chain(LSN(0x100), [entry(0x100, 0x200), entry(0x300, 0x400)])
+    assert caught.value.message == "the journal has no changes between 0/200 and 0/300"
+    assert (caught.value.lsn, caught.value.transient) == (0x200, False)
+    assert caught.value.hint
+
+
+def test_a_missing_first_entry_is_refused_with_both_lsns():
+    with pytest.raises(JournalGap, match="between 0/100 and 0/200"):
+        check_chain(LSN(0x100), [entry(0x200, 0x300)])
+
+
+def test_entries_that_overlap_are_corrupt():
+    with pytest.raises(JournalCorrupt, match="one ends at 0/200, the next begins at 0/180"):
+        check_chain(LSN(0x100), [entry(0x100, 0x200), entry(0x180, 0x300)])
+
+
+def test_what_lies_before_the_beginning_is_not_held_against_the_chain():
+    """A prepared transaction that waits for its verdict, or a file that a crash kept from being deleted."""
+    waiting = entry(0x40, 0x50, Kind.PREPARED, 7)
+    check_chain(LSN(0x100), [waiting, entry(0x100, 0x200)])
+
+
+def test_an_empty_journal_is_a_chain():
+    check_chain(LSN(0x100), [])

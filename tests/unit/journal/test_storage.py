@@ -1,0 +1,194 @@
+"""Every storage does the same things; a local one does them durably."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs as arrow_fs
+
+from subscriber import failpoints
+from subscriber.errors import JournalUnavailable, UsageError
+from subscriber.journal.storage import LocalStorage, RemoteStorage, journal_url, open_storage
+
+TABLE = pa.table({"a": [1, 2]})
+
+
+@contextlib.contextmanager
+def armed(text: str):
+    failpoints.arm({failpoints.ENVIRONMENT: text})
+    try:
+        yield
+    finally:
+        failpoints.arm({})
+
+
+@pytest.fixture(params=["local", "mock", "subtree"])
+def storage(request, tmp_path):
+    if request.param == "local":
+        folder = tmp_path / "journal"
+        folder.mkdir()
+        return LocalStorage(folder)
+    if request.param == "mock":
+        filesystem, path = arrow_fs.FileSystem.from_uri("mock:///bucket/journal")
+        return RemoteStorage("mock:///bucket/journal", filesystem, path)
+    filesystem = arrow_fs.SubTreeFileSystem(str(tmp_path), arrow_fs.LocalFileSystem())
+    return RemoteStorage("s3://bucket/journal", filesystem, "journal/")
+
+
+def names(storage) -> set[str]:
+    return {name for name, _ in storage.names()}
+
+
+def test_an_empty_storage_has_no_names(storage):
+    assert storage.names() == []
+
+
+def test_a_table_is_created_published_and_read_back(storage):
+    size = storage.create("x.tmp", TABLE)
+    assert storage.names() == [("x.tmp", size)]
+    storage.publish([("x.tmp", "x.arrow")])
+    assert storage.names() == [("x.arrow", size)]
+    with storage.open("x.arrow") as file:
+        assert pa.ipc.open_file(file).read_all() == TABLE
+
+
+def test_several_files_are_published_in_the_order_given(storage):
+    for number in range(3):
+        storage.create(f"{number}.tmp", TABLE)
+    storage.publish([(f"{number}.tmp", f"{number}.arrow") for number in range(3)])
+    assert names(storage) == {"0.arrow", "1.arrow", "2.arrow"}
+
+
+def test_a_small_file_is_replaced_whole(storage):
+    assert storage.read("small") is None
+    for content in (b"first, longer", b"second"):
+        storage.replace("small", content, durable=True)
+        assert storage.read("small") == content
+    assert names(storage) == {"small"}
+
+
+def test_deleting_what_is_not_there_is_no_error(storage):
+    storage.create("x.tmp", TABLE)
+    storage.delete(["gone", "x.tmp", "x.tmp"])
+    assert storage.names() == []
+
+
+def test_a_segment_that_is_gone_is_a_file_not_found(storage):
+    with pytest.raises(FileNotFoundError):
+        storage.open("gone.arrow")
+
+
+@pytest.mark.parametrize("point", ["journal.sync.before", "journal.sync.after"])
+def test_a_full_disk_is_transient_and_says_where(storage, point):
+    with armed(f"{point}=enospc"), pytest.raises(JournalUnavailable) as caught:
+        storage.create("x.tmp", TABLE)
+    assert storage.url in caught.value.message
+    assert "No space left on device" in caught.value.message
+    assert (caught.value.transient, caught.value.sqlstate) == (True, "53100")
+    assert caught.value.hint
+
+
+def test_a_local_file_that_could_not_be_written_is_removed(tmp_path):
+    storage = LocalStorage(tmp_path)
+    with armed("journal.sync.before=enospc"), pytest.raises(JournalUnavailable):
+        storage.create("x.tmp", TABLE)
+    assert storage.names() == []
+
+
+def test_publishing_on_a_full_disk_publishes_nothing(storage):
+    storage.create("x.tmp", TABLE)
+    with armed("journal.rename.before=enospc"), pytest.raises(JournalUnavailable):
+        storage.publish([("x.tmp", "x.arrow")])
+    assert names(storage) == {"x.tmp"}
+
+
+def test_a_small_file_keeps_its_content_when_the_new_one_cannot_be_written(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    storage.replace("small", b"old", durable=True)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(JournalUnavailable):
+        storage.replace("small", b"new", durable=True)
+    assert storage.read("small") == b"old"
+    assert storage.names() == [("small", 3)]
+
+
+def test_a_file_is_synced_before_it_gets_its_name_and_the_folder_after(tmp_path, monkeypatch):
+    """Invariant slot_after_disk."""
+    storage = LocalStorage(tmp_path)
+    steps: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def synced(descriptor: int) -> None:
+        steps.append(f"fsync {Path(os.readlink(f'/proc/self/fd/{descriptor}')).relative_to(tmp_path.parent)}")
+        fsync(descriptor)
+
+    def renamed(path: Path, to: Path) -> Path:
+        steps.append(f"rename {path.name} {to.name}")
+        return rename(path, to)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    folder = tmp_path.name
+    storage.create("x.tmp", TABLE)
+    storage.publish([("x.tmp", "x.arrow")])
+    assert steps == [f"fsync {folder}/x.tmp", "rename x.tmp x.arrow", f"fsync {folder}"]
+
+
+def test_one_writer_at_a_time_holds_a_local_journal(tmp_path):
+    with LocalStorage(tmp_path).lock() as first, LocalStorage(tmp_path).lock() as second:
+        assert (first, second) == (True, False)
+    with LocalStorage(tmp_path).lock() as third:
+        assert third
+
+
+def test_the_lock_makes_the_folder(tmp_path):
+    with LocalStorage(tmp_path / "a" / "b").lock() as locked:
+        assert locked
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalUnavailable, match="could not write the journal"), LocalStorage(tmp_path / "file").lock():
+        pass
+
+
+def test_an_object_store_needs_no_lock():
+    storage = open_storage("mock:///bucket")
+    with storage.lock() as locked:
+        assert locked
+
+
+def test_listing_skips_folders(tmp_path):
+    (tmp_path / "sub").mkdir()
+    assert LocalStorage(tmp_path).names() == []
+
+
+@pytest.mark.parametrize("url", ["/var/j", "file:///var/j"])
+def test_a_path_and_a_file_url_are_local(url):
+    storage = open_storage(url)
+    assert isinstance(storage, LocalStorage)
+    assert storage.folder == Path("/var/j")
+
+
+def test_a_url_of_pyarrow_is_remote():
+    assert isinstance(open_storage("mock:///bucket/x"), RemoteStorage)
+
+
+def test_a_url_that_nobody_handles_is_refused():
+    with pytest.raises(UsageError, match='no file system for the journal URL "what://x"') as caught:
+        open_storage("what://x")
+    assert caught.value.hint
+
+
+def test_each_slot_has_its_folder():
+    assert journal_url("s3://bucket/j/", "7301", "s1") == "s3://bucket/j/7301_s1"

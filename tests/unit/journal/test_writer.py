@@ -1,0 +1,350 @@
+"""The one writer: an unbroken chain, cleaned up after crashes, refused where something is missing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from subscriber.errors import JournalGap, JournalUnavailable, ProtocolError, SlotInUse
+from subscriber.journal.control import CONTROL_FILE, read_control
+from subscriber.journal.reader import JournalReader
+from subscriber.journal.retention import write_consumer
+from subscriber.journal.segment import journal_entries
+from subscriber.journal.storage import LocalStorage, RemoteStorage, open_storage
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from tests.frames import transaction
+from tests.journals import (
+    T,
+    commit_prepared,
+    filled,
+    insert,
+    keys_of,
+    prepare,
+    publish,
+    rollback_prepared,
+    segment_files,
+    three_transactions,
+    writing,
+)
+from tests.unit.journal.test_storage import armed
+
+
+def ends(folder) -> list[int]:
+    return [entry.end for entry in journal_entries(LocalStorage(folder))]
+
+
+def temporary(folder) -> list[str]:
+    return [path.name for path in folder.iterdir() if path.name.endswith(".tmp")]
+
+
+def consumed(folder, lsn: int, name: str = "s") -> None:
+    write_consumer(LocalStorage(folder), name, LSN(lsn))
+
+
+# Opening ------------------------------------------------------------------------------------------
+
+
+def test_a_new_journal_begins_at_the_target_s_position(tmp_path):
+    with writing(tmp_path, applied=0x150) as journal:
+        assert (journal.control.begin, journal.durable_lsn, journal.end) == (0x150, 0x150, 0x150)
+    assert read_control(LocalStorage(tmp_path)) == journal.control
+
+
+def test_a_second_writer_is_told_to_wait(tmp_path):
+    with writing(tmp_path), pytest.raises(SlotInUse) as caught, writing(tmp_path):
+        pass
+    assert str(tmp_path) in caught.value.message
+    assert caught.value.transient
+
+
+def test_entries_form_a_chain_over_restarts(tmp_path):
+    for number in (1, 2, 3):
+        with writing(tmp_path) as journal:
+            publish(journal, 0x100 * (number + 1), transaction(0x100 * (number + 1), T, insert(number)))
+    assert [(entry.begin, entry.end) for entry in journal_entries(LocalStorage(tmp_path))] == [
+        (0x100, 0x200), (0x200, 0x300), (0x300, 0x400),
+    ]  # fmt: skip
+    assert keys_of(tmp_path) == [1, 2, 3]
+
+
+def test_a_lost_journal_is_refused_with_both_lsns(tmp_path):
+    """Invariant slot_after_disk: the slot was confirmed further than anything we have."""
+    with pytest.raises(JournalGap) as caught, writing(tmp_path, confirmed=0x300, applied=0x200):
+        pass
+    assert caught.value.message == "the slot was confirmed up to 0/300, but the journal ends at 0/200"
+    assert (caught.value.lsn, caught.value.transient) == (0x200, False)
+    assert caught.value.hint
+    assert not (tmp_path / CONTROL_FILE).exists()
+
+
+def test_a_lost_last_segment_is_refused(tmp_path):
+    three_transactions(tmp_path)
+    segment_files(tmp_path)[-1].unlink()
+    with (
+        pytest.raises(JournalGap, match="confirmed up to 0/400, but the journal ends at 0/300"),
+        writing(tmp_path, confirmed=0x400),
+    ):
+        pass
+
+
+def test_a_lost_last_segment_is_refused_though_the_slot_has_idled_on(tmp_path):
+    """The received position lies beyond the segment, and would hide that it is gone."""
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        journal.advance(LSN(0x900))
+    segment_files(tmp_path)[-1].unlink()
+    with (
+        pytest.raises(JournalGap, match="held changes up to 0/400, but now ends at 0/300"),
+        writing(tmp_path, confirmed=0x900),
+    ):
+        pass
+
+
+def test_a_lost_segment_that_the_target_has_applied_is_not_missed(tmp_path):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        journal.advance(LSN(0x900))
+    segment_files(tmp_path)[-1].unlink()
+    with writing(tmp_path, confirmed=0x900, applied=0x400) as journal:
+        publish(journal, 0xA00, transaction(0xA00, T, insert(9)))
+    assert keys_of(tmp_path, 0x400) == [9]
+
+
+def test_a_segment_that_was_never_confirmed_may_be_lost(tmp_path):
+    """The publisher still has it, and sends it again."""
+    three_transactions(tmp_path)
+    segment_files(tmp_path)[-1].unlink()
+    with writing(tmp_path, confirmed=0x300) as journal:
+        assert journal.durable_lsn == 0x300
+        publish(journal, 0x400, transaction(0x400, T, insert(3)))
+    assert keys_of(tmp_path) == [1, 2, 3]
+
+
+def test_a_target_that_was_set_back_is_refused_with_both_lsns(tmp_path):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        consumed(tmp_path, 0x300)
+        journal.trim()
+    with pytest.raises(JournalGap) as caught, writing(tmp_path, confirmed=0x400, applied=0x200):
+        pass
+    assert caught.value.message == "the target has applied changes up to 0/200, but the journal begins at 0/300"
+    assert caught.value.lsn == 0x200
+
+
+@pytest.mark.parametrize(("system", "slot"), [("7301", "s"), ("7300000000000000001", "other")])
+def test_a_journal_of_another_publisher_or_slot_is_not_written_to(tmp_path, system, slot):
+    three_transactions(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(JournalGap, match="belongs to slot"), writing(tmp_path, system=system, slot=slot):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_the_stale_journal_of_a_dropped_subscription_begins_anew(tmp_path):
+    """The target's copy has all that it held, and the slot has all that follows."""
+    three_transactions(tmp_path)
+    with writing(tmp_path, confirmed=0x900, applied=0x900) as journal:
+        assert (journal.control.begin, journal.durable_lsn) == (0x900, 0x900)
+        publish(journal, 0xA00, transaction(0xA00, T, insert(9)))
+    assert ends(tmp_path) == [0xA00]
+    assert keys_of(tmp_path, 0x900) == [9]
+
+
+def test_a_journal_that_is_merely_behind_the_slot_s_new_end_is_kept(tmp_path):
+    """The target is not ahead of it, so nothing is stale."""
+    three_transactions(tmp_path)
+    with writing(tmp_path, confirmed=0x300, applied=0x300):
+        pass
+    assert ends(tmp_path) == [0x200, 0x300, 0x400]
+
+
+# Cleaning up --------------------------------------------------------------------------------------
+
+
+def test_the_next_writer_removes_what_a_crash_left(tmp_path):
+    three_transactions(tmp_path)
+    (tmp_path / "spool-1-1.tmp").write_bytes(b"half")
+    (tmp_path / "journal.json.77.tmp").write_bytes(b"half")
+    with writing(tmp_path):
+        assert temporary(tmp_path) == []
+    assert keys_of(tmp_path) == [1, 2, 3]
+
+
+def test_an_entry_without_all_of_its_parts_is_invisible_and_removed_by_the_next_writer(tmp_path):
+    """A crash between two renames: the transaction comes again."""
+    begin, *changes, commit = transaction(0x200, T, insert(1), insert(2), xid=7)
+    parts = [[begin, *changes[:2]], [changes[2], commit]]
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, *parts, xid=7)
+    segment_files(tmp_path)[1].unlink()
+    assert keys_of(tmp_path) == []
+    with writing(tmp_path) as journal:
+        assert journal.durable_lsn == 0x100
+        assert not list(tmp_path.glob("*.arrow"))
+        publish(journal, 0x200, *parts, xid=7)
+    assert keys_of(tmp_path) == [1, 2]
+
+
+# Publishing ---------------------------------------------------------------------------------------
+
+
+def test_an_entry_that_is_there_already_is_not_written_again(tmp_path):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        for end in (0x200, 0x400):
+            publish(journal, end, transaction(end, T, insert(99)))
+        assert journal.end == 0x400
+        assert temporary(tmp_path) == []
+    assert keys_of(tmp_path) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("point", ["journal.sync.before", "journal.sync.after", "journal.rename.before"])
+def test_a_full_disk_leaves_the_journal_as_it_was(tmp_path, point):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        with armed(f"{point}=enospc"), pytest.raises(JournalUnavailable):
+            publish(journal, 0x500, transaction(0x500, T, insert(4)))
+        assert (journal.end, journal.durable_lsn) == (0x400, 0x400)
+        assert keys_of(tmp_path) == [1, 2, 3]
+    with writing(tmp_path) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+        assert temporary(tmp_path) == []
+    assert keys_of(tmp_path) == [1, 2, 3, 4]
+
+
+def test_a_message_that_does_not_decode_leaves_the_journal_as_it_was(tmp_path):
+    with writing(tmp_path) as journal:
+        builder = filled(journal, [transaction(0x200, insert(1))])
+        with pytest.raises(ProtocolError, match="no relation map entry"):
+            journal.publish(builder, LSN(0x200), kind="t", xid=0, finish=b"C")
+        assert journal.durable_lsn == 0x100
+    assert ends(tmp_path) == []
+
+
+def test_an_idle_position_is_durable_at_once_and_never_moves_back(tmp_path):
+    with writing(tmp_path) as journal:
+        journal.advance(LSN(0x500))
+        journal.advance(LSN(0x400))
+        assert journal.durable_lsn == 0x500
+        assert JournalReader(LocalStorage(tmp_path)).control().received == 0x500
+
+
+def test_the_control_file_is_not_rewritten_for_nothing(tmp_path):
+    with writing(tmp_path) as journal:
+        journal.advance(LSN(0x500))
+        before = (tmp_path / CONTROL_FILE).stat().st_ino
+        journal.advance(LSN(0x500))
+        assert (tmp_path / CONTROL_FILE).stat().st_ino == before
+
+
+def test_an_entry_after_an_idle_time_continues_the_chain(tmp_path):
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        journal.advance(LSN(0x800))
+        publish(journal, 0x900, transaction(0x900, T, insert(2)))
+    assert [(entry.begin, entry.end) for entry in journal_entries(LocalStorage(tmp_path))] == [
+        (0x100, 0x200), (0x200, 0x900),
+    ]  # fmt: skip
+
+
+# Trimming -----------------------------------------------------------------------------------------
+
+
+def test_trimming_follows_the_slowest_consumer(tmp_path):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        journal.trim()
+        assert len(ends(tmp_path)) == 3
+        consumed(tmp_path, 0x400, "fast")
+        consumed(tmp_path, 0x280, "slow")
+        assert journal.applied() == 0x280
+        journal.trim()
+        assert ends(tmp_path) == [0x300, 0x400]
+        assert journal.control.begin == 0x200
+    assert keys_of(tmp_path, 0x280) == [2, 3]
+
+
+def test_a_trimmed_journal_goes_on(tmp_path):
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        consumed(tmp_path, 0x400)
+        journal.trim()
+        assert ends(tmp_path) == []
+    with writing(tmp_path, confirmed=0x400, applied=0x400) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(4)))
+    assert keys_of(tmp_path, 0x400) == [4]
+
+
+@pytest.mark.parametrize("verdict", [commit_prepared, rollback_prepared])
+def test_a_prepared_transaction_outlives_what_came_after_it(tmp_path, verdict):
+    """Its changes are read where COMMIT PREPARED stands, which may be much later."""
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, prepare(0x200, T, insert(1), xid=7), kind="p", xid=7)
+        publish(journal, 0x300, transaction(0x300, T, insert(2)))
+        consumed(tmp_path, 0x300)
+        journal.trim()
+        assert ends(tmp_path) == [0x200]
+    with writing(tmp_path, confirmed=0x300, applied=0x300) as journal:
+        message = verdict(0x400, xid=7)
+        publish(journal, 0x400, message, kind="k" if verdict is commit_prepared else "r", xid=7)
+        assert keys_of(tmp_path, 0x300) == ([1] if verdict is commit_prepared else [])
+        consumed(tmp_path, 0x400)
+        journal.trim()
+    assert ends(tmp_path) == []
+
+
+def test_the_new_beginning_is_durable_before_anything_is_removed(tmp_path, monkeypatch):
+    """A crash in between leaves files that are merely old, and a reader that sees no gap."""
+    three_transactions(tmp_path)
+    with writing(tmp_path) as journal:
+        consumed(tmp_path, 0x300)
+        monkeypatch.setattr(LocalStorage, "delete", lambda self, names: None)
+        journal.trim()
+        monkeypatch.undo()
+        assert read_control(LocalStorage(tmp_path)).begin == 0x300  # type: ignore[union-attr]
+        assert len(ends(tmp_path)) == 3
+        assert keys_of(tmp_path, 0x300) == [3]
+        journal.trim()
+        assert ends(tmp_path) == [0x400]
+
+
+# Remote -------------------------------------------------------------------------------------------
+
+
+def test_an_object_store_holds_a_journal_as_a_disk_does():
+    storage = open_storage("mock:///bucket/7300_s")
+    assert isinstance(storage, RemoteStorage)
+    begin, *changes, commit = transaction(0x300, T, insert(2), insert(3), xid=7)
+    with writing(storage) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, [begin, *changes[:2]], [changes[2], commit], xid=7)
+        publish(journal, 0x400, prepare(0x400, T, insert(4), xid=8), kind="p", xid=8)
+        publish(journal, 0x500, commit_prepared(0x500, xid=8), kind="k", xid=8)
+        journal.advance(LSN(0x600))
+    assert keys_of(storage) == [1, 2, 3, 4]
+    with writing(storage, confirmed=0x600, applied=0x300) as journal:
+        assert journal.durable_lsn == 0x600
+        write_consumer(storage, "s", LSN(0x300))
+        journal.trim()
+    assert keys_of(storage, 0x300) == [4]
+    assert json.loads(storage.read(CONTROL_FILE) or b"")["begin"] == "0/300"
+
+
+def test_a_lost_object_is_refused_too():
+    storage = open_storage("mock:///bucket/7300_s")
+    with writing(storage) as journal:
+        for end in (0x200, 0x300, 0x400):
+            publish(journal, end, transaction(end, T, insert(end)))
+    storage.delete([journal_entries(storage)[1].segments[0].name])
+    with pytest.raises(JournalGap, match="between 0/200 and 0/300"):
+        JournalReader(storage).latest(LSN(0x100))
+
+
+def test_a_message_between_transactions_is_an_entry(tmp_path):
+    """Rule A25."""
+    with writing(tmp_path) as journal:
+        publish(journal, 0x180, [m.LogicalMessage(False, LSN(0x180), "p", b"x")])
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+    assert ends(tmp_path) == [0x180, 0x200]

@@ -1,0 +1,178 @@
+"""Frames travel as rows, errors keep their type, a bad transaction does not hold back the good ones before it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from subscriber.apply import progress
+from subscriber.apply.changes import Frame
+from subscriber.apply.exact import ExactApplier
+from subscriber.errors import ConflictError, JournalGap, ProtocolError, UnsupportedValue
+from subscriber.journal.reader import JournalReader
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import LSN
+from subscriber.pipeline.emulate import emulate
+from subscriber.pipeline.sink import FRAME_SCHEMA, BatchSink, apply_batch, encode_frames
+from subscriber.protocol import messages as m
+from subscriber.protocol.encode import encode
+from subscriber.target import Target, open_target
+from tests.frames import frame, transaction, values
+from tests.journals import T, insert, publish, segment_files, three_transactions, writing
+
+
+@pytest.fixture
+def target(tmp_path) -> Iterator[Target]:
+    """A SQLite file with table t and the progress of origin pg_1 at 0/100."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        with opened.begin() as connection:
+            progress.STATE.create_all(connection)
+            progress.create_progress(connection, "pg_1", LSN(0x100))
+            connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+        yield opened
+
+
+@pytest.fixture
+def applier(target) -> ExactApplier:
+    return ExactApplier(target, subscription="s", subid=1)
+
+
+def state(target: Target) -> tuple[list[int], int]:
+    """Keys of t, and the progress."""
+    with target.begin() as connection:
+        keys = [row[0] for row in connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
+        return keys, progress.read_progress(connection, "pg_1")
+
+
+def batch(*messages: m.Message | bytes) -> pa.RecordBatch:
+    raw = [message if isinstance(message, bytes) else encode(message) for message in messages]
+    return pa.record_batch([pa.array(range(len(raw)), pa.int64()), pa.array(raw, pa.binary())], ["lsn", "message"])
+
+
+def encoded(*batches: pa.RecordBatch) -> list[dict[str, bytes | None]]:
+    rows = []
+    for row in encode_frames(iter(batches), as_text=False):
+        assert row.schema == FRAME_SCHEMA
+        rows += row.to_pylist()
+    return rows
+
+
+def test_each_batch_of_rows_becomes_one_encoded_frame():
+    rows = encoded(batch(*transaction(0x200, T, insert(1))), batch(*transaction(0x300, insert(2))))
+    assert [row["error"] for row in rows] == [None, None]
+    frames = [Frame.decode(row["frame"] or b"") for row in rows]
+    assert [group.positions.tolist() for frame in frames for group in frame.groups] == [[2], [1]]
+
+
+def test_an_error_is_handed_over_as_a_row_after_the_good_frames():
+    """Spark would flatten it into text."""
+    bad = m.Insert(T.relation_id, values("s3cret", "x"))
+    rows = encoded(batch(T, insert(1)), batch(bad), batch(insert(3)))
+    assert [(row["frame"] is None, row["error"] is None) for row in rows] == [(False, True), (True, False)]
+    error = pickle.loads(rows[1]["error"] or b"")
+    assert isinstance(error, ProtocolError)
+    assert (error.relation, error.column, error.lsn, error.sqlstate) == ("public.t", "a", 0, "22P02")
+    assert b"s3cret" not in (rows[1]["error"] or b"")
+
+
+def test_what_is_no_error_of_ours_is_not_hidden_in_a_row(monkeypatch):
+    def broken(*_arguments: object, **_options: object) -> Iterator[Frame]:
+        raise MemoryError
+
+    monkeypatch.setattr("subscriber.pipeline.sink.decode_frames", broken)
+    with pytest.raises(MemoryError):
+        encoded(batch(T))
+
+
+def test_a_good_batch_is_applied_once(applier, target):
+    frames = [frame([T], [*transaction(0x200, insert(1)), *transaction(0x300, insert(2))])]
+    result = apply_batch(applier, lambda: frames, LSN(0x100), LSN(0x300))
+    assert (result.transactions, state(target)) == (2, ([1, 2], 0x300))
+
+
+def bad_third() -> list[Frame]:
+    messages = [*transaction(0x200, insert(1)), *transaction(0x300, insert(2)), *transaction(0x400, insert(3), insert(1)),
+                *transaction(0x500, insert(5))]  # fmt: skip
+    return [frame([T], messages)]
+
+
+def test_the_good_prefix_is_committed_before_the_error_is_raised(applier, target):
+    """Rule C35: PostgreSQL's worker would have committed each of them before it met the bad one."""
+    with pytest.raises(ConflictError) as caught:
+        apply_batch(applier, bad_third, LSN(0x100), LSN(0x500))
+    assert caught.value.lsn == 0x3F8
+    assert state(target) == ([1, 2], 0x300)
+
+
+def test_once_the_obstacle_is_gone_the_rest_follows(applier, target):
+    with pytest.raises(ConflictError):
+        apply_batch(applier, bad_third, LSN(0x100), LSN(0x500))
+    with target.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM t WHERE a = 1")
+    result = apply_batch(applier, bad_third, LSN(0x300), LSN(0x500))
+    assert (result.transactions, state(target)) == (2, ([1, 2, 3, 5], 0x500))
+
+
+def test_a_bad_first_transaction_leaves_everything_as_it_was(applier, target):
+    frames = [frame([T], [*transaction(0x200, insert(1), insert(1)), *transaction(0x300, insert(2))])]
+    with pytest.raises(ConflictError):
+        apply_batch(applier, lambda: frames, LSN(0x100), LSN(0x300))
+    assert state(target) == ([], 0x100)
+
+
+def test_an_error_that_cuts_the_frames_short_keeps_the_transactions_before_it(applier, target):
+    """A partition that does not decode is an error in the middle of the frames."""
+
+    def read() -> Iterator[Frame]:
+        yield frame([T], [*transaction(0x200, insert(1)), *transaction(0x300, insert(2))[:-1]])
+        raise UnsupportedValue("no", relation="public.t")
+
+    with pytest.raises(UnsupportedValue):
+        apply_batch(applier, read, LSN(0x100), LSN(0x300))
+    assert state(target) == ([1], 0x200)
+
+
+def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
+    """foreachBatch is told the batch's number only."""
+    log = tmp_path / "offsets"
+    log.mkdir()
+    (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
+    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, as_text=False)
+    assert sink._end_of(7) == 0x16_B374D848
+
+
+# The same without Spark -----------------------------------------------------------------------------
+
+
+def test_a_journal_is_applied_in_one_process(applier, target, tmp_path):
+    folder = tmp_path / "journal"
+    three_transactions(folder)
+    reader = JournalReader(LocalStorage(folder))
+    assert emulate(reader, applier, LSN(0x100), LSN(0x200)).transactions == 1
+    assert state(target) == ([1], 0x200)
+    assert emulate(reader, applier, LSN(0x200)).transactions == 2
+    assert state(target) == ([1, 2, 3], 0x400)
+    assert emulate(reader, applier, LSN(0x100), LSN(0x400)).transactions == 0
+
+
+def test_a_lost_segment_is_refused_and_nothing_after_it_is_applied(applier, target, tmp_path):
+    """Invariant slot_after_disk: a gap is never skipped."""
+    folder = tmp_path / "journal"
+    three_transactions(folder)
+    segment_files(folder)[1].unlink()
+    with pytest.raises(JournalGap):
+        emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100))
+    assert state(target) == ([], 0x100)
+
+
+def test_a_journal_in_a_shape_the_target_has_not_is_refused_with_the_good_prefix_applied(applier, target, tmp_path):
+    folder = tmp_path / "journal"
+    with writing(folder) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, transaction(0x300, T, m.Insert(T.relation_id, values("two", "x"))))
+    with pytest.raises(ProtocolError, match="invalid input syntax for type integer"):
+        emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100))
+    assert state(target) == ([1], 0x200)

@@ -1,0 +1,220 @@
+"""Connection strings and errors: PostgreSQL's own words, in our tree, without passwords."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from psycopg import OperationalError, pq
+from psycopg.conninfo import conninfo_to_dict
+
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
+from subscriber.receive.connection import (
+    NAP_SECONDS,
+    ReplicationConnection,
+    connection_refused,
+    server_error,
+    session_conninfo,
+)
+
+
+def parameters(conninfo: str) -> dict[str, Any]:
+    return conninfo_to_dict(session_conninfo(conninfo, "sub"))
+
+
+def test_the_session_prints_values_in_the_one_form_that_is_read():
+    options = parameters("dbname=d")["options"]
+    for setting in (
+        "datestyle=ISO",
+        "intervalstyle=postgres",
+        "extra_float_digits=3",
+        "timezone=UTC",
+        "bytea_output=hex",
+    ):
+        assert f"-c {setting}" in options
+    assert parameters("dbname=d")["client_encoding"] == "UTF8"
+
+
+def test_the_user_s_own_parameters_stay():
+    given = parameters("host=h port=6000 dbname=d user=u password=p connect_timeout=3 options='-c statement_timeout=5'")
+    assert (given["host"], given["port"], given["user"], given["password"]) == ("h", "6000", "u", "p")
+    assert given["connect_timeout"] == "3"
+    assert given["options"].startswith("-c statement_timeout=5 -c datestyle=ISO")
+
+
+def test_our_session_settings_come_last_and_win():
+    """Values in another form would be read wrongly."""
+    assert parameters("dbname=d options='-c datestyle=German'")["options"].endswith("bytea_output=hex")
+    assert parameters("dbname=d client_encoding=latin1")["client_encoding"] == "UTF8"
+
+
+def test_a_uri_is_as_good():
+    given = parameters("postgresql://u:p@h:6000/d")
+    assert (given["host"], given["dbname"], given["password"]) == ("h", "d", "p")
+
+
+def test_the_subscription_s_name_is_the_application_s_unless_given():
+    assert parameters("dbname=d")["fallback_application_name"] == "sub"
+    assert parameters("dbname=d application_name=mine")["application_name"] == "mine"
+
+
+@pytest.mark.parametrize("bad", ["password=s3cret host", "nonsense=1 password=s3cret", "postgresql://u:s3cret@[::1/d"])
+def test_a_string_that_libpq_does_not_read_is_refused_without_repeating_it(bad):
+    """Invariant names_are_data: it may hold a password."""
+    with pytest.raises(UsageError, match="invalid connection string syntax") as caught:
+        session_conninfo(bad, "sub")
+    assert "s3cret" not in caught.value.report()
+    assert caught.value.sqlstate == "42601"
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "kind", "transient"),
+    [
+        ("55006", SlotInUse, True),
+        ("57P01", PublisherUnavailable, True),
+        ("57P03", PublisherUnavailable, True),
+        ("53300", PublisherUnavailable, True),
+        ("08006", PublisherUnavailable, True),
+        ("XX000", PublisherUnavailable, True),
+        ("58P01", PublisherUnavailable, True),
+        ("42704", PublisherNotReady, False),
+        ("55000", PublisherNotReady, False),
+        ("42501", PublisherNotReady, False),
+        ("22023", PublisherNotReady, False),
+    ],
+)
+def test_the_server_s_sqlstate_decides_whether_trying_again_may_help(sqlstate, kind, transient):
+    error = server_error("text", sqlstate, detail="d", hint="h")
+    assert (type(error), error.transient, error.sqlstate) == (kind, transient, sqlstate)
+    assert (error.message, error.detail, error.hint) == ("text", "d", "h")
+
+
+def test_a_slot_in_use_gets_a_next_step():
+    assert "Another receiver" in str(server_error("active", "55006").hint)
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ('FATAL:  password authentication failed for user "u"', PublisherNotReady),
+        ('FATAL:  database "d" does not exist', PublisherNotReady),
+        ('FATAL:  role "u" does not exist', PublisherNotReady),
+        ("FATAL:  no pg_hba.conf entry for replication connection", PublisherNotReady),
+        ("fe_sendauth: no password supplied", PublisherNotReady),
+        ('definition of service "x" not found', PublisherNotReady),
+        ("Connection refused", PublisherUnavailable),
+        ("timeout expired", PublisherUnavailable),
+        ("FATAL:  the database system is starting up", PublisherUnavailable),
+        ("FATAL:  sorry, too many clients already", PublisherUnavailable),
+    ],
+)
+def test_a_connection_that_fails_is_transient_unless_only_a_person_can_mend_it(reason, kind):
+    error = connection_refused(reason)
+    assert type(error) is kind
+    assert error.message == f"could not connect to the publisher: {reason}"
+    assert error.hint
+
+
+# The stream -----------------------------------------------------------------------------------------
+
+
+class Libpq:
+    """libpq's connection, scripted: what get_copy_data gives, one after the other."""
+
+    def __init__(self, *script: Any, result: Any = None) -> None:
+        self.script = list(script)
+        self.result = result
+        self.consumed = 0
+        self.error_message = b"server closed the connection unexpectedly\n"
+        self.socket = 0
+
+    def get_copy_data(self, _asynchronous: int) -> tuple[int, bytes]:
+        step = self.script.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return step if isinstance(step, tuple) else (len(step), step)
+
+    def consume_input(self) -> None:
+        self.consumed += 1
+        if self.script and isinstance(self.script[0], OperationalError):
+            raise self.script.pop(0)
+
+    def get_result(self) -> Any:
+        return self.result
+
+    def put_copy_data(self, data: bytes) -> None:
+        raise OperationalError("gone")
+
+    def flush(self) -> int:
+        return 0
+
+
+def stream(*script: Any, result: Any = None) -> ReplicationConnection:
+    made = ReplicationConnection.__new__(ReplicationConnection)
+    made._pg = Libpq(*script, result=result)  # type: ignore[assignment]
+    return made
+
+
+DRY = (0, b"")
+END = (-1, b"")
+
+
+def test_what_is_buffered_is_handed_out_without_reading_the_socket():
+    connection = stream(b"one", b"two")
+    assert [connection.read(), connection.read()] == [b"one", b"two"]
+    assert connection._pg.consumed == 0  # type: ignore[attr-defined]
+
+
+def test_a_dry_buffer_is_filled_once_before_the_caller_waits():
+    assert stream(DRY, b"late").read() == b"late"
+    connection = stream(DRY, DRY)
+    assert connection.read() is None
+    assert connection._pg.consumed == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("script", [[OperationalError("x")], [DRY, OperationalError("x")]], ids=["copy", "socket"])
+def test_a_lost_connection_is_transient(script):
+    with pytest.raises(PublisherUnavailable, match="could not receive data from WAL stream: server closed") as caught:
+        stream(*script).read()
+    assert caught.value.transient
+
+
+def test_a_connection_lost_while_sending_is_transient_too():
+    with pytest.raises(PublisherUnavailable):
+        stream().send(b"r")
+
+
+@pytest.mark.parametrize("result", [None, SimpleNamespace(status=pq.ExecStatus.COMMAND_OK)])
+def test_the_end_of_the_stream_has_postgresql_s_words(result):
+    """Rule C36."""
+    with pytest.raises(PublisherUnavailable, match=r"^data stream from publisher has ended$"):
+        stream(END, result=result).read()
+
+
+def test_an_error_in_the_stream_is_the_server_s_own():
+    fields = {
+        pq.DiagnosticField.MESSAGE_PRIMARY: b'publication "p" does not exist',
+        pq.DiagnosticField.SQLSTATE: b"42704",
+        pq.DiagnosticField.MESSAGE_DETAIL: b"detail",
+    }
+    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=fields.get)
+    with pytest.raises(PublisherNotReady) as caught:
+        stream(END, result=result).read()
+    error = caught.value
+    assert (error.message, error.sqlstate, error.detail) == ('publication "p" does not exist', "42704", "detail")
+
+
+def test_an_error_without_sqlstate_is_a_lost_connection():
+    result = SimpleNamespace(status=pq.ExecStatus.FATAL_ERROR, error_field=lambda field: None)
+    with pytest.raises(PublisherUnavailable, match="server closed the connection unexpectedly"):
+        stream(END, result=result).read()
+
+
+def test_waiting_naps_first_so_that_the_socket_fills(monkeypatch):
+    naps: list[float] = []
+    monkeypatch.setattr("time.sleep", naps.append)
+    monkeypatch.setattr("select.select", lambda *arguments: naps.append(arguments[-1]))
+    stream().wait(1.0)
+    stream().wait(0.001)
+    assert naps == [NAP_SECONDS, 1.0 - NAP_SECONDS, 0.001, 0.0]

@@ -1,0 +1,367 @@
+"""Streams by the book and against it, into a real journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from subscriber.errors import ProtocolError, PublisherUnavailable
+from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.retention import write_consumer
+from subscriber.journal.segment import Kind, journal_entries
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.decode import decode
+from subscriber.protocol.encode import encode
+from subscriber.receive.walreceiver import WalReceiver
+from subscriber.settings import Settings
+from tests.frames import relation, transaction, values
+from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive, receive
+
+Script = list[bytes | m.Message | None]
+
+T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
+
+
+def insert(key: int, *, xid: int | None = None, oid: int = T.relation_id, text: str = "x") -> m.Insert:
+    return m.Insert(oid, values(str(key), text), xid)
+
+
+def streamed(message: m.Relation, xid: int) -> m.Relation:
+    return replace(message, xid=xid)
+
+
+def messages_in(folder: Path) -> list[m.Message]:
+    """Everything a reader of the journal sees, in order, without descriptions that repeat."""
+    reader = JournalReader(LocalStorage(folder))
+    seen: list[m.Message] = []
+    for reading in reader.plan(INVALID_LSN, MAX_LSN):
+        for batch in read_rows(reader.storage, reading, read_finish(reader.storage, reading)):
+            seen += [decode(message) for message in batch.column("message").to_pylist()]
+    return seen
+
+
+def keys_in(folder: Path) -> list[int]:
+    return [int(message.new[0].data) for message in messages_in(folder) if isinstance(message, m.Insert)]  # type: ignore[union-attr]
+
+
+def kinds_in(folder: Path) -> list[Kind]:
+    return [entry.kind for entry in journal_entries(LocalStorage(folder))]
+
+
+def test_small_transactions_that_arrive_together_share_one_segment(tmp_path):
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2)), None])
+    assert kinds_in(tmp_path) == [Kind.TRANSACTIONS]
+    assert keys_in(tmp_path) == [1, 2]
+
+
+def test_a_transaction_is_durable_before_its_end_is_confirmed(tmp_path):
+    stream = receive(tmp_path, [*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
+    assert [reply.flushed_lsn for reply in stream.replies] == [0x100, 0x200, 0x300]
+    assert all(reply.flushed_lsn <= reply.received_lsn for reply in stream.replies)
+
+
+def test_an_unfinished_transaction_is_neither_confirmed_nor_visible(tmp_path):
+    stream = receive(
+        tmp_path, [*transaction(0x200, T, insert(1))[:-1], None, keepalive(0x900, reply_requested=True), None]
+    )
+    assert {reply.flushed_lsn for reply in stream.replies} == {0x100}
+    assert kinds_in(tmp_path) == []
+
+
+def test_applied_follows_the_consumer_and_never_passes_flushed(tmp_path):
+    """Rule C36: the third position is what the target has."""
+    folder = tmp_path
+    with journal_at(folder) as journal:
+        stream = ScriptedStream([*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
+        write_consumer(LocalStorage(folder), "s", LSN(0x200))
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
+    assert [(reply.flushed_lsn, reply.applied_lsn) for reply in stream.replies][-1] == (0x300, 0x200)
+    assert all(reply.applied_lsn <= reply.flushed_lsn for reply in stream.replies)
+
+
+def test_an_idle_slot_is_confirmed_up_to_the_last_keepalive(tmp_path):
+    """Only unpublished tables change: the slot must not hold the publisher's WAL."""
+    stream = receive(tmp_path, [keepalive(0x5000, reply_requested=True), None])
+    assert stream.replies[-1].flushed_lsn == 0x5000
+    assert JournalReader(LocalStorage(tmp_path)).control().received == 0x5000
+
+
+def test_an_idle_position_is_durable_before_it_is_confirmed(tmp_path, monkeypatch):
+    """Invariant slot_after_disk: the order is control file, then feedback."""
+    seen = []
+
+    class Recording(ScriptedStream):
+        def send(self, data: bytes) -> None:
+            super().send(data)
+            seen.append((self.replies[-1].flushed_lsn, JournalReader(LocalStorage(tmp_path)).control().received))
+
+    with journal_at(tmp_path) as journal:
+        stream = Recording([keepalive(0x5000, reply_requested=True), None])
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
+    assert all(durable >= flushed for flushed, durable in seen)
+
+
+def test_a_transaction_sent_again_after_a_crash_is_written_once(tmp_path):
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), None])
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2)), None])
+    assert keys_in(tmp_path) == [1, 2]
+
+
+def test_the_description_of_a_transaction_sent_again_still_counts(tmp_path):
+    """The publisher will not describe the relation a second time (rule A24)."""
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), None])
+    receive(tmp_path, [*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
+    assert keys_in(tmp_path) == [1, 2]
+
+
+def test_a_transaction_larger_than_memory_passes_through_in_parts(tmp_path):
+    """Invariant bounded_memory: what is collected is written whenever a segment's worth has gathered."""
+    settings = Settings(journal="", segment_bytes=2000)
+    changes = [insert(key, text="x" * 100) for key in range(100)]
+    with journal_at(tmp_path) as journal:
+        stream = ScriptedStream([*transaction(0x200, T, *changes), None])
+        receiver = WalReceiver(stream, journal, settings, clock=lambda: 0.0)
+        held = []
+        read = stream.read
+
+        def watch() -> bytes | None:
+            held.append(sum(map(len, receiver._main.frames)))
+            return read()
+
+        stream.read = watch  # type: ignore[method-assign]
+        receiver.run(lambda: stream.ended)
+    (entry,) = journal_entries(LocalStorage(tmp_path))
+    assert len(entry.segments) > 5
+    assert max(held) < 2500
+    assert keys_in(tmp_path) == list(range(100))
+
+
+def test_a_streamed_transaction_appears_at_its_commit_and_in_commit_order(tmp_path):
+    """Rules C42, C47: blocks interleave, effects do not."""
+    script: Script = [
+        m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), m.StreamStop(),
+        *transaction(0x200, T, insert(10)),
+        m.StreamStart(701, True), streamed(T, 701), insert(2, xid=701), m.StreamStop(),
+        m.StreamStart(700, False), insert(3, xid=700), m.StreamStop(),
+        m.StreamCommit(701, LSN(0x2F8), LSN(0x300), 5),
+        m.StreamCommit(700, LSN(0x3F8), LSN(0x400), 5),
+        None,
+    ]  # fmt: skip
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [10, 2, 1, 3]
+
+
+def test_a_streamed_transaction_is_stored_in_the_plain_form(tmp_path):
+    """Between Begin and Commit, without the xid that messages carry inside a block (rule A3)."""
+    script: Script = [m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), m.StreamStop(),
+              m.StreamCommit(700, LSN(0x1F8), LSN(0x200), 5), None]  # fmt: skip
+    receive(tmp_path, script)
+    assert messages_in(tmp_path) == [m.Begin(LSN(0x1F8), 5, 700), T, insert(1), m.Commit(LSN(0x1F8), LSN(0x200), 5)]
+
+
+def test_an_aborted_subtransaction_takes_its_children_with_it(tmp_path):
+    """Rule C43: the spool is cut at the subtransaction's first change."""
+    script: Script = [
+        m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), insert(2, xid=701), insert(3, xid=702),
+        m.StreamStop(), m.StreamAbort(700, 701), m.StreamStart(700, False), insert(4, xid=700), m.StreamStop(),
+        m.StreamCommit(700, LSN(0x1F8), LSN(0x200), 5), None,
+    ]  # fmt: skip
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [1, 4]
+
+
+def test_aborting_an_unknown_subtransaction_changes_nothing(tmp_path):
+    """Rule C43: it had streamed nothing."""
+    script: Script = [m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), m.StreamStop(), m.StreamAbort(700, 799),
+              m.StreamCommit(700, LSN(0x1F8), LSN(0x200), 5), None]  # fmt: skip
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [1]
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 300, 10_000])
+def test_a_description_inside_an_aborted_subtransaction_survives_it(tmp_path, segment_bytes):
+    """Rule A24: the publisher tracks what it described per top-level transaction and will not repeat it."""
+    script: Script = [
+        m.StreamStart(700, True), streamed(T, 701), insert(2, xid=701), m.StreamStop(), m.StreamAbort(700, 701),
+        m.StreamStart(700, False), insert(4, xid=700), m.StreamStop(),
+        m.StreamCommit(700, LSN(0x1F8), LSN(0x200), 5), None,
+    ]  # fmt: skip
+    receive(tmp_path, script, Settings(journal="", segment_bytes=segment_bytes))
+    assert keys_in(tmp_path) == [4]
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 250, 100_000])
+def test_a_spilled_spool_is_cut_exactly_where_the_subtransaction_began(tmp_path, segment_bytes):
+    head: Script = [m.StreamStart(700, True), streamed(T, 700), *(insert(key, xid=700) for key in range(10))]
+    script: Script = [*head, *(insert(key, xid=701) for key in range(10, 20)), m.StreamStop(), m.StreamAbort(700, 701),
+              m.StreamStart(700, False), insert(99, xid=700), m.StreamStop(),
+              m.StreamCommit(700, LSN(0x1F8), LSN(0x200), 5), None]  # fmt: skip
+    receive(tmp_path, script, Settings(journal="", segment_bytes=segment_bytes))
+    assert keys_in(tmp_path) == [*range(10), 99]
+
+
+def test_an_aborted_streamed_transaction_leaves_no_file(tmp_path):
+    script: Script = [
+        m.StreamStart(700, True),
+        streamed(T, 700),
+        insert(1, xid=700),
+        m.StreamStop(),
+        m.StreamAbort(700, 700),
+        None,
+    ]
+    receive(tmp_path, script, Settings(journal="", segment_bytes=1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.json", "journal.lock"]
+
+
+def test_a_later_description_wins_over_one_whose_stream_commits_later(tmp_path):
+    """Of two descriptions the one that arrived last is what the publisher goes by."""
+    wider = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, key=["a"])
+    script: Script = [
+        m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), m.StreamStop(),
+        *transaction(0x200, wider, m.Insert(wider.relation_id, values("2", "y", "z"))),
+        m.StreamCommit(700, LSN(0x2F8), LSN(0x300), 5),
+        *transaction(0x400, m.Insert(wider.relation_id, values("3", "y", "z"))), None,
+    ]  # fmt: skip
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [2, 1, 3]
+
+
+def test_a_prepared_transaction_waits_for_its_verdict(tmp_path):
+    """Rules C50, C51: its changes are read where COMMIT PREPARED stands, and never after ROLLBACK PREPARED."""
+    prepare: Script = [
+        m.BeginPrepare(LSN(0x1F0), LSN(0x200), 5, 700, "g"),
+        T,
+        insert(1),
+        m.Prepare(LSN(0x1F0), LSN(0x200), 5, 700, "g"),
+    ]
+    other: Script = [
+        m.BeginPrepare(LSN(0x2F0), LSN(0x300), 5, 701, "h"),
+        insert(2),
+        m.Prepare(LSN(0x2F0), LSN(0x300), 5, 701, "h"),
+    ]
+    receive(tmp_path, [*prepare, *other, *transaction(0x400, insert(3)), None])
+    assert keys_in(tmp_path) == [3]
+    receive(
+        tmp_path,
+        [
+            m.CommitPrepared(LSN(0x4F0), LSN(0x500), 6, 700, "g"),
+            m.RollbackPrepared(LSN(0x300), LSN(0x600), 5, 6, 701, "h"),
+            None,
+        ],
+    )
+    assert keys_in(tmp_path) == [3, 1]
+    assert kinds_in(tmp_path) == [
+        Kind.PREPARED, Kind.PREPARED, Kind.TRANSACTIONS, Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED,
+    ]  # fmt: skip
+
+
+def test_a_streamed_prepared_transaction_is_kept_like_any_other(tmp_path):
+    script: Script = [m.StreamStart(700, True), streamed(T, 700), insert(1, xid=700), m.StreamStop(),
+              m.StreamPrepare(LSN(0x1F0), LSN(0x200), 5, 700, "g"),
+              m.CommitPrepared(LSN(0x2F0), LSN(0x300), 6, 700, "g"), None]  # fmt: skip
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [1]
+
+
+def test_a_non_transactional_message_is_an_entry_of_its_own(tmp_path):
+    """Rule A25."""
+    receive(tmp_path, [m.LogicalMessage(False, LSN(0x180), "p", b"hello"), *transaction(0x200, T, insert(1)), None])
+    assert isinstance(messages_in(tmp_path)[0], m.LogicalMessage)
+    assert journal_entries(LocalStorage(tmp_path))[-1].end == 0x200
+
+
+STREAM_FAULTS = [
+    pytest.param([m.StreamStart(7, True), m.StreamStart(8, True)], "duplicate STREAM START message", id="S in a block"),
+    pytest.param([m.StreamStop()], "STREAM STOP message without STREAM START", id="E alone"),
+    pytest.param(
+        [m.StreamStart(7, True), m.StreamCommit(7, LSN(1), LSN(2), 0)],
+        "STREAM COMMIT message without STREAM STOP",
+        id="c",
+    ),
+    pytest.param([m.StreamStart(7, True), m.StreamAbort(7, 7)], "STREAM ABORT message without STREAM STOP", id="A"),
+    pytest.param(
+        [m.StreamStart(7, True), m.StreamPrepare(LSN(1), LSN(2), 0, 7, "g")],
+        "STREAM PREPARE message without STREAM STOP",
+        id="p",
+    ),
+    pytest.param([m.StreamStart(0, True)], "invalid transaction ID in streamed replication transaction", id="xid 0"),
+    pytest.param(
+        [m.Begin(LSN(0x1F8), 0, 7), m.Commit(LSN(0x1F0), LSN(0x200), 0)],
+        "incorrect commit LSN 0/1F0 in commit message (expected 0/1F8)",
+        id="C31",
+    ),
+    pytest.param([m.Begin(LSN(0x1F8), 0, 7), T, m.Origin(LSN(0), "o")], "ORIGIN message sent out of order", id="C38"),
+]
+
+
+@pytest.mark.parametrize(("script", "text"), STREAM_FAULTS)
+def test_messages_out_of_order_stop_the_receiver(tmp_path, script, text):
+    """Rules C31, C38, C44: SQLSTATE 08P01, PostgreSQL's text."""
+    with pytest.raises(ProtocolError) as caught:
+        receive(tmp_path, script)
+    assert caught.value.message == text
+    assert caught.value.sqlstate == "08P01"
+    assert kinds_in(tmp_path) == []
+
+
+def broken(message: m.Message, at: int, byte: int) -> bytes:
+    data = bytearray(encode(message))
+    data[at] = byte
+    return bytes(data)
+
+
+def test_a_change_that_does_not_decode_never_becomes_durable(tmp_path):
+    """The slot does not move past it, and the report says where it is."""
+    bad = broken(insert(2), 8, ord("z"))
+    stream = ScriptedStream([*transaction(0x200, T, insert(1)), None, frame(m.Begin(LSN(0x2F8), 0, 8)), frame(bad, 0x2E0),
+                             m.Commit(LSN(0x2F8), LSN(0x300), 0), None])  # fmt: skip
+    with journal_at(tmp_path) as journal, pytest.raises(ProtocolError) as caught:
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
+    error = caught.value
+    assert error.message == "unrecognized data representation type 'z'"
+    assert (error.relation, error.lsn, error.offset, error.message_type) == ("public.t", 0x2E0, 8, "I")
+    assert keys_in(tmp_path) == [1]
+    assert max(reply.flushed_lsn for reply in stream.replies) == 0x200
+
+
+def test_an_unknown_message_type_stops_the_receiver(tmp_path):
+    """Rule A20."""
+    with pytest.raises(ProtocolError, match=r'invalid logical replication message type "\?\?\? \(122\)"'):
+        receive(tmp_path, [frame(b"z", 0x180)])
+
+
+def test_a_change_of_a_relation_that_was_never_described_is_refused(tmp_path):
+    """Rule C3."""
+    with pytest.raises(ProtocolError, match="no relation map entry for remote relation ID 16384"):
+        receive(tmp_path, [*transaction(0x200, insert(1)), None])
+
+
+def test_the_end_of_the_stream_is_transient_and_keeps_what_was_finished(tmp_path):
+    stream = EndingStream([*transaction(0x200, T, insert(1)), None])
+    with (
+        journal_at(tmp_path) as journal,
+        pytest.raises(PublisherUnavailable, match="data stream from publisher has ended"),
+    ):
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: False)
+    assert keys_in(tmp_path) == [1]
+
+
+def test_a_silent_publisher_is_pinged_at_half_of_the_timeout_and_given_up_at_its_end(tmp_path):
+    """Rule C36."""
+    now = 0.0
+
+    class Silent(ScriptedStream):
+        def wait(self, seconds: float) -> None:
+            nonlocal now
+            now += 1.0
+
+    stream = Silent([])
+    settings = Settings(journal="", wal_receiver_timeout=10.0, wal_receiver_status_interval=3600.0)
+    with journal_at(tmp_path) as journal, pytest.raises(PublisherUnavailable, match="due to timeout"):
+        WalReceiver(stream, journal, settings, clock=lambda: now).run(lambda: False)
+    assert now == 10.0
+    assert [reply.reply_requested for reply in stream.replies] == [False, True]

@@ -1,0 +1,206 @@
+"""subscription.options: names, defaults, values and combinations as in PostgreSQL 18 (C53, C54)."""
+
+from dataclasses import replace
+
+import pytest
+
+from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.subscription.options import Option, OptionValue, SubscriptionOptions, check_supported, parse_options
+
+
+def options(**given: OptionValue) -> SubscriptionOptions:
+    return parse_options("", [Option(name, value, 0) for name, value in given.items()], "s")
+
+
+def refusal(**given: OptionValue) -> tuple[str, str]:
+    with pytest.raises(UsageError) as caught:
+        options(**given)
+    return caught.value.message, caught.value.sqlstate
+
+
+BOOLEANS = (
+    *("connect", "enabled", "create_slot", "copy_data", "binary", "two_phase", "disable_on_error"),
+    *("password_required", "run_as_owner", "failover"),
+)
+
+
+def test_the_defaults_are_postgresqls():
+    """C53."""
+    assert options() == SubscriptionOptions(
+        connect=True,
+        enabled=True,
+        create_slot=True,
+        slot_name="s",
+        copy_data=True,
+        binary=False,
+        streaming="parallel",
+        two_phase=False,
+        disable_on_error=False,
+        password_required=True,
+        run_as_owner=False,
+        failover=False,
+        origin="any",
+        synchronous_commit="off",
+    )
+
+
+@pytest.mark.parametrize("name", BOOLEANS)
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [("true", True), ("ON", True), (1, True), (None, True), ("False", False), ("off", False), (0, False)],
+)
+def test_a_boolean_is_written_as_postgresql_takes_it(name, value, meaning):
+    """DefGetBoolean; connect=false also turns the options off that need a connection."""
+    assert getattr(options(**{name: value}), name) is meaning
+
+
+@pytest.mark.parametrize("name", BOOLEANS)
+@pytest.mark.parametrize("value", ["1", "yes", "t", "", 2, -1, "1.0"])
+def test_what_is_no_boolean_is_refused(name, value):
+    assert refusal(**{name: value}) == (f"{name} requires a Boolean value", "42601")
+
+
+@pytest.mark.parametrize(
+    ("value", "meaning"),
+    [
+        ("parallel", "parallel"),
+        ("Parallel", "parallel"),
+        ("on", "on"),
+        (None, "on"),
+        (1, "on"),
+        ("false", "off"),
+        (0, "off"),
+    ],
+)
+def test_streaming_is_a_boolean_or_parallel(value, meaning):
+    assert options(streaming=value).streaming == meaning
+
+
+@pytest.mark.parametrize("value", ["maybe", 2, ""])
+def test_streaming_refuses_the_rest(value):
+    assert refusal(streaming=value) == ('streaming requires a Boolean value or "parallel"', "42601")
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "sqlstate"),
+    [
+        ({"origin": "foo"}, 'unrecognized origin value: "foo"', "22023"),
+        ({"origin": None}, "origin requires a parameter", "42601"),
+        ({"slot_name": None}, "slot_name requires a parameter", "42601"),
+        ({"slot_name": ""}, 'replication slot name "" is too short', "42602"),
+        ({"slot_name": "a" * 64}, f'replication slot name "{"a" * 64}" is too long', "42622"),
+        ({"slot_name": "Foo"}, 'replication slot name "Foo" contains invalid character', "42602"),
+        ({"slot_name": "NONE"}, 'replication slot name "NONE" contains invalid character', "42602"),
+        ({"slot_name": -1}, 'replication slot name "-1" contains invalid character', "42602"),
+        ({"synchronous_commit": "foo"}, 'invalid value for parameter "synchronous_commit": "foo"', "22023"),
+        ({"synchronous_commit": None}, "synchronous_commit requires a parameter", "42601"),
+        ({"refresh": "false"}, 'unrecognized subscription parameter: "refresh"', "42601"),
+        ({"Enabled": "true"}, 'unrecognized subscription parameter: "Enabled"', "42601"),
+        ({"carrier": "x"}, 'unrecognized subscription parameter: "carrier"', "42601"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_postgresqls_words(given, message, sqlstate):
+    assert refusal(**given) == (message, sqlstate)
+
+
+def test_a_repeated_option_is_refused_even_with_the_same_value():
+    """A28's text, which subscriptions share."""
+    twice = [Option("copy_data", "false", 5), Option("copy_data", "false", 22)]
+    with pytest.raises(SQLSyntaxError, match=r"^conflicting or redundant options$") as caught:
+        parse_options("", twice, "s")
+    assert "At character 23 (" in caught.value.report()
+
+
+def test_the_first_wrong_option_is_the_one_that_is_named():
+    assert refusal(connect="x", nope=None)[0] == "connect requires a Boolean value"
+    assert refusal(nope=None, connect="x")[0] == 'unrecognized subscription parameter: "nope"'
+
+
+@pytest.mark.parametrize(("value", "slot"), [("a_1", "a_1"), (5, "5"), ("a" * 63, "a" * 63)])
+def test_a_slot_name_has_letters_digits_and_underscores(value, slot):
+    assert options(slot_name=value).slot_name == slot
+
+
+@pytest.mark.parametrize("other", ["enabled", "create_slot", "copy_data"])
+def test_connect_false_excludes_what_needs_a_connection(other):
+    """C54."""
+    message = f"connect = false and {other} = true are mutually exclusive options"
+    assert refusal(**{other: None, "connect": "false"}) == (message, "42601")
+
+
+def test_connect_false_turns_off_what_was_not_given():
+    """C54."""
+    found = options(connect="false")
+    assert (found.enabled, found.create_slot, found.copy_data) == (False, False, False)
+    assert options(connect="false", slot_name="none").slot_name is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "subscription with slot_name = NONE must also set enabled = false"),
+        ({"enabled": "false"}, "subscription with slot_name = NONE must also set create_slot = false"),
+        ({"create_slot": "false"}, "subscription with slot_name = NONE must also set enabled = false"),
+        ({"enabled": "true"}, "slot_name = NONE and enabled = true are mutually exclusive options"),
+        (
+            {"enabled": "false", "create_slot": "true"},
+            "slot_name = NONE and create_slot = true are mutually exclusive options",
+        ),
+    ],
+)
+def test_no_slot_needs_a_disabled_subscription_without_one(given, message):
+    """C54."""
+    assert refusal(slot_name="none", **given) == (message, "42601")
+
+
+def test_no_slot_is_possible():
+    assert options(slot_name="none", enabled="off", create_slot="off").slot_name is None
+
+
+WORKS = SubscriptionOptions(slot_name="s", copy_data=False)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"enabled": False},
+        {"create_slot": False},
+        {"slot_name": "other"},
+        {"slot_name": None, "enabled": False, "create_slot": False},
+        {"streaming": "off"},
+        {"streaming": "on"},
+        {"two_phase": True},
+        {"password_required": False},
+        {"origin": "none"},
+    ],
+)
+def test_what_works_is_let_through(change):
+    check_supported(replace(WORKS, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"copy_data": True}, "initial copy is not supported yet"),
+        ({"connect": False}, "connect = false is not supported yet"),
+        ({"binary": True}, "binary = true is not supported yet"),
+        ({"disable_on_error": True}, "disable_on_error = true is not supported yet"),
+        ({"run_as_owner": True}, "run_as_owner = true is not supported yet"),
+        ({"failover": True}, "failover = true is not supported yet"),
+        ({"synchronous_commit": "remote_apply"}, "synchronous_commit = remote_apply is not supported yet"),
+    ],
+)
+def test_what_does_not_work_yet_is_refused_by_name(change, message):
+    """Invariant refuse_not_guess: no option is ignored."""
+    with pytest.raises(NotSupportedError) as caught:
+        check_supported(replace(WORKS, **change))
+    assert caught.value.message == message
+    assert caught.value.sqlstate == "0A000"
+    assert caught.value.hint
+
+
+def test_the_hint_about_the_copy_says_what_to_write():
+    with pytest.raises(NotSupportedError) as caught:
+        check_supported(options())
+    assert "WITH (copy_data = false)" in caught.value.report()

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import logging
+import traceback
+
+import pytest
+
+from subscriber.errors import NotSupportedError, UsageError
+from subscriber.target import open_target, registry
+from subscriber.target.generic import GenericTarget
+from subscriber.target.postgresql import PostgreSQLTarget
+from subscriber.target.sqlite import SQLiteTarget
+
+
+def test_the_urls_dialect_chooses_the_target(tmp_path):
+    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), SQLiteTarget)
+    assert isinstance(open_target("postgresql+psycopg://user@host/db"), PostgreSQLTarget)
+    assert isinstance(open_target("postgresql://user@host/db"), PostgreSQLTarget)
+
+
+def test_another_dialect_is_opened_with_a_warning(caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "OPENERS", {})
+    caplog.set_level(logging.WARNING)
+    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), GenericTarget)
+    assert "sqlite is not a tested target" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("no url, secret", "the target URL is not a SQLAlchemy URL"),
+        ("postgresql://user:secret@host:port/db", "the target URL is not a SQLAlchemy URL"),
+        ("nonsense://user:secret@host/db", 'unknown database "nonsense"'),
+        ("oracle+oracledb://user:secret@host/db", r'driver of "oracle\+oracledb" is not installed'),
+        ("sqlite://", "an in-memory SQLite database cannot be a target"),
+        ("sqlite:///:memory:", "an in-memory SQLite database cannot be a target"),
+        ("sqlite:///file:x?mode=memory&uri=true", "an in-memory SQLite database cannot be a target"),
+    ],
+)
+def test_a_url_that_is_no_target_is_a_usage_error(url, message):
+    """names_are_data: and no password shows"""
+    with pytest.raises(UsageError, match=message) as raised:
+        open_target(url)
+    assert raised.value.hint
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_another_driver_for_postgresql_is_refused():
+    with pytest.raises(NotSupportedError, match="psycopg2"):
+        open_target("postgresql+psycopg2://user@host/db")

@@ -1,0 +1,243 @@
+"""The documents say what is there: commands, options, settings, files, invariants and failpoints are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import click
+import pytest
+
+from subscriber import __version__
+from subscriber.cli import cli
+from subscriber.failpoints import ENVIRONMENT, FAILPOINTS
+from subscriber.settings import PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = ("README.md", "docs/architecture.md", "CHANGELOG.md")
+README = (ROOT / "README.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+
+INVARIANTS = {
+    "commit_order",
+    "progress_with_data",
+    "slot_after_disk",
+    "absence_is_typed",
+    "refuse_not_guess",
+    "bounded_memory",
+    "names_are_data",
+    "any_crash",
+}
+"""Those of the design that hold; fast_equals_exact comes with the bulk path."""
+
+
+# --- reading markdown -----------------------------------------------------------------------------
+
+
+def fenced(text: str, language: str) -> Iterator[str]:
+    """The lines of every code block in ``language``."""
+    for block in re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield from block.splitlines()
+
+
+def inline(text: str) -> list[str]:
+    """Code spans outside of code blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def table(text: str, heading: str) -> list[list[str]]:
+    """The cells of the first table under ``heading``, without its head."""
+    section = re.split(r"^## ", text.split(f"\n## {heading}\n", 1)[1], flags=re.MULTILINE)[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows[2:]]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def verbs() -> dict[str, click.Command]:
+    """Every command that does something, by the words after ``subscriber``."""
+    found: dict[str, click.Command] = {}
+
+    def visit(words: str, command: click.Command) -> None:
+        if not isinstance(command, click.Group):
+            found[words] = command
+            return
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            member = command.get_command(context, name)
+            assert member is not None
+            visit(f"{words} {name}".strip(), member)
+
+    visit("", cli)
+    return found
+
+
+def options_of(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts if name.startswith("-")}
+
+
+def commands_in(text: str) -> list[str]:
+    """Everything after ``subscriber`` in shell blocks and code spans."""
+    candidates = [*fenced(text, "sh"), *inline(text)]
+    # "docker compose exec subscriber subscriber sql": the program is the last word of that name.
+    found = (re.match(r"(?:docker compose exec subscriber |\$ )?subscriber ((?![|:]).+)", line) for line in candidates)
+    return [match[1] for match in found if match]
+
+
+@pytest.mark.parametrize("text", [README, ARCHITECTURE], ids=DOCUMENTS[:2])
+def test_every_command_and_option_in_the_documents_exists(text):
+    for line in commands_in(text):
+        verb = max((verb for verb in verbs() if f"{line} ".startswith(f"{verb} ")), key=len, default=None)
+        assert verb is not None, line
+        unquoted = re.sub(r"\"[^\"]*\"?|'[^']*'?", "", line.removeprefix(verb))
+        rest = shlex.split(unquoted, comments=True)
+        given = {word for word in rest if word.startswith("-")}
+        assert given <= options_of(verbs()[verb]), line
+
+
+def test_the_readme_shows_commands_at_all():
+    """A pattern that finds nothing would make the test before this one pass for ever."""
+    assert len(commands_in(README)) > 10
+
+
+def test_the_readmes_command_table_has_every_verb_with_exactly_its_options():
+    documented = {
+        row[0].strip("`").removeprefix("subscriber "): set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", row[1]))
+        for row in table(README, "Commands")
+    }
+    assert documented == {verb: options_of(command) for verb, command in verbs().items()}
+
+
+@pytest.mark.parametrize("verb", sorted(verbs()))
+def test_every_command_and_option_has_help(verb):
+    command = verbs()[verb]
+    assert command.help
+    for parameter in command.params:
+        assert isinstance(parameter, click.Option)
+        assert parameter.help, parameter.name
+
+
+def test_every_make_target_in_the_documents_exists():
+    listing = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    targets = set(re.findall(r"^make (\w+)", listing.stdout, re.MULTILINE))
+    for text in (README, ARCHITECTURE):
+        for line in [*fenced(text, "sh"), *inline(text)]:
+            named = re.match(r"make (\w+)", line)
+            assert named is None or named[1] in targets, line
+    assert {"demo", "test", "check", "bench"} <= set(re.findall(r"make (\w+)", README))
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def test_the_readme_names_every_setting_and_no_other_variable():
+    """A variable is a field of Settings, the target, the failpoints, or one of the tests' own servers."""
+    variables = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+", README + ARCHITECTURE))
+    settings = {PREFIX + field.name.upper() for field in fields(Settings)}
+    others = {"SUBSCRIBER_TARGET", ENVIRONMENT}
+    assert {name for name in variables if not name.startswith("SUBSCRIBER_TEST_")} == settings | others
+    servers = (ROOT / "subscriber" / "scenario" / "servers.py").read_text()
+    for name in variables - settings - others:
+        assert name in servers, name
+
+
+def test_the_readmes_defaults_are_those_of_the_code():
+    rows = {row[0].strip("`"): row[1].strip("`") for row in table(README, "Settings")}
+    assert set(rows) == {PREFIX + field.name.upper() for field in fields(Settings)} | {"SUBSCRIBER_TARGET"}
+    home = {"HOME": "/home/ann"}
+    for field in fields(Settings):
+        if field.default is not MISSING:
+            variable = PREFIX + field.name.upper()
+            read = Settings.from_environment({**home, variable: rows[variable]})
+            assert getattr(read, field.name) == field.default, variable
+
+
+# --- files, invariants, failpoints ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_relative_link_leads_somewhere(document):
+    here = (ROOT / document).parent
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / document).read_text()):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        file = here / path if path else ROOT / document
+        assert file.exists(), link
+        if anchor:
+            assert anchor in anchors(file.read_text()), link
+
+
+def test_every_file_that_the_architecture_names_exists():
+    named = [span for span in inline(ARCHITECTURE) if re.fullmatch(r"[\w/.-]+\.(?:py|toml|yml)", span)]
+    assert len(named) > 30
+    for span in named:
+        assert (ROOT / span).exists() or (ROOT / "subscriber" / span).exists(), span
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "column"), [(README, "Guarantees", 2), (ARCHITECTURE, "What must never break", 2)]
+)
+def test_every_invariant_is_listed_with_test_files_that_cite_it(text, heading, column):
+    rows = {row[0]: row[column] for row in table(text, heading)}
+    assert set(rows) == INVARIANTS
+    for invariant, proofs in rows.items():
+        files = re.findall(r"tests/[\w/]+\.py", proofs)
+        assert files, invariant
+        for file in files:
+            assert invariant in (ROOT / file).read_text(), f"{file} does not cite {invariant}"
+
+
+def test_the_failpoints_of_the_architecture_are_the_closed_list():
+    """any_crash: each has its row in the table of what a restart finds."""
+    rows = [row[0].strip("`") for row in table(ARCHITECTURE, "Failpoints")]
+    assert sorted(rows) == sorted(FAILPOINTS)
+    assert set(re.findall(r"\b[a-z]+(?:\.[a-z]+)*\.(?:before|after)\b", README + ARCHITECTURE)) == FAILPOINTS
+
+
+def test_every_error_class_in_the_architectures_failure_table_exists():
+    from subscriber import errors
+
+    for row in table(ARCHITECTURE, "What fails, and what then"):
+        for name in re.findall(r"\w+", row[1]):
+            assert name == "none" or issubclass(getattr(errors, name), errors.SubscriberError), name
+
+
+# --- the release ----------------------------------------------------------------------------------
+
+
+def test_no_placeholder_is_left_in_the_documents():
+    """The README's numbers are those that ``make bench`` printed; until then this test fails, and shall."""
+    for document in DOCUMENTS:
+        assert not re.findall(r"@@\w*@@", (ROOT / document).read_text()), document
+
+
+def test_the_changelog_has_a_section_for_this_version():
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def public_modules() -> list[Path]:
+    return [
+        path
+        for path in sorted((ROOT / "subscriber").rglob("*.py"))
+        if path.name == "__init__.py" or not path.name.startswith("_")
+    ]
+
+
+@pytest.mark.parametrize("path", public_modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_public_module_says_what_it_is(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))

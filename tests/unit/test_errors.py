@@ -1,0 +1,81 @@
+"""subscriber.errors: one tree, and errors that survive a trip between processes."""
+
+import pickle
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from subscriber import errors
+from subscriber.errors import ConflictError, ProtocolError, PublisherUnavailable, SubscriberError, UsageError
+
+
+def _tree(root: type[SubscriberError]) -> Iterator[type[SubscriberError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from _tree(child)
+
+
+TREE = errors.__doc__ or ""
+CLASSES = [cls for cls in _tree(SubscriberError) if cls.__module__ == errors.__name__]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_class_is_drawn_in_the_tree_and_described(cls):
+    assert re.search(rf"\b{cls.__name__}\b", TREE)
+    assert cls.__doc__
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_every_class_has_a_sqlstate(cls):
+    assert re.fullmatch("[0-9A-Z]{5}", cls.sqlstate)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_the_drawing_says_which_errors_are_transient_and_their_sqlstate(cls):
+    line = next(
+        line for line in TREE.splitlines() if re.search(rf"─ {cls.__name__}\b", line) or line.strip() == cls.__name__
+    )
+    assert ("(transient)" in line) == cls.transient
+    drawn = re.search(r" ([0-9A-Z]{5}) ", line)
+    assert drawn is None or drawn[1] == cls.sqlstate
+
+
+def test_a_sqlstate_can_be_given():
+    assert UsageError("x", sqlstate="42710").sqlstate == "42710"
+    assert UsageError("x").sqlstate == "22023"
+
+
+def test_a_report_has_a_line_for_each_part_that_is_there():
+    error = ConflictError("m", detail="d", hint="h", context="c", relation="public.t", lsn=1)
+    assert error.report() == "ERROR:  m\nDETAIL:  d\nHINT:  h\nCONTEXT:  c"
+    assert PublisherUnavailable("m").report() == "ERROR:  m"
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_an_error_survives_pickling_with_all_it_carries(cls):
+    """Spark brings an executor's error to the driver as a pickle."""
+    error = cls("m", sqlstate="42P01", detail="d", hint="h", relation="s.t", column="c", lsn=7, context="x")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is cls
+    assert vars(copy) == vars(error)
+    assert str(copy) == "m"
+
+
+def test_an_attribute_that_was_added_survives_pickling_too():
+    error = ConflictError("m")
+    error.applied_before = 5  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(error)).applied_before == 5
+
+
+@pytest.mark.parametrize(
+    ("where", "context"),
+    [
+        ({"offset": 3}, "decoding at byte 3"),
+        ({"offset": 0, "message_type": "I"}, 'decoding at byte 0 of message type "I"'),
+        ({}, None),
+        ({"offset": 3, "context": "given"}, "given"),
+    ],
+)
+def test_a_protocol_error_says_where_it_stopped(where, context):
+    assert ProtocolError("m", **where).context == context

@@ -1,0 +1,225 @@
+"""The house itself: containers, Makefile, layers and packaging agree with the code."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from subscriber.scenario.containers import MARIADB_IMAGE
+from subscriber.scenario.servers import REQUIRED_SETTINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+JOURNAL = "/var/lib/subscriber/journal"
+
+
+@pytest.fixture(scope="module")
+def compose():
+    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+@pytest.fixture(scope="module")
+def services(compose):
+    return compose["services"]
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def settings_of(command: list[str]) -> dict[str, str]:
+    return dict(word.removeprefix("-c").split("=", 1) for word in command if word.startswith("-c"))
+
+
+# --- docker-compose.yml ----------------------------------------------------------------------------
+
+
+def test_the_composed_publisher_has_every_setting_that_the_code_needs(services):
+    given = settings_of(services["publisher"]["command"])
+    assert given == dict(REQUIRED_SETTINGS)
+
+
+def test_the_composed_databases_are_the_versions_that_the_tests_use(services):
+    assert services["publisher"]["image"] == "postgres:18"
+    assert services["target"]["image"] == MARIADB_IMAGE
+
+
+def test_the_composition_has_exactly_its_five_services(services):
+    assert set(services) == {"publisher", "target", "spark-master", "spark-worker", "subscriber"}
+
+
+def test_spark_and_the_subscriber_run_from_one_image_so_that_versions_match(services):
+    images = {services[name]["image"] for name in ("spark-master", "spark-worker", "subscriber")}
+    assert len(images) == 1
+
+
+def test_the_image_is_tagged_with_the_packages_version(services, project):
+    assert services["subscriber"]["image"] == f"subscriber:{project['project']['version']}"
+
+
+def test_the_journal_is_one_durable_volume_of_worker_and_subscriber(services, compose):
+    """Executors read the segments that the subscriber wrote (invariant slot_after_disk)."""
+    assert "journal" in compose["volumes"]
+    for name in ("spark-worker", "subscriber"):
+        assert f"journal:{JOURNAL}" in services[name]["volumes"], name
+        assert services[name]["environment"]["SUBSCRIBER_JOURNAL"] == JOURNAL, name
+
+
+def test_the_target_url_is_one_that_sqlalchemy_reads_and_holds_no_password(services):
+    from sqlalchemy import make_url
+
+    url = make_url(services["subscriber"]["environment"]["SUBSCRIBER_TARGET"])
+    assert (url.host, url.password, url.username) == ("target", None, None)
+    assert url.database == services["target"]["environment"]["MARIADB_DATABASE"]
+
+
+def test_pymysql_takes_user_and_password_from_the_mounted_file(services, tmp_path):
+    """The composition relies on ``read_default_file``; this asks the driver that reads it."""
+    from pymysql.connections import Connection
+
+    file = tmp_path / "target.cnf"
+    file.write_text("[client]\nuser=subscriber\npassword=p%w#d\n")
+    connection = Connection(read_default_file=str(file), defer_connect=True)
+    assert (connection.user, connection.password) == ("subscriber", b"p%w#d")
+
+
+def test_every_database_waits_for_health_before_the_subscriber_starts(services):
+    waits = services["subscriber"]["depends_on"]
+    for name in ("publisher", "target", "spark-master"):
+        assert "healthcheck" in services[name], name
+        assert waits[name] == {"condition": "service_healthy"}, name
+
+
+def test_no_password_is_in_the_composition_itself(services):
+    """Invariant names_are_data: secrets come as files only."""
+    for name, service in services.items():
+        for variable in service.get("environment", {}):
+            assert "PASSWORD" not in variable or variable.endswith(("_FILE", "RANDOM_ROOT_PASSWORD")), (name, variable)
+        words = " ".join(service.get("command", []))
+        assert "password" not in words.lower(), name
+
+
+def test_every_secret_that_a_service_mounts_is_one_that_make_secrets_writes(compose, services, tmp_path):
+    script = tmp_path / "tools" / "make_secrets.py"
+    script.parent.mkdir()
+    script.write_text((ROOT / "tools" / "make_secrets.py").read_text())
+    for _ in range(2):
+        subprocess.run([sys.executable, str(script)], check=True, capture_output=True)
+    made = tmp_path / ".secrets"
+    assert oct(made.stat().st_mode)[-3:] == "700"
+    for name, secret in compose["secrets"].items():
+        assert (tmp_path / secret["file"]).is_file(), name
+    mounted = {secret for service in services.values() for secret in service.get("secrets", [])}
+    assert mounted == set(compose["secrets"])
+    assert (made / "publisher_password").read_text() in (made / "pgpass").read_text()
+    assert (made / "target_password").read_text() in (made / "target.cnf").read_text()
+
+
+def test_the_image_gets_what_the_dockerfile_copies():
+    copied = re.findall(r"^COPY (?:--\S+ )*(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for source in " ".join(copied).split():
+        assert source in allowed, source
+        assert (ROOT / source).exists(), source
+
+
+# --- Makefile, CI ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "bench", "clean"])
+def test_the_makefile_has_a_documented_target(target):
+    listing = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.search(rf"^make {target} +\S", listing.stdout, re.MULTILINE)
+
+
+def test_ci_checks_then_tests_and_ends_with_pytests_line():
+    """``make test``'s last command is pytest, and ``.ci/run`` prints nothing after it."""
+    lines = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")]
+    assert lines == ["make --no-print-directory check", "make --no-print-directory test"]
+    recipe = (ROOT / "Makefile").read_text().split("\ntest:")[1].split("\n\n")[0]
+    assert recipe.splitlines()[-1].endswith("$(PYTEST) tests")
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+@pytest.mark.parametrize("script", ["tools/bootstrap.sh", "tools/container-entrypoint.sh", ".ci/run"])
+def test_shell_scripts_parse(script):
+    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
+
+
+def test_bootstrap_refuses_an_old_java_with_a_clear_sentence(tmp_path):
+    """No Java 17, no apt, no brew: one sentence and exit 1."""
+    tools, programs = tmp_path / "clone" / "tools", tmp_path / "programs"
+    tools.mkdir(parents=True)
+    programs.mkdir()
+    script = (ROOT / "tools" / "bootstrap.sh").read_text()
+    (tools / "bootstrap.sh").write_text(
+        script.replace("/usr/lib/jvm", str(tmp_path)).replace("/opt/homebrew", str(tmp_path))
+    )
+    old = programs / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    for name in ("bash", "sed", "head", "dirname", "mkdir", "rm", "id"):
+        found = next(Path(place, name) for place in ("/bin", "/usr/bin") if Path(place, name).exists())
+        (programs / name).symlink_to(found)
+    answer = subprocess.run(
+        [str(programs / "bash"), str(tools / "bootstrap.sh"), "java"],
+        env={"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("bootstrap: Java 17 or newer is needed")
+    assert answer.stderr.count("\n") == 1
+
+
+def imported(path: Path) -> set[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+# --- packaging and layers --------------------------------------------------------------------------
+
+
+def test_every_import_of_the_package_is_a_declared_dependency(project):
+    declared = {re.split(r"[\[<>=]", line)[0].lower() for line in project["project"]["dependencies"]}
+    for extra in project["project"]["optional-dependencies"].values():
+        declared |= {re.split(r"[\[<>=]", line)[0].lower() for line in extra}
+    known_as = {"yaml": "pyyaml", "py4j": "pyspark"}
+    for path in (ROOT / "subscriber").rglob("*.py"):
+        for name in imported(path):
+            if name in sys.stdlib_module_names or name in {"subscriber", "docker"}:
+                continue
+            assert known_as.get(name, name).lower() in declared, f"{path}: {name}"
+
+
+def test_every_ignored_rule_has_its_reason_on_the_line():
+    text = (ROOT / "pyproject.toml").read_text()
+    block = text.split("[tool.ruff.lint]")[1].split("[tool.ruff.lint.pylint]")[0]
+    for line in block.splitlines():
+        if re.match(r'\s+"[A-Z]+[0-9]*",', line):
+            assert "#" in line, line
+
+
+def test_the_layers_name_every_package_of_the_house(project):
+    """A new package must find its place before anything can import it."""
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    named = set(re.findall(r"\w+", " ".join(layers)))
+    packages = {path.parent.name for path in (ROOT / "subscriber").glob("*/__init__.py")}
+    assert packages <= named

@@ -1,0 +1,34 @@
+"""Make the passwords of docker-compose.yml: random, in ``.secrets/``, and never made twice.
+
+The directory is closed to others; the files in it are not, because a container's user is another one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+DIRECTORY = Path(__file__).resolve().parent.parent / ".secrets"
+
+
+def main() -> None:
+    """Write what is missing; a password that exists is kept, since databases already know it."""
+    DIRECTORY.mkdir(mode=0o700, exist_ok=True)
+    publisher, target = (_password(name) for name in ("publisher_password", "target_password"))
+    (DIRECTORY / "pgpass").write_text(f"publisher:5432:*:postgres:{publisher}\n")
+    (DIRECTORY / "target.cnf").write_text(f"[client]\nuser=subscriber\npassword={target}\n")
+    (DIRECTORY / ".gitignore").write_text("*\n")
+    for path in DIRECTORY.iterdir():
+        path.chmod(0o644)
+    print(f"passwords are in {DIRECTORY}")
+
+
+def _password(name: str) -> str:
+    path = DIRECTORY / name
+    if not path.exists():
+        path.write_text(secrets.token_urlsafe(24))
+    return path.read_text()
+
+
+if __name__ == "__main__":
+    main()
