@@ -47,7 +47,7 @@ def filled(
     """A builder that holds ``parts``, all but the last one written to disk already."""
     builder = journal.builder(relations or {}, in_stream=False)
     for number, part in enumerate(parts, start=1):
-        builder.frames += [frame(message, 0x10 * number + place) for place, message in enumerate(part)]
+        builder.extend([frame(message, 0x10 * number + place) for place, message in enumerate(part)])
         if number < len(parts):
             builder.spill()
     return builder

@@ -1,9 +1,10 @@
 """A transaction, or a run of them, on its way into segments.
 
-The receiver appends CopyData frames as they come (this list is the hot path: an append and an addition a
-message). When enough bytes have gathered, or the transaction ends, the frames become one Arrow table
-with numpy over one buffer: position and message, without the envelope and without the xid that
-messages carry inside a stream block (rule A3), so that the journal holds one form only.
+The receiver appends CopyData frames as they come (this is the hot path: an append and an addition a
+message, so that nobody ever has to count what is there). When enough bytes have gathered, or the
+transaction ends, the frames become one Arrow table with numpy over one buffer: position and message,
+without the envelope and without the xid that messages carry inside a stream block (rule A3), so that
+the journal holds one form only.
 
 ::
 
@@ -28,7 +29,7 @@ import itertools
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -42,7 +43,7 @@ from subscriber.protocol.batch import group_changes
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
 from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
-from subscriber.protocol.messages import Relation
+from subscriber.protocol.messages import Relation, Truncate
 
 SEGMENT_SCHEMA: Final = pa.schema(
     [pa.field("lsn", pa.int64(), nullable=False), pa.field("message", pa.binary(), nullable=False)]
@@ -75,21 +76,45 @@ class SegmentBuilder:
     """Collects one entry of the journal.
 
     Attributes:
-        frames: CopyData frames not yet written, in stream order; the receiver appends to it directly.
         relations: the relation map as of the first unwritten frame (rule C1).
+        unwritten_bytes: size of the CopyData frames that are not yet written (invariant bounded_memory).
     """
 
     def __init__(self, storage: Storage, relations: Mapping[int, Relation], *, in_stream: bool) -> None:
-        self.frames: list[bytes] = []
         self.relations = dict(relations)
+        self.unwritten_bytes = 0
         self._storage = storage
         self._in_stream = in_stream
         self._parts: list[_Part] = []
+        self._written_rows = 0
+        self._frames: list[bytes] = []
 
     @property
     def position(self) -> int:
         """How many messages were appended so far, less what :meth:`truncate` cut."""
-        return sum(part.rows for part in self._parts) + len(self.frames)
+        return self._written_rows + len(self._frames)
+
+    @property
+    def unwritten(self) -> int:
+        """How many of them are in memory only."""
+        return len(self._frames)
+
+    def append(self, frame: bytes) -> None:
+        """Add a message: the whole CopyData payload."""
+        self._frames.append(frame)
+        self.unwritten_bytes += len(frame)
+
+    def extend(self, frames: Sequence[bytes]) -> None:
+        """Add several messages."""
+        self._frames += frames
+        self.unwritten_bytes += _size(frames)
+
+    def split(self, count: int) -> list[bytes]:
+        """Take out the unwritten messages after the first ``count``, and give them back."""
+        rest = self._frames[count:]
+        del self._frames[count:]
+        self.unwritten_bytes -= _size(rest)
+        return rest
 
     def spill(self, finish: bytes | None = None) -> None:
         """Write the collected frames to a durable temporary file, to be published later.
@@ -98,9 +123,9 @@ class SegmentBuilder:
             ProtocolError: a message does not decode; nothing was written.
             JournalUnavailable: the file could not be written.
         """
-        if not self.frames:
+        if not self._frames:
             return
-        table = _table(self.frames, in_stream=self._in_stream)
+        table = _table(self._frames, in_stream=self._in_stream)
         messages = table["message"].chunk(0)
         batch = group_changes(messages, self.relations, table["lsn"].chunk(0).to_numpy())
         needed = batch.used_before | _truncated_relations(messages, batch.controls)
@@ -108,8 +133,9 @@ class SegmentBuilder:
         name = _temporary_name()
         self._storage.create(name, _sealed(table, metadata))
         self._parts.append(_Part(name, table.num_rows, table.num_rows))
+        self._written_rows += table.num_rows
         self.relations = batch.relations
-        self.frames = []
+        self._forget_frames()
 
     def truncate(self, position: int) -> None:
         """Forget every message from ``position`` on: a subtransaction was rolled back (rule C43).
@@ -117,28 +143,21 @@ class SegmentBuilder:
         Relation descriptions among them are kept. The publisher tracks what it has described per
         top-level transaction (rule A24), so it will not repeat them for the changes that follow.
         """
-        kept_rows = 0
-        for index, part in enumerate(self._parts):
-            if kept_rows + part.rows > position:
-                kept = [replace(part, rows=position - kept_rows)] if position > kept_rows else []
-                self._storage.delete([cut_off.name for cut_off in self._parts[index + len(kept) :]])
-                self._parts[index:] = kept
-                cut, self.frames = self.frames, []
-                break
-            kept_rows += part.rows
-        else:
-            keep = position - kept_rows
-            cut, self.frames = self.frames[keep:], self.frames[:keep]
-        self.frames += [frame for frame in cut if frame[XLOGDATA_HEADER_SIZE] == ord("R")]
+        cut = self.split(max(0, position - self._written_rows))
+        if position < self._written_rows:
+            self._truncate_parts(position)
+        self.extend([frame for frame in cut if frame[XLOGDATA_HEADER_SIZE] == ord("R")])
 
     def prepend(self, frame: bytes) -> None:
         """Put the Begin before everything else, now that a streamed transaction's commit has told it."""
         if not self._parts:
-            self.frames.insert(0, frame)
+            self._frames.insert(0, frame)
+            self.unwritten_bytes += len(frame)
             return
         name = _temporary_name()
         self._storage.create(name, _sealed(_table([frame], in_stream=False), _metadata([], None)))
         self._parts.insert(0, _Part(name, 1, 1))
+        self._written_rows += 1
 
     def publish(self, begin: LSN, end: LSN, kind: Kind, xid: int, finish: bytes) -> list[Segment]:
         """Make everything durable and give it its place in the journal.
@@ -157,7 +176,7 @@ class SegmentBuilder:
         parts = [self._rewritten(part) for part in self._parts]
         segments = [Segment(begin, end, kind, xid, number, len(parts)) for number in range(1, len(parts) + 1)]
         self._storage.publish([(part.name, segment.name) for part, segment in zip(parts, segments, strict=True)])
-        self._parts = []
+        self._forget_parts()
         return segments
 
     def discard(self) -> None:
@@ -165,13 +184,30 @@ class SegmentBuilder:
 
         What they described stays in :attr:`relations`: the publisher will not describe it again (rule A24).
         """
-        for frame in self.frames:
+        for frame in self._frames:
             if frame[XLOGDATA_HEADER_SIZE] == ord("R"):
                 relation = decode(frame[XLOGDATA_HEADER_SIZE:], in_stream=self._in_stream)
                 assert isinstance(relation, Relation)
                 self.relations[relation.relation_id] = replace(relation, xid=None)
         self._storage.delete([part.name for part in self._parts])
-        self._parts, self.frames = [], []
+        self._forget_parts()
+        self._forget_frames()
+
+    def _truncate_parts(self, position: int) -> None:
+        """Cut what is on disk: whole parts go at once, the one with the cut in it counts fewer rows."""
+        kept, rows = [], 0
+        for part in self._parts:
+            if rows < position:
+                kept.append(replace(part, rows=min(part.rows, position - rows)))
+                rows += part.rows
+        self._storage.delete([part.name for part in self._parts[len(kept) :]])
+        self._parts, self._written_rows = kept, position
+
+    def _forget_parts(self) -> None:
+        self._parts, self._written_rows = [], 0
+
+    def _forget_frames(self) -> None:
+        self._frames, self.unwritten_bytes = [], 0
 
     def _rewritten(self, part: _Part) -> _Part:
         if part.rows == part.written_rows:
@@ -182,6 +218,10 @@ class SegmentBuilder:
             self._storage.create(name, _sealed(table.slice(0, part.rows), table.schema.metadata))
         self._storage.delete([part.name])
         return _Part(name, part.rows, part.rows)
+
+
+def _size(frames: Iterable[bytes]) -> int:
+    return sum(map(len, frames))
 
 
 def checksum(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> bytes:
@@ -239,7 +279,9 @@ def _truncated_relations(
     for row in controls:
         message = messages[int(row)].as_buffer()
         if bytes(message[:1]) == b"T":
-            found.update(decode(message.to_pybytes()).relation_ids)  # type: ignore[union-attr]
+            truncate = decode(message.to_pybytes())
+            assert isinstance(truncate, Truncate)
+            found.update(truncate.relation_ids)
     return frozenset(found)
 
 

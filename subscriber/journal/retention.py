@@ -8,7 +8,7 @@ applied at that place, which may be much later in the stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from subscriber.journal.segment import Entry, Kind
@@ -32,10 +32,22 @@ def read_consumer(storage: Storage, name: str) -> LSN:
     return _position(storage, f"{_PREFIX}{name}{_SUFFIX}")
 
 
-def slowest_consumer(storage: Storage) -> LSN:
-    """The position that every consumer has passed; 0/0 when there is none."""
-    files = [name for name, _ in storage.names() if name.startswith(_PREFIX) and name.endswith(_SUFFIX)]
-    return LSN(min((_position(storage, name) for name in files), default=INVALID_LSN))
+def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: Iterable[str] = ()) -> frozenset[str]:
+    """The files of the journal's consumers.
+
+    Args:
+        storage: where the journal is.
+        names: its files, as :meth:`Storage.names` lists them.
+        known: the consumers' files of a listing before. A file that is replaced while its folder is listed may be
+            missing from the list, so these are gone only if they cannot be read either.
+    """
+    listed = frozenset(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX))
+    return listed | {file for file in known if file not in listed and storage.read(file) is not None}
+
+
+def slowest_consumer(storage: Storage, files: Iterable[str]) -> LSN:
+    """The position that every consumer of ``files`` has passed; 0/0 when there is none, or when a file is gone."""
+    return LSN(min((_position(storage, file) for file in files), default=INVALID_LSN))
 
 
 def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:

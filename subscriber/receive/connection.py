@@ -18,7 +18,7 @@ from typing import Final, NoReturn, Self
 
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.errors import ProgrammingError
+from psycopg.errors import OperationalError, ProgrammingError
 
 from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
 
@@ -85,11 +85,6 @@ class ReplicationConnection:
         self._pg.finish()
 
     @property
-    def socket(self) -> int:
-        """The connection's file descriptor."""
-        return self._pg.socket
-
-    @property
     def server_version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
         return self._pg.server_version
@@ -127,7 +122,7 @@ class ReplicationConnection:
             if size == 0:
                 self._pg.consume_input()
                 size, data = self._pg.get_copy_data(1)
-        except pq_error() as error:
+        except OperationalError as error:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
         if size > 0:
             return bytes(data)
@@ -147,7 +142,7 @@ class ReplicationConnection:
             while self._pg.flush():
                 select.select([self._pg.socket], [self._pg.socket], [], 1.0)
                 self._pg.consume_input()
-        except pq_error() as error:
+        except OperationalError as error:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
 
     def _fail(self, result: pq.abc.PGresult | None) -> NoReturn:
@@ -164,13 +159,6 @@ class ReplicationConnection:
             detail=_text(result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"") or None,
             hint=_text(result.error_field(pq.DiagnosticField.MESSAGE_HINT) or b"") or None,
         )
-
-
-def pq_error() -> type[Exception]:
-    """What psycopg's libpq layer raises."""
-    from psycopg import OperationalError
-
-    return OperationalError
 
 
 def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, TypeVar
 
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import Relation
+
+TRANSACTIONS: Final = "t"
+PREPARED: Final = "p"
+COMMIT_PREPARED: Final = "k"
+ROLLBACK_PREPARED: Final = "r"
+"""The kinds of a journal's entries; committed transactions (and messages between them) may share one."""
 
 
 class ReplicationStream(Protocol):
@@ -27,19 +33,32 @@ class ReplicationStream(Protocol):
 
 
 class EntryBuilder(Protocol):
-    """One entry on its way into the journal.
+    """One entry on its way into the journal: messages in stream order, the first of them on disk already, perhaps.
 
     Attributes:
-        frames: CopyData payloads not yet written; the receiver appends to it directly.
-        relations: the relation map as of the first of them.
+        relations: the relation map as of the first frame that is not yet written.
+        unwritten_bytes: size of the frames that are not yet written.
     """
 
-    frames: list[bytes]
     relations: dict[int, Relation]
+    unwritten_bytes: int
 
     @property
     def position(self) -> int:
         """How many messages it holds."""
+
+    @property
+    def unwritten(self) -> int:
+        """How many of them are not yet written."""
+
+    def append(self, frame: bytes) -> None:
+        """Add a message: the whole CopyData payload."""
+
+    def extend(self, frames: Sequence[bytes]) -> None:
+        """Add several messages."""
+
+    def split(self, count: int) -> list[bytes]:
+        """Take out the unwritten messages after the first ``count``, and give them back."""
 
     def spill(self) -> None:
         """Move the collected frames to disk."""
@@ -74,7 +93,7 @@ class Journal(Protocol[B]):
         """A builder for a new entry."""
 
     def publish(self, builder: B, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
-        """Make an entry durable and visible; ``kind`` is t, p, k or r. The builder is empty afterwards."""
+        """Make an entry durable and visible; ``kind`` is one of the four above. The builder is empty afterwards."""
 
     def advance(self, received: LSN) -> None:
         """Record durably that nothing was published for us up to ``received``."""
@@ -83,7 +102,7 @@ class Journal(Protocol[B]):
         """Whether the changes of prepared transaction ``xid`` are in the journal."""
 
     def applied(self) -> LSN:
-        """How far the slowest consumer has come."""
+        """How far the slowest known consumer has come; cheap enough for every turn of the receiver's loop."""
 
     def trim(self) -> None:
-        """Remove what every consumer has passed."""
+        """Look for consumers that are new or gone, and remove what every one has passed."""

@@ -33,7 +33,7 @@ def storage(tmp_path):
 
 def builder_with(storage, messages, relations=None, *, in_stream=False) -> SegmentBuilder:
     builder = SegmentBuilder(storage, relations or {}, in_stream=in_stream)
-    builder.frames += [frame(message, 0x10 + place) for place, message in enumerate(messages)]
+    builder.extend([frame(message, 0x10 + place) for place, message in enumerate(messages)])
     return builder
 
 
@@ -70,7 +70,7 @@ def test_a_segment_holds_the_messages_with_their_positions(storage):
 
 def test_a_position_beyond_four_gigabytes_keeps_all_its_bytes(storage):
     builder = SegmentBuilder(storage, {}, in_stream=False)
-    builder.frames.append(frame(T, 0x7123_4567_89AB_CDEF))
+    builder.append(frame(T, 0x7123_4567_89AB_CDEF))
     (segment,) = publish(builder)
     assert table(storage, segment)["lsn"].to_pylist() == [0x7123_4567_89AB_CDEF]
 
@@ -91,7 +91,7 @@ def test_what_a_stream_is_wrapped_in_keeps_its_bytes(storage):
     """Begin and Commit have no transaction id in front, inside a stream's entry as everywhere."""
     builder = builder_with(storage, [replace(T, xid=XID), insert(1, xid=XID)], in_stream=True)
     builder.prepend(frame(m.Begin(LSN(0x1F8), 5, XID)))
-    builder.frames.append(frame(m.Commit(LSN(0x1F8), LSN(0x200), 5)))
+    builder.append(frame(m.Commit(LSN(0x1F8), LSN(0x200), 5)))
     assert messages_of(storage, publish(builder)) == transaction(0x200, T, insert(1), xid=XID, timestamp=5)
 
 
@@ -99,7 +99,7 @@ def test_a_begin_is_put_before_what_is_on_disk_already(storage):
     builder = builder_with(storage, [replace(T, xid=XID), insert(1, xid=XID)], in_stream=True)
     builder.spill()
     builder.prepend(frame(m.Begin(LSN(0x1F8), 5, XID)))
-    builder.frames.append(frame(m.Commit(LSN(0x1F8), LSN(0x200), 5)))
+    builder.append(frame(m.Commit(LSN(0x1F8), LSN(0x200), 5)))
     segments = publish(builder)
     assert [(segment.part, segment.parts) for segment in segments] == [(1, 3), (2, 3), (3, 3)]
     assert messages_of(storage, segments) == transaction(0x200, T, insert(1), xid=XID, timestamp=5)
@@ -136,7 +136,7 @@ def test_every_part_of_a_large_entry_is_self_contained(storage):
     begin, *changes, commit = transaction(0x200, T, insert(1), insert(2))
     builder = builder_with(storage, [begin, *changes[:2]])
     builder.spill()
-    builder.frames += [frame(changes[2]), frame(commit)]
+    builder.extend([frame(changes[2]), frame(commit)])
     first, last = publish(builder)
     assert described_by(storage, first) == []
     assert described_by(storage, last) == [T]
@@ -146,7 +146,7 @@ def test_the_last_part_says_how_the_transaction_finished(storage):
     builder = builder_with(storage, transaction(0x200, T, insert(1))[:-1])
     builder.spill()
     commit = encode(m.Commit(LSN(0x1F8), LSN(0x200), 5))
-    builder.frames.append(frame(commit))
+    builder.append(frame(commit))
     first, last = publish(builder, commit)
     assert FINISH_KEY not in table(storage, first).schema.metadata
     assert base64.b64decode(table(storage, last).schema.metadata[FINISH_KEY]) == commit
@@ -168,7 +168,7 @@ def test_a_spilled_part_is_not_visible_until_it_is_published(storage):
 def test_a_message_that_does_not_decode_writes_nothing(storage):
     bad = encode(insert(1)).replace(b"t", b"z", 1)
     builder = builder_with(storage, [T, insert(1)])
-    builder.frames.append(frame(bad, 0x77))
+    builder.append(frame(bad, 0x77))
     with pytest.raises(ProtocolError) as caught:
         publish(builder)
     assert storage.names() == []
@@ -190,11 +190,11 @@ def test_truncate_keeps_exactly_what_came_before(storage, position, spilled_afte
     sent: list[m.Message] = [T, insert(1), insert(2), insert(3)]
     builder = SegmentBuilder(storage, {}, in_stream=False)
     for count, message in enumerate(sent, start=1):
-        builder.frames.append(frame(message))
+        builder.append(frame(message))
         if count in spilled_after:
             builder.spill()
     builder.truncate(position)
-    builder.frames.append(frame(insert(9)))
+    builder.append(frame(insert(9)))
     kept = [message for message in messages_of(storage, publish(builder)) if isinstance(message, m.Insert)]
     assert kept == [*sent[1:position], insert(9)]
     assert temporary(storage) == []
@@ -207,7 +207,7 @@ def test_truncate_keeps_descriptions(storage, spilled):
     if spilled:
         builder.spill()
     builder.truncate(0)
-    builder.frames.append(frame(insert(2)))
+    builder.append(frame(insert(2)))
     (segment,) = publish(builder)
     assert [*described_by(storage, segment), *messages_of(storage, [segment])] == [T, insert(2)]
 
@@ -215,7 +215,7 @@ def test_truncate_keeps_descriptions(storage, spilled):
 def test_the_position_counts_what_is_kept_on_disk_and_in_memory(storage):
     builder = builder_with(storage, [T, insert(1), insert(2)])
     builder.spill()
-    builder.frames.append(frame(insert(3)))
+    builder.append(frame(insert(3)))
     assert builder.position == 4
     builder.truncate(2)
     assert builder.position == 2
@@ -230,4 +230,60 @@ def test_discarding_leaves_no_file_and_remembers_descriptions(storage, spilled, 
         builder.spill()
     builder.discard()
     assert storage.names() == []
-    assert (builder.position, builder.frames, builder.relations) == (0, [], {T.relation_id: T})
+    assert (builder.position, builder.unwritten, builder.unwritten_bytes, builder.relations) == (
+        0,
+        0,
+        0,
+        {T.relation_id: T},
+    )
+
+
+def measured(builder: SegmentBuilder) -> tuple[int, int]:
+    """Count and size of the unwritten frames as the builder says, held against the frames themselves."""
+    assert builder.unwritten_bytes == sum(map(len, builder._frames))
+    return builder.unwritten, builder.unwritten_bytes
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_the_size_of_what_is_unwritten_follows_every_change(storage, spilled):
+    """Invariant bounded_memory: the receiver never counts frames itself."""
+    one = len(frame(insert(1)))
+    builder = builder_with(storage, [T, insert(1), insert(2)])
+    before = measured(builder)
+    builder.append(frame(insert(3)))
+    assert measured(builder) == (4, before[1] + one)
+    rest = builder.split(2)
+    assert (rest, measured(builder)) == ([frame(insert(2), 0x12), frame(insert(3))], (2, before[1] - one))
+    builder.extend(rest)
+    if spilled:
+        builder.spill()
+        assert measured(builder) == (0, 0)
+        builder.extend(rest)
+    builder.prepend(frame(m.Begin(LSN(0x1F8), 5, XID)))
+    assert builder.position == (7 if spilled else 5)
+    measured(builder)
+    builder.truncate(builder.position - 1)
+    builder.truncate(1)
+    measured(builder)
+    builder.discard()
+    assert measured(builder) == (0, 0)
+    builder.extend(rest)
+    assert measured(builder) == (2, 2 * one)
+
+
+def test_a_published_builder_is_empty_and_takes_the_next_entry(storage):
+    builder = builder_with(storage, transaction(0x200, T, insert(1)))
+    publish(builder)
+    assert (builder.position, *measured(builder)) == (0, 0, 0)
+    builder.extend([frame(message) for message in transaction(0x300, insert(2))])
+    (segment,) = builder.publish(LSN(0x200), LSN(0x300), Kind.TRANSACTIONS, 0, b"C")
+    assert described_by(storage, segment) == [T]
+
+
+def test_what_is_split_off_is_not_published(storage):
+    """The beginning of a transaction that is still open, behind those that have finished."""
+    finished = transaction(0x200, T, insert(1))
+    builder = builder_with(storage, [*finished, m.Begin(LSN(0x2F8), 5, 8), insert(2)])
+    rest = builder.split(len(finished))
+    assert messages_of(storage, publish(builder)) == finished
+    assert [decode(each[25:]) for each in rest] == [m.Begin(LSN(0x2F8), 5, 8), insert(2)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.journal.retention import read_consumer, slowest_consumer, trimmable, write_consumer
+from subscriber.journal.retention import consumer_files, read_consumer, slowest_consumer, trimmable, write_consumer
 from subscriber.journal.segment import Entry, Kind, Segment
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
@@ -18,6 +18,10 @@ def ends(entries: list[Entry]) -> list[int]:
     return [each.end for each in entries]
 
 
+def slowest(storage: LocalStorage) -> LSN:
+    return slowest_consumer(storage, consumer_files(storage, storage.names()))
+
+
 @pytest.fixture
 def storage(tmp_path):
     return LocalStorage(tmp_path)
@@ -26,19 +30,41 @@ def storage(tmp_path):
 def test_the_slowest_of_several_consumers_counts(storage):
     write_consumer(storage, "a", LSN(0x300))
     write_consumer(storage, "b", LSN(0x200))
-    assert slowest_consumer(storage) == 0x200
+    assert slowest(storage) == 0x200
     assert read_consumer(storage, "a") == 0x300
 
 
 def test_without_a_consumer_nothing_was_passed(storage):
-    assert slowest_consumer(storage) == INVALID_LSN
+    assert slowest(storage) == INVALID_LSN
     assert read_consumer(storage, "a") == INVALID_LSN
 
 
 def test_a_consumer_that_has_begun_holds_everything(storage):
     write_consumer(storage, "a", LSN(0x300))
     write_consumer(storage, "b", INVALID_LSN)
-    assert slowest_consumer(storage) == INVALID_LSN
+    assert slowest(storage) == INVALID_LSN
+
+
+def test_only_consumers_files_are_read(storage):
+    for name in ("consumer-a.lsn", "consumer-a.lsn.77.tmp", "journal.json", "consumer-b"):
+        (storage.folder / name).write_bytes(b"0/200")
+    assert consumer_files(storage, storage.names()) == {"consumer-a.lsn"}
+
+
+def test_a_known_consumer_that_a_listing_missed_still_counts_until_its_file_is_gone(storage):
+    """A file that is replaced while its folder is listed need not be in the list."""
+    write_consumer(storage, "a", LSN(0x300))
+    write_consumer(storage, "b", LSN(0x200))
+    known = consumer_files(storage, storage.names())
+    without_b = [(name, size) for name, size in storage.names() if name != "consumer-b.lsn"]
+    assert consumer_files(storage, without_b, known) == known
+    storage.delete(["consumer-b.lsn"])
+    assert consumer_files(storage, without_b, known) == {"consumer-a.lsn"}
+
+
+def test_a_consumer_whose_file_is_gone_holds_everything_until_it_is_forgotten(storage):
+    write_consumer(storage, "a", LSN(0x300))
+    assert slowest_consumer(storage, ["consumer-a.lsn", "consumer-b.lsn"]) == INVALID_LSN
 
 
 def test_an_entry_may_go_once_it_was_passed_to_its_end():

@@ -259,11 +259,45 @@ def test_trimming_follows_the_slowest_consumer(tmp_path):
         assert len(ends(tmp_path)) == 3
         consumed(tmp_path, 0x400, "fast")
         consumed(tmp_path, 0x280, "slow")
-        assert journal.applied() == 0x280
         journal.trim()
+        assert journal.applied() == 0x280
         assert ends(tmp_path) == [0x300, 0x400]
         assert journal.control.begin == 0x200
     assert keys_of(tmp_path, 0x280) == [2, 3]
+
+
+def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path):
+    """Who consumes is looked up before anything is removed, however far the consumers are that were known."""
+    three_transactions(tmp_path)
+    consumed(tmp_path, 0x280, "first")
+    with writing(tmp_path) as journal:
+        journal.trim()
+        consumed(tmp_path, 0x400, "first")
+        consumed(tmp_path, 0x300, "second")
+        assert journal.applied() == 0x400
+        journal.trim()
+        assert journal.applied() == 0x300
+        assert ends(tmp_path) == [0x400]
+
+
+def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, monkeypatch):
+    """It is asked for in every turn of the receiver's loop, and the folder may hold thousands of segments."""
+    consumed(tmp_path, 0x200)
+    with writing(tmp_path) as journal:
+        monkeypatch.setattr(LocalStorage, "names", lambda self: pytest.fail("the folder was listed"))
+        assert journal.applied() == 0x200
+        consumed(tmp_path, 0x300)
+        assert journal.applied() == 0x300
+
+
+def test_a_consumer_that_is_gone_no_longer_holds_anything_back(tmp_path):
+    three_transactions(tmp_path)
+    consumed(tmp_path, 0x400, "stays")
+    consumed(tmp_path, 0x200, "leaves")
+    with writing(tmp_path) as journal:
+        (tmp_path / "consumer-leaves.lsn").unlink()
+        journal.trim()
+        assert (journal.applied(), ends(tmp_path)) == (0x400, [])
 
 
 def test_a_trimmed_journal_goes_on(tmp_path):

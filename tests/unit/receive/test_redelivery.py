@@ -12,7 +12,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
-from tests.frames import relation, transaction
+from tests.frames import relation, transaction, values
 from tests.journals import T, commit_prepared, insert, keys_of, prepare, rollback_prepared
 from tests.streams import ScriptedStream, journal_at, keepalive, receive
 
@@ -41,6 +41,15 @@ def test_the_description_of_what_is_sent_again_still_counts(tmp_path, again, seg
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_a_stream_that_is_cut_off_is_sent_again_from_its_beginning(tmp_path):
+    """Rule A22: a walsender that starts again knows nothing of the blocks before; its first one says so."""
+    begun = streamed(replace(T, xid=XID), insert(1, xid=XID))
+    receive(tmp_path, [*begun, None])
+    receive(tmp_path, [*begun, m.StreamStart(XID, False), insert(2, xid=XID), m.StreamStop(),
+                       m.StreamCommit(XID, LSN(0x1F8), LSN(0x200), 5), None])  # fmt: skip
+    assert keys_of(tmp_path) == [1, 2]
+
+
 @pytest.mark.parametrize(
     "again", [transaction(0x200, T, insert(1)), STREAMED, PREPARED], ids=["plain", "streamed", "prepared"]
 )
@@ -50,6 +59,23 @@ def test_after_it_the_slot_is_idle_and_follows_the_keepalives(tmp_path, again):
     stream = receive(tmp_path, [*again, None, keepalive(0x900, reply_requested=True), None])
     assert stream.replies[-1].flushed_lsn == 0x900
     assert JournalReader(LocalStorage(tmp_path)).control().received == 0x900
+
+
+@pytest.mark.parametrize("segment_bytes", [1, 10**6])
+def test_the_description_of_what_is_sent_again_does_not_outlive_a_later_one_from_a_stream(tmp_path, segment_bytes):
+    """Rule A24: the table was altered in between, and the stream's commit is the last that the publisher says of it."""
+    wider = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, key=["a"])
+    old = transaction(0x200, T, insert(1))
+    script = [
+        *old, None,
+        *streamed(replace(wider, xid=XID), m.Insert(wider.relation_id, values("2", "y", "z"), XID)),
+        m.StreamCommit(XID, LSN(0x2F8), LSN(0x300), 5), None,
+        *transaction(0x400, m.Insert(wider.relation_id, values("3", "y", "z"))), None,
+    ]  # fmt: skip
+    settings = Settings(journal="", segment_bytes=segment_bytes)
+    receive(tmp_path, [*old, None], settings)
+    receive(tmp_path, script, settings)
+    assert keys_of(tmp_path) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("segment_bytes", [1, 150])
@@ -74,8 +100,8 @@ def test_the_collection_with_the_most_bytes_is_the_one_that_is_spilled(tmp_path)
         stream = ScriptedStream(script)
         receiver = WalReceiver(stream, journal, settings, clock=lambda: 0.0)
         receiver.run(lambda: stream.ended)
-        assert receiver._spools[XID].builder.frames == []
-        assert len(receiver._main.frames) == 32
+        assert receiver._spools.transactions[XID].builder.unwritten == 0
+        assert receiver._plain.builder.unwritten == 32
 
 
 def test_a_prepare_older_than_the_journal_s_end_is_kept_for_its_commit(tmp_path):

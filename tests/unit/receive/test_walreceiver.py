@@ -129,7 +129,7 @@ def test_a_transaction_larger_than_memory_passes_through_in_parts(tmp_path):
         read = stream.read
 
         def watch() -> bytes | None:
-            held.append(sum(map(len, receiver._main.frames)))
+            held.append(receiver._plain.builder.unwritten_bytes)
             return read()
 
         stream.read = watch  # type: ignore[method-assign]
@@ -295,6 +295,7 @@ STREAM_FAULTS = [
         id="C31",
     ),
     pytest.param([m.Begin(LSN(0x1F8), 0, 7), T, m.Origin(LSN(0), "o")], "ORIGIN message sent out of order", id="C38"),
+    pytest.param([T, m.Origin(LSN(0), "o")], "ORIGIN message sent out of order", id="O after R"),
 ]
 
 
@@ -306,6 +307,142 @@ def test_messages_out_of_order_stop_the_receiver(tmp_path, script, text):
     assert caught.value.message == text
     assert caught.value.sqlstate == "08P01"
     assert kinds_in(tmp_path) == []
+
+
+UNKNOWN_STREAMS = [
+    pytest.param(
+        m.StreamStart(7, False), "STREAM START message continues transaction 7, which has no first segment", id="S"
+    ),
+    pytest.param(
+        m.StreamCommit(7, LSN(0x2F0), LSN(0x2F8), 0),
+        "STREAM COMMIT message without STREAM START: transaction 7, commit LSN 0/2F0",
+        id="c",
+    ),
+    pytest.param(
+        m.StreamPrepare(LSN(0x2F0), LSN(0x2F8), 0, 7, "g"),
+        "STREAM PREPARE message without STREAM START: transaction 7, prepare LSN 0/2F0",
+        id="p",
+    ),
+]
+
+OUTSIDE = [
+    pytest.param(insert(9), "INSERT message outside a transaction", id="I"),
+    pytest.param(m.Update(T.relation_id, None, None, values("9", "x")), "UPDATE message outside a transaction", id="U"),
+    pytest.param(m.Delete(T.relation_id, "K", values("9", None)), "DELETE message outside a transaction", id="D"),
+    pytest.param(m.Truncate((T.relation_id,), False, False), "TRUNCATE message outside a transaction", id="T"),
+    pytest.param(m.LogicalMessage(True, LSN(0x2F0), "p", b""), "MESSAGE message outside a transaction", id="M"),
+]
+
+
+def refused(folder: Path, message: m.Message, *before: m.Message) -> ProtocolError:
+    """Why it is refused after two transactions, of which the first is durable already; nothing else becomes so."""
+    stream = ScriptedStream([*transaction(0x200, T, insert(1)), None, *transaction(0x280, insert(2)), *before,
+                             frame(message, 0x2F0), keepalive(0x900, reply_requested=True), None])  # fmt: skip
+    with journal_at(folder) as journal, pytest.raises(ProtocolError) as caught:
+        WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
+    assert keys_in(folder) == [1]
+    assert max(reply.flushed_lsn for reply in stream.replies) == 0x200
+    error = caught.value
+    assert (error.sqlstate, error.lsn, error.message_type) == ("08P01", 0x2F0, message.type_byte)
+    assert error.context == f'decoding of message type "{message.type_byte}", sent at 0/2F0'
+    assert error.hint
+    return error
+
+
+@pytest.mark.parametrize(("message", "text"), UNKNOWN_STREAMS)
+def test_a_stream_without_a_beginning_is_refused(tmp_path, message, text):
+    """Rules A22, C44: a first block always precedes, so changes were lost. PostgreSQL's worker misses its file."""
+    assert refused(tmp_path, message).message == text
+
+
+def test_the_abort_of_a_stream_without_a_beginning_is_nothing(tmp_path):
+    """Rule C43: the publisher may abort what it has sent nothing of."""
+    receive(tmp_path, [m.StreamAbort(7, 7), m.StreamAbort(8, 9), *transaction(0x200, T, insert(1)), None])
+    assert keys_in(tmp_path) == [1]
+
+
+@pytest.mark.parametrize(("message", "text"), OUTSIDE)
+@pytest.mark.parametrize("before", [[], [m.StreamStart(7, True), m.StreamStop()]], ids=["plain", "after a block"])
+def test_a_change_outside_of_every_transaction_is_refused(tmp_path, message, text, before):
+    """Nothing would ever finish it, and the next keepalive would confirm it."""
+    assert refused(tmp_path, message, *before).message == text
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (m.Begin(LSN(0x3F8), 0, 8), "BEGIN message inside a transaction"),
+        (m.BeginPrepare(LSN(0x3F8), LSN(0x400), 0, 8, "g"), "BEGIN PREPARE message inside a transaction"),
+        (m.CommitPrepared(LSN(0x3F8), LSN(0x400), 0, 8, "g"), "COMMIT PREPARED message inside a transaction"),
+        (
+            m.RollbackPrepared(LSN(0x3F8), LSN(0x400), 0, 0, 8, "g"),
+            "ROLLBACK PREPARED message inside a transaction",
+        ),
+        (m.StreamStart(8, True), "STREAM START message inside a transaction"),
+        (m.StreamCommit(8, LSN(0x3F8), LSN(0x400), 0), "STREAM COMMIT message inside a transaction"),
+        (m.StreamPrepare(LSN(0x3F8), LSN(0x400), 0, 8, "g"), "STREAM PREPARE message inside a transaction"),
+        (m.LogicalMessage(False, LSN(0x2F0), "p", b""), "non-transactional MESSAGE inside a transaction"),
+    ],
+    ids=lambda value: value.type_byte if isinstance(value, m.Message) else "",
+)
+def test_what_stands_between_transactions_is_refused_inside_of_one(tmp_path, message, text):
+    """It would publish the transaction in part, or make its Commit look like one that was sent again."""
+    before: list[m.Message] = [m.StreamStart(8, True), m.StreamStop(), m.Begin(LSN(0x2F8), 0, 7), insert(3)]
+    assert refused(tmp_path, message, *before).message == text
+
+
+@pytest.mark.parametrize("segment_bytes", [400, 1000, 10_000])
+def test_memory_stays_below_the_limit_whatever_is_open(tmp_path, segment_bytes):
+    """Invariant bounded_memory: plain and streamed transactions together, with finished ones that wait."""
+    xids = range(700, 705)
+    blocks = [
+        message
+        for round_ in range(20)
+        for xid in xids
+        for message in (
+            m.StreamStart(xid, round_ == 0),
+            *([streamed(T, xid)] if round_ == 0 else []),
+            *(insert(1000 * xid + 10 * round_ + number, xid=xid) for number in range(3)),
+            m.StreamStop(),
+            *transaction(0x200 + 0x100 * round_ + xid - 700, *([T] if (round_, xid) == (0, 700) else []), insert(xid)),
+        )
+    ]
+    ends = [m.StreamCommit(xid, LSN(0x9000 + xid), LSN(0xA000 + xid), 0) for xid in xids]
+    held = []
+    with journal_at(tmp_path) as journal:
+        stream = ScriptedStream([*blocks, *ends, None])
+        receiver = WalReceiver(stream, journal, Settings(journal="", segment_bytes=segment_bytes), clock=lambda: 0.0)
+        read = stream.read
+
+        def watch() -> bytes | None:
+            builders = [receiver._plain.builder, *receiver._spools.builders()]
+            held.append(sum(sum(map(len, builder._frames)) for builder in builders))
+            return read()
+
+        stream.read = watch  # type: ignore[method-assign]  # a test's spy
+        receiver.run(lambda: stream.ended)
+    assert max(held) < segment_bytes
+    assert max(held) > segment_bytes // 3
+    assert keys_in(tmp_path) == [
+        *([*xids] * 20),
+        *(1000 * xid + 10 * round_ + number for xid in xids for round_ in range(20) for number in range(3)),
+    ]
+
+
+def test_the_journal_is_trimmed_about_once_a_second(tmp_path, monkeypatch):
+    """It lists the whole folder; status updates may be much rarer."""
+    now, trims = 0.0, []
+
+    class Quiet(ScriptedStream):
+        def wait(self, seconds: float) -> None:
+            nonlocal now
+            now += 0.25
+
+    with journal_at(tmp_path) as journal:
+        monkeypatch.setattr(type(journal), "trim", lambda self: trims.append(now))
+        settings = Settings(journal="", wal_receiver_status_interval=0)
+        WalReceiver(Quiet([]), journal, settings, clock=lambda: now).run(lambda: now > 3)
+    assert trims == [0, 1, 2, 3]
 
 
 def broken(message: m.Message, at: int, byte: int) -> bytes:

@@ -1,0 +1,201 @@
+"""Plain and prepared transactions on their way into the journal: what is sent whole, after it has finished.
+
+::
+
+    B O I U D T M C  B I C  b I P  K  M          one builder holds them, in stream order
+    └─────────────┴──────┘  └───┘  │  └ a message between transactions is finished as it arrives (rule A25)
+      group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: an entry of its own
+                               └ an entry "prepared" (rules C49 to C51)
+
+What has finished waits for :meth:`PlainTransactions.publish_finished`, so that small transactions that arrive together
+share a segment. What the journal has already (a publisher that was not told before a crash sends it again) is dropped
+by its end; its relation descriptions count all the same, since the publisher will not repeat them (rule A24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Generic
+
+from subscriber.errors import ProtocolError
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.protocol import messages as m
+from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.receive.contracts import COMMIT_PREPARED, PREPARED, ROLLBACK_PREPARED, TRANSACTIONS, B, Journal
+
+_BETWEEN_TRANSACTIONS: Final[Mapping[type[m.Message], str]] = {
+    m.Begin: "BEGIN",
+    m.BeginPrepare: "BEGIN PREPARE",
+    m.CommitPrepared: "COMMIT PREPARED",
+    m.RollbackPrepared: "ROLLBACK PREPARED",
+    m.StreamStart: "STREAM START",
+    m.StreamCommit: "STREAM COMMIT",
+    m.StreamPrepare: "STREAM PREPARE",
+}
+"""What cannot stand in a plain transaction: it begins another one, or would publish this one before it has finished."""
+
+
+class PlainTransactions(Generic[B]):
+    """What arrives outside of stream blocks.
+
+    Args:
+        journal: where it goes.
+
+    Attributes:
+        builder: what has arrived and is not in the journal yet.
+        open: the beginning of the transaction that is arriving; None between transactions.
+    """
+
+    def __init__(self, journal: Journal[B]) -> None:
+        self.builder: B = journal.builder({}, in_stream=False)
+        self.open: m.Begin | m.BeginPrepare | None = None
+        self._journal = journal
+        self._begin_position = 0
+        self._late_prepare: int | None = None
+        self._finished_frames = 0
+        self._finished_end = INVALID_LSN
+        self._finished_message = b""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing that has arrived is still on its way to the journal (open streams come again after a crash)."""
+        return self.open is None and self._late_prepare is None and not self._finished_frames
+
+    def check_place(self, message: m.Message) -> None:
+        """Hold what may only stand between transactions against the one that is open, if there is one.
+
+        Raises:
+            ProtocolError: it stands inside.
+        """
+        if self.open is not None and (name := _BETWEEN_TRANSACTIONS.get(type(message))):
+            raise ProtocolError(f"{name} message inside a transaction", message_type=message.type_byte)
+
+    def add(self, message: m.Message, frame: bytes) -> None:
+        """Keep a message in its place in the open transaction; a description may come outside of one as well.
+
+        Raises:
+            ProtocolError: there is no transaction. The change would never be finished, and the slot confirmed past it.
+        """
+        if isinstance(message, m.Origin):
+            if self.open is None or self.builder.position != self._begin_position + 1:
+                raise ProtocolError("ORIGIN message sent out of order", message_type="O")
+        elif self.open is None and not isinstance(message, m.Relation | m.Type):
+            name = type(message).__name__.removeprefix("Logical").upper()
+            raise ProtocolError(f"{name} message outside a transaction", message_type=message.type_byte)
+        self.builder.append(frame)
+
+    # Transactions -----------------------------------------------------------------------------------
+
+    def begin(self, message: m.Begin | m.BeginPrepare, frame: bytes) -> None:
+        """A transaction begins."""
+        if isinstance(message, m.BeginPrepare):
+            self.publish_finished()  # it will be an entry of its own
+        self._drop_late_prepare()
+        self.open = message
+        self._begin_position = self.builder.position
+        self.builder.append(frame)
+
+    def commit(self, message: m.Commit, frame: bytes) -> None:
+        """The open transaction has committed (rule C31).
+
+        Raises:
+            ProtocolError: there is none, or another one.
+        """
+        begin = self.open
+        if not isinstance(begin, m.Begin):
+            raise ProtocolError("COMMIT message without BEGIN", message_type="C")
+        if begin.final_lsn != message.commit_lsn:
+            raise ProtocolError(
+                f"incorrect commit LSN {format_lsn(message.commit_lsn)} in commit message "
+                f"(expected {format_lsn(begin.final_lsn)})",
+                message_type="C",
+            )
+        self.open = None
+        if message.end_lsn <= self._journal.end:  # sent again
+            self.publish_finished()
+            self.builder.discard()
+            return
+        self.builder.append(frame)
+        self._finish(LSN(message.end_lsn), frame)
+        if self.builder.position > self.builder.unwritten:  # parts of it are on disk: it is an entry of its own
+            self.publish_finished(xid=begin.xid)
+
+    def prepare(self, message: m.Prepare, frame: bytes) -> None:
+        """The open transaction was prepared.
+
+        Raises:
+            ProtocolError: there is none, or another one.
+        """
+        begin = self.open
+        if not isinstance(begin, m.BeginPrepare):
+            raise ProtocolError("PREPARE message without BEGIN PREPARE", message_type="P")
+        if begin.prepare_lsn != message.prepare_lsn:
+            raise ProtocolError(
+                f"incorrect prepare LSN {format_lsn(message.prepare_lsn)} in prepare message "
+                f"(expected {format_lsn(begin.prepare_lsn)})",
+                message_type="P",
+            )
+        self.open = None
+        self.builder.append(frame)
+        if message.end_lsn <= self._journal.end and not self._journal.holds_prepared(message.xid):
+            # Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT PREPARED.
+            self._late_prepare = message.xid
+        else:
+            self._publish(LSN(message.end_lsn), PREPARED, message.xid, frame)
+
+    def verdict(self, message: m.CommitPrepared | m.RollbackPrepared, frame: bytes) -> None:
+        """A prepared transaction has committed or was rolled back."""
+        self.publish_finished()
+        kind = COMMIT_PREPARED if isinstance(message, m.CommitPrepared) else ROLLBACK_PREPARED
+        if kind == COMMIT_PREPARED and self._late_prepare == message.xid:
+            self._late_prepare, kind = None, TRANSACTIONS  # changes and verdict are one entry, in the verdict's place
+        self._drop_late_prepare()
+        self.builder.append(frame)
+        self._publish(LSN(message.end_lsn), kind, message.xid, frame)
+
+    def logical_message(self, message: m.LogicalMessage, frame: bytes) -> None:
+        """A message outside every transaction is an entry at its own position (rule A25).
+
+        Raises:
+            ProtocolError: a transaction is open; it would be published in part.
+        """
+        if self.open is not None:
+            raise ProtocolError("non-transactional MESSAGE inside a transaction", message_type="M")
+        if message.lsn > self._journal.end:
+            self._drop_late_prepare()
+            self.builder.append(frame)
+            self._finish(LSN(message.lsn), frame)
+
+    # Entries ----------------------------------------------------------------------------------------
+
+    def publish_finished(self, xid: int = 0) -> None:
+        """Make what has finished an entry; of an open transaction nothing is in it.
+
+        Args:
+            xid: the transaction, if it is a single one.
+
+        Raises:
+            ProtocolError, JournalUnavailable: nothing of it is visible then.
+        """
+        if not self._finished_frames:
+            return
+        rest = self.builder.split(self._finished_frames)
+        self._publish(self._finished_end, TRANSACTIONS, xid, self._finished_message)
+        self.builder.extend(rest)
+        self._finished_frames = 0
+        self._begin_position = 0
+
+    def _finish(self, end: LSN, frame: bytes) -> None:
+        """All that has arrived has finished, ``frame`` last."""
+        self._finished_frames = self.builder.unwritten
+        self._finished_end = end
+        self._finished_message = frame
+
+    def _publish(self, end: LSN, kind: str, xid: int, frame: bytes) -> None:
+        self._journal.publish(self.builder, end, kind=kind, xid=xid, finish=frame[XLOGDATA_HEADER_SIZE:])
+
+    def _drop_late_prepare(self) -> None:
+        """No verdict follows: it was sent again after a crash, and was finished and trimmed long ago."""
+        if self._late_prepare is not None:
+            self._late_prepare = None
+            self.builder.discard()

@@ -1,0 +1,94 @@
+"""A streamed transaction with random subtransactions and rollbacks, against a list that is searched (rule C43)."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.journal.builder import SegmentBuilder
+from subscriber.journal.segment import Kind
+from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.decode import decode
+from subscriber.receive.spool import StreamedTransaction
+from tests.journals import T, insert
+from tests.streams import frame
+
+TOP = 700
+
+
+@dataclass
+class Model:
+    """Every message that is left, with the transaction it belongs to (None: nobody's any more)."""
+
+    kept: list[tuple[int | None, m.Message]]
+
+    def abort(self, subxid: int) -> None:
+        """Everything from the subtransaction's first message on goes, but descriptions stay (rule A24)."""
+        places = [place for place, (xid, _) in enumerate(self.kept) if xid == subxid]
+        if places:
+            cut = self.kept[places[0] :]
+            descriptions = [(None, message) for _, message in cut if isinstance(message, m.Relation)]
+            self.kept[places[0] :] = descriptions
+
+    def changes(self) -> list[m.Message]:
+        return [message for _, message in self.kept if isinstance(message, m.Insert)]
+
+
+xids = st.integers(TOP, TOP + 5)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(("change", "change", "describe")), xids),
+        st.tuples(st.just("abort"), st.integers(TOP + 1, TOP + 6)),
+        st.tuples(st.just("spill"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(steps)
+def test_what_is_left_of_a_streamed_transaction_is_what_no_rollback_reached(history):
+    """Rules C43, A24, wherever the parts on disk end."""
+    with tempfile.TemporaryDirectory() as folder:
+        storage = LocalStorage(Path(folder))
+        spool = StreamedTransaction(TOP, SegmentBuilder(storage, {}, in_stream=True))
+        spool.append(frame(replace(T, xid=TOP)))
+        model = Model([(TOP, T)])
+        for number, (what, xid) in enumerate(history):
+            if what == "change":
+                spool.append(frame(insert(number, xid=xid)))
+                model.kept.append((xid, insert(number)))
+            elif what == "describe":
+                spool.append(frame(replace(T, xid=xid)))
+                model.kept.append((xid, T))
+            elif what == "abort":
+                spool.abort_subtransaction(xid)
+                model.abort(xid)
+            else:
+                spool.builder.spill()
+            assert set(spool.first_changes) == {raw(xid) for xid, _ in model.kept if xid not in (None, TOP)}
+        assert changes_in(storage, spool.builder) == model.changes()
+
+
+def raw(xid: int | None) -> bytes:
+    assert xid is not None
+    return xid.to_bytes(4)
+
+
+def changes_in(storage: LocalStorage, builder: SegmentBuilder) -> list[m.Message]:
+    """What its segments hold; none is left behind beside them."""
+    if not builder.position:
+        return []
+    segments = builder.publish(LSN(0x100), LSN(0x200), Kind.TRANSACTIONS, TOP, b"C")
+    assert {name for name, _ in storage.names()} == {segment.name for segment in segments}
+    found: list[m.Message] = []
+    for segment in segments:
+        with storage.open(segment.name) as file:
+            found += [decode(message) for message in pa.ipc.open_file(file).read_all()["message"].to_pylist()]
+    return [message for message in found if isinstance(message, m.Insert)]
