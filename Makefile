@@ -37,8 +37,9 @@ demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark
 bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the benchmarks)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
-secrets: .venv/.installed ## the passwords of docker-compose.yml
-	@$(BIN)/python tools/make_secrets.py
+# Whoever runs it all in Docker needs no virtual environment for this.
+secrets: ## the passwords of docker-compose.yml
+	@python3 tools/make_secrets.py
 
 clean: ## what was built, the virtual environment included
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

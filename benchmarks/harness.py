@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from subscriber.lsn import LSN, parse_lsn
+from subscriber.pipeline.query import ApplyQuery
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario.servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
@@ -103,7 +105,7 @@ def rig() -> Iterator[Rig]:
         assert isinstance(command, CreateSubscription)
         create_subscription(target, command, lambda _: None)
         spark = stack.enter_context(spark_session("local[*]", folder / "spark.log"))
-        supervisor = Supervisor(target, spark, settings, once=False)
+        supervisor = Supervisor(target, partial(ApplyQuery, spark), settings, once=False)
         bench = Rig(publisher, target, file, settings, supervisor)
         thread = bench.run()
         try:

@@ -195,7 +195,7 @@ def _decode(data: bytes | memoryview) -> tuple[tuple[ChangeGroup, ...], tuple[Co
         relation, action, old_kind, size = _GROUP.unpack_from(data, offset)
         offset += _GROUP.size
         batch = pa.ipc.open_stream(buffer.slice(offset, size)).read_next_batch()
-        groups.append(_decode_group(relations[relation], action.decode(), old_kind.decode().strip(), batch))
+        groups.append(_decode_group(relations[relation], action.decode(), old_kind.decode().strip() or None, batch))
         offset += size + -size % _ALIGNMENT
     return tuple(groups), tuple(controls)
 
@@ -222,12 +222,12 @@ def _decode_control(data: bytes | memoryview, offset: int, relations: list[Relat
     return Control(position, message, tuple(relations[index] for index in indexes)), offset + length
 
 
-def _decode_group(relation: Relation, action: Action, old_kind: str, batch: pa.RecordBatch) -> ChangeGroup:
+def _decode_group(relation: Relation, action: Action, old_kind: OldKind | None, batch: pa.RecordBatch) -> ChangeGroup:
     positions = batch.column(0).to_numpy()
     return ChangeGroup(
         relation=relation,
         action=action,
-        old_kind=old_kind or None,  # type: ignore[arg-type]
+        old_kind=old_kind,
         positions=positions,
         old=_part(batch, _OLD_PREFIX) if old_kind else None,
         new=_part(batch, _NEW_PREFIX) if action != "D" else None,

@@ -9,7 +9,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
+from subscriber.pipeline.query import ApplyQuery
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario import demo
 from subscriber.scenario.compare import compare_tables, published_rows
@@ -49,29 +51,40 @@ def command(seconds: float, folder: Path) -> None:
     console = Console(soft_wrap=True)
     stop = stop_on_signals()
     folder.mkdir(parents=True, exist_ok=True)
-    file = _fresh_target(folder / "target.db")
-    with _journal_folder() as journal:
-        settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
-        console.print("starting PostgreSQL 18 (wal_level = logical) …")
-        with (
-            open_postgresql(18, _DEMO_SETTINGS) as publisher,
-            open_target(f"sqlite:///{file}") as target,
-            target.run_lock(),
-        ):
-            conninfo = _prepare(publisher, target, console)
-            if stop.is_set():
-                sys.exit(130)
-            console.print("starting Spark (local\\[*]) …")
-            with spark_session("local[*]", folder / "spark.log") as spark:
-                supervisor = Supervisor(target, spark, settings, once=False)
-                well = _replicate(supervisor, conninfo, seconds, stop, console, file)
-            if stop.is_set() and not well:
-                console.print("interrupted: everything is stopped.")
-                sys.exit(130)
-            equal = _compare(conninfo, target, file, console)
+    file = folder / "target.db"
+    with open_target(f"sqlite:///{file}") as target, target.run_lock():
+        _empty(target, file)
+        equal = _demonstrate(target, folder / "spark.log", seconds, stop, console)
+    if equal is None:
+        sys.exit(130)
     if not equal:
         sys.exit(1)
     _what_next(console, file)
+
+
+def _demonstrate(
+    target: Target, spark_log: Path, seconds: float, stop: threading.Event, console: Console
+) -> bool | None:
+    """Replicate and compare; tells whether both sides are equal, None when it was interrupted."""
+    with _journal_folder() as journal:
+        settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
+        console.print("starting PostgreSQL 18 (wal_level = logical) …")
+        with open_postgresql(18, _DEMO_SETTINGS) as publisher:
+            conninfo = _prepare(publisher, target, console)
+            well = False
+            if not stop.is_set():
+                console.print("starting Spark (local\\[*]) …")
+                with spark_session("local[*]", spark_log) as spark:
+                    supervisor = Supervisor(target, partial(ApplyQuery, spark), settings, once=False)
+                    well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
+            if well:
+                return _compare(conninfo, target, console)
+    # Here even the publisher is gone, so this is true when it is read.
+    if stop.is_set():
+        console.print("\ninterrupted: everything is stopped.")
+        return None
+    console.print("\nthe subscription is in trouble, see above: everything is stopped.")
+    return False
 
 
 def _prepare(publisher: PostgreSQL, target: Target, console: Console) -> str:
@@ -94,20 +107,20 @@ def _prepare(publisher: PostgreSQL, target: Target, console: Console) -> str:
 
 
 def _replicate(
-    supervisor: Supervisor, conninfo: str, seconds: float, stop: threading.Event, console: Console, file: Path
+    supervisor: Supervisor, target: Target, conninfo: str, seconds: float, stop: threading.Event, console: Console
 ) -> bool:
     """Run the load and the supervisor until everything has arrived; tells whether it did."""
     load = demo.OrderLoad(conninfo)
     loading = threading.Thread(target=_load, args=(load, conninfo, seconds), daemon=True)
     finished = threading.Event()
-    with _progress(console, file, load) as show:
+    with _progress(console, target, load) as show:
 
         def on_tick(current: Supervisor) -> None:
             show(current)
             streaming = all(worker.state == "streaming" for worker in current.workers.values()) and current.workers
             if streaming and not loading.ident:
                 loading.start()
-            if stop.is_set():
+            if stop.is_set() or any(worker.given_up for worker in current.workers.values()):
                 finished.set()
             elif loading.ident and not loading.is_alive():
                 for worker in current.workers.values():
@@ -121,7 +134,7 @@ def _replicate(
     load.stop()
     if loading.ident:
         loading.join(30)
-    return well and not stop.is_set()
+    return well and not stop.is_set() and not any(worker.given_up for worker in supervisor.workers.values())
 
 
 def _load(load: demo.OrderLoad, conninfo: str, seconds: float) -> None:
@@ -134,7 +147,7 @@ Show = Callable[..., None]
 
 
 @contextmanager
-def _progress(console: Console, file: Path, load: demo.OrderLoad) -> Iterator[Show]:
+def _progress(console: Console, target: Target, load: demo.OrderLoad) -> Iterator[Show]:
     """A live table of LSNs, lag and rows; a line a second where there is no terminal."""
     drawn = 0.0
     with Live(console=console, auto_refresh=False) if console.is_terminal else _no_live() as live:
@@ -145,9 +158,10 @@ def _progress(console: Console, file: Path, load: demo.OrderLoad) -> Iterator[Sh
             if not force and time.monotonic() - drawn < interval:
                 return
             drawn = time.monotonic()
-            rows = _row_counts(file)
+            rows = demo.row_counts(target)
             if live:
-                counts = Table("table", "rows in SQLite", box=None)
+                counts = Table("table", box=None, pad_edge=False)
+                counts.add_column("rows in SQLite", justify="right")
                 for table, number in rows.items():
                     counts.add_row(table, f"{number:,}")
                 live.update(
@@ -168,28 +182,15 @@ def _no_live() -> Iterator[None]:
     yield None
 
 
-def _row_counts(file: Path) -> dict[str, int]:
-    import sqlite3
-
-    counts = {}
-    connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=0.05)
-    try:
-        for table in demo.TABLES:
-            try:
-                counts[table] = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0]
-            except sqlite3.OperationalError:
-                counts[table] = -1  # a batch is being committed just now
-    finally:
-        connection.close()
-    return {table: number for table, number in counts.items() if number >= 0}
-
-
-def _compare(conninfo: str, target: Target, file: Path, console: Console) -> bool:
+def _compare(conninfo: str, target: Target, console: Console) -> bool:
     """Compare every published table row by row and print the verdicts."""
     tables = published_rows(conninfo, demo.PUBLICATIONS)
     differences = {difference.table: difference for difference in compare_tables(conninfo, target, tables)}
-    counts = _row_counts(file)
-    verdicts = Table("table", "published rows", "in SQLite", "verdict", box=None)
+    counts = demo.row_counts(target)
+    verdicts = Table("table", box=None, pad_edge=False)
+    for heading in ("published rows", "in SQLite"):
+        verdicts.add_column(heading, justify="right")
+    verdicts.add_column("verdict")
     for rows in tables:
         difference = differences.get(rows.table)
         name = rows.schema_and_name[1]
@@ -205,28 +206,36 @@ def _compare(conninfo: str, target: Target, file: Path, console: Console) -> boo
 
 
 def _what_next(console: Console, file: Path) -> None:
+    # `make demo` runs us from a virtual environment that need not be on PATH.
+    program = "subscriber" if shutil.which("subscriber") else sys.argv[0]
+    sql = f"{program} sql --target sqlite:///{file}"
     console.print(
         f"""
 Every table is equal. What to try next:
-  subscriber sql --target sqlite:///{file} -c 'SELECT * FROM t1'          the manual's row filter: two rows
-  subscriber sql --target sqlite:///{file} -c 'SELECT * FROM subscriber_replication_origin_status'
-  subscriber demo --seconds 60                                            a longer run
-  README.md, "Your own database"                                          CREATE SUBSCRIPTION to your PostgreSQL""",
+
+the manual's row filter, two rows:
+  {sql} -c 'SELECT * FROM t1'
+how far the target is:
+  {sql} -c 'SELECT * FROM subscriber_replication_origin_status'
+a longer run:
+  {program} demo --seconds 60
+CREATE SUBSCRIPTION to your own PostgreSQL:
+  see "Your own database" in README.md""",
         highlight=False,
         markup=False,
     )
 
 
-def _fresh_target(file: Path) -> Path:
-    """The demo's SQLite file, new; write-ahead logging lets others read while a batch is written."""
-    import sqlite3
+def _empty(target: Target, file: Path) -> None:
+    """Begin with a new file; call it as the target's only runner, before anything is read.
 
+    Write-ahead logging lets the live table, and whoever looks in from elsewhere, read while a batch is written.
+    """
     for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         leftover.unlink(missing_ok=True)
-    connection = sqlite3.connect(file)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
-    return file
+    # The mode cannot be changed inside a transaction, so this is a connection below SQLAlchemy's.
+    with target.reporting(), closing(target.engine.raw_connection()) as connection:
+        connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+from rich import filesize
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -36,8 +37,10 @@ def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterat
 
 
 def worker_table(supervisor: Supervisor) -> Table:
-    """One row a subscription."""
-    table = Table("subscription", "state", "received", "applied", "lag", "transactions", "changes", box=None)
+    """One row a subscription; it fits into 80 columns as long as its name is short."""
+    table = Table("subscription", "state", "received", "applied", box=None, pad_edge=False)
+    for heading in ("lag", "transactions", "changes"):
+        table.add_column(heading, justify="right")
     for worker in supervisor.workers.values():
         received, last = worker.positions()
         table.add_row(
@@ -45,7 +48,7 @@ def worker_table(supervisor: Supervisor) -> Table:
             worker.state,
             format_lsn(received),
             format_lsn(worker.applied),
-            f"{max(0, last - worker.applied):,} B",
+            filesize.decimal(max(0, last - worker.applied)),
             f"{worker.transactions:,}",
             f"{worker.changes:,}",
         )

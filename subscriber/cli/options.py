@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,23 @@ json_option: Callable[[Any], Any] = click.option(
 )
 
 
+class _StandardError(logging.Handler):
+    """Writes to what standard error is at that moment: a live table puts itself in its place, to make room for the line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            print(self.format(record), file=sys.stderr, flush=True)
+        except Exception:
+            self.handleError(record)
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Log as PostgreSQL's server log does, on standard error."""
     logging.basicConfig(
-        format="%(asctime)s %(levelname)s:  %(message)s", level=logging.DEBUG if verbose else logging.INFO, force=True
+        format="%(asctime)s %(levelname)s:  %(message)s",
+        level=logging.DEBUG if verbose else logging.INFO,
+        handlers=[_StandardError()],
+        force=True,
     )
     for chatty in ("py4j", "pyspark", "sqlglot"):
         # py4j logs a traceback for an error of ours that is handled and reported in its own words.

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -83,6 +83,11 @@ class ApplyQuery:
         return self._sink.applied
 
     @property
+    def batch_began(self) -> float:
+        """When the last batch had its turn to write (monotonic seconds)."""
+        return self._sink.began
+
+    @property
     def running(self) -> bool:
         """Whether it still runs."""
         return bool(self._query.isActive)
@@ -126,3 +131,27 @@ class ApplyQuery:
 
     def _journal_end(self) -> LSN:
         return JournalReader(open_storage(self._journal)).latest(self.applied)
+
+
+class StartQuery(Protocol):
+    """Starts one subscription's query: ``functools.partial(ApplyQuery, spark)``.
+
+    Whoever keeps queries running is given this, and need not know that there is a session.
+    """
+
+    def __call__(
+        self,
+        name: str,
+        journal: str,
+        applier: ExactApplier,
+        applied: LSN,
+        settings: Settings,
+        *,
+        on_applied: Callable[[ApplyResult], None],
+        turn: contextlib.AbstractContextManager[Any],
+    ) -> ApplyQuery:
+        """A running query; the arguments are those of :class:`ApplyQuery`.
+
+        Raises:
+            SubscriberError: it could not be started.
+        """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,8 +22,6 @@ from pyspark.sql import SparkSession
 
 from subscriber.errors import UsageError
 from subscriber.journal.reader import BATCH_ROWS
-
-__all__ = ["OLDEST_JAVA", "SparkSession", "find_java", "package_archive", "spark_session"]
 
 OLDEST_JAVA: Final = 17
 
@@ -50,16 +49,13 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
     Raises:
         UsageError: no Java that Spark can run on, or the master cannot be reached.
     """
-    java_home = find_java()
-    if java_home is not None:
-        os.environ["JAVA_HOME"] = str(java_home)
-    # Spark's own default is the first python3 on PATH, which need not be the one that has the dependencies.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["JAVA_HOME"] = str(find_java())
     log_file.parent.mkdir(parents=True, exist_ok=True)
     # Whatever Spark writes into its working places lives and dies with the session.
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-spark-") as scratch,
         _log_settings(log_file, Path(scratch)) as logging,
+        _worker_python(Path(scratch), local=master.startswith("local")),
     ):
         builder = SparkSession.builder.master(master)
         settings = {
@@ -89,8 +85,46 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
             session.stop()
 
 
-def find_java() -> Path | None:
-    """The JAVA_HOME to use; None when the ``java`` of the environment will do.
+_WORKER_PYTHON: Final = """#!/bin/sh
+IFS=:
+path=
+for place in $PYTHONPATH; do
+    case $place in */pyspark.zip | */py4j-*.zip) ;; *) path=${path:+$path:}$place ;; esac
+done
+unset IFS
+export PYTHONPATH="$path"
+exec PYTHON "$@"
+"""
+
+
+@contextlib.contextmanager
+def _worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
+    """Let Spark's Python processes be this Python, unless the user has chosen one with PYSPARK_PYTHON.
+
+    Spark's own default is the first python3 on PATH, which need not be the one that has the dependencies. And it puts a zip of
+    its Python library in front of their path, from which every new process compiles it anew: half a second each time a
+    query starts, and some five processes for the first one. The installed library is the same, and compiled; so where the
+    processes are on this machine they are started by a script that takes the zip away.
+    """
+    if "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    chosen = sys.executable
+    if local:
+        script = scratch / "python"
+        script.write_text(_WORKER_PYTHON.replace('PYTHON "$@"', f'{shlex.quote(sys.executable)} "$@"'))
+        script.chmod(0o700)
+        if os.access(script, os.X_OK):  # a temporary folder may be mounted noexec
+            chosen = str(script)
+    os.environ["PYSPARK_PYTHON"] = chosen
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_PYTHON"]
+
+
+def find_java() -> Path:
+    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an installed one.
 
     Raises:
         UsageError: there is no Java of version 17 or newer.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,6 +48,7 @@ class BatchSink:
         on_applied: told the progress after each batch.
         as_text: the target takes PostgreSQL's text for every value.
         turn: held while the target is written; queries of one run share it where the target has one writer.
+        began: when the last batch had its turn (monotonic seconds).
         failure: what ended the query, with its type.
     """
 
@@ -56,6 +58,7 @@ class BatchSink:
     on_applied: Callable[[ApplyResult], None]
     as_text: bool
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
+    began: float = 0.0
     failure: SubscriberError | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -64,6 +67,7 @@ class BatchSink:
         rows = batch.select("lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
         try:
             with self.turn:
+                self.began = time.monotonic()
                 result = apply_batch(self.applier, partial(_frames, rows), self.applied, self._end_of(batch_id))
             self.applied = result.progress
             self.on_applied(result)
@@ -114,12 +118,14 @@ def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
     So the jobs run under none.
     """
     context = rows.sparkSession.sparkContext
-    execution = context.getLocalProperty(_EXECUTION_ID)
-    context.setLocalProperty(_EXECUTION_ID, None)  # type: ignore[arg-type]  # None unsets it
+    # Any: None is what unsets a property, and pyspark's annotations have forgotten it.
+    execution: Any = context.getLocalProperty(_EXECUTION_ID)
+    none: Any = None
+    context.setLocalProperty(_EXECUTION_ID, none)
     try:
         return rows.rdd.toLocalIterator(prefetchPartitions=True)
     finally:
-        context.setLocalProperty(_EXECUTION_ID, execution)  # type: ignore[arg-type]
+        context.setLocalProperty(_EXECUTION_ID, execution)
 
 
 def encode_frames(batches: Iterator[pa.RecordBatch], *, as_text: bool) -> Iterator[pa.RecordBatch]:

@@ -62,8 +62,9 @@ class PgoutputSource(DataSource):
         """Rows of the journal."""
         return SPARK_SCHEMA
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's interface
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of one query."""
+        del schema  # Spark's interface; ours is always the journal's
         options = self.options
         return PgoutputStreamReader(
             url=options["journal"],
@@ -83,15 +84,15 @@ class PgoutputStreamReader(DataSourceStreamReader):
         self._partition_bytes = partition_bytes
         self._journal = JournalReader(open_storage(url))
 
-    def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's interface
+    def initialOffset(self) -> dict[str, str]:
         """Where the query begins when it has no checkpoint."""
         return {"lsn": self._starting_lsn or format_lsn(self._journal.control().begin)}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's interface
+    def getDefaultReadLimit(self) -> ReadLimit:
         """Admission control: :class:`ReadMaxBytes`."""
         return ReadMaxBytes(self._max_bytes)
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802 - Spark's interface
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         """The end of the next micro-batch: of an entry, never inside a transaction."""
         max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         begin = parse_lsn(start["lsn"])

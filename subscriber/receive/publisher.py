@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.receive.connection import connection_refused, server_error, session_conninfo
 
@@ -68,12 +68,15 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
             raise PublisherUnavailable(
                 "the connection to the publisher was lost", hint="It is tried again while `subscriber run` runs."
             ) from error
-        raise server_error(
-            error.diag.message_primary or str(error),
-            error.sqlstate,
-            detail=error.diag.message_detail,
-            hint=error.diag.message_hint,
-        ) from error
+        raise _server_error(error) from error
+
+
+def _server_error(error: psycopg.Error) -> PublisherError:
+    """What the server said, in our tree."""
+    diag = error.diag
+    return server_error(
+        diag.message_primary or str(error), error.sqlstate or "", detail=diag.message_detail, hint=diag.message_hint
+    )
 
 
 class Publisher:
@@ -216,10 +219,17 @@ class Publisher:
         return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
 
     def drop_slot(self, name: str) -> bool:
-        """Drop a replication slot; tells whether there was one (none is no error, as in DROP SUBSCRIPTION)."""
+        """Drop a replication slot; tells whether there was one (none is no error, as in DROP SUBSCRIPTION).
+
+        Raises:
+            SlotInUse: a receiver streams from it.
+        """
         if self.slot(name) is None:
             return False
-        self._connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+        try:
+            self._connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+        except psycopg.errors.ObjectInUse as error:
+            raise _server_error(error) from error
         return True
 
     def _setting(self, name: str) -> str:

@@ -15,6 +15,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 import psycopg
+import sqlalchemy as sa
+
+from subscriber.target import Target
 
 PUBLISHER_SCHEMA: Final = """
 CREATE TABLE t1(a int, b int, c text, PRIMARY KEY(a, c));
@@ -66,6 +69,19 @@ INSERT INTO t3 VALUES (10, 1, 1), (11, 1, 1);
 
 _CUSTOMERS: Final = ("Ada", "Boris", "Chidi", "Dagny", "Emre", "Fatou", "Goran", "Hana")
 _PRODUCTS: Final = ("anvil", "bellows", "chisel", "drill", "easel", "file")
+
+
+def row_counts(target: Target) -> dict[str, int]:
+    """How many rows of each of :data:`TABLES` a reader of the target sees, all at one moment.
+
+    Raises:
+        TargetError: the target cannot be read.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        return {
+            name: connection.execute(sa.select(sa.func.count()).select_from(sa.table(name))).scalar_one()
+            for name in TABLES
+        }
 
 
 @dataclass(slots=True)

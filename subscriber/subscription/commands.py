@@ -11,8 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from psycopg.errors import ObjectInUse
-
 from subscriber.apply import progress
 from subscriber.errors import PublisherError, SlotInUse, UsageError
 from subscriber.journal.storage import journal_url, open_storage
@@ -153,16 +151,16 @@ def _drop_slot(subscription: Subscription, slot: str, notify: Notify) -> None:
                 try:
                     existed = Publisher(server).drop_slot(slot)
                     break
-                except ObjectInUse as error:
+                except SlotInUse:
                     if time.monotonic() > deadline:
-                        raise SlotInUse(
-                            f'could not drop replication slot "{slot}" on publisher: {error.diag.message_primary}',
-                            hint="Stop the `subscriber run` that uses it, then try again.",
-                        ) from None
+                        raise
                     time.sleep(0.2)
+    except SlotInUse as error:
+        raise SlotInUse(
+            f'could not drop replication slot "{slot}" on publisher: {error.message}',
+            hint="Stop the `subscriber run` that uses it, then try again; the subscription is disabled meanwhile.",
+        ) from error
     except PublisherError as error:
-        if isinstance(error, SlotInUse):
-            raise
         raise type(error)(
             f'could not connect to publisher when attempting to drop replication slot "{slot}": {error.message}',
             sqlstate=error.sqlstate,

@@ -44,11 +44,6 @@ class ReceiverProcess:
         self._listener.start()
 
     @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @property
     def running(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None

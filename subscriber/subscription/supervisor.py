@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from subscriber.errors import SubscriberError, TargetUnavailable
-from subscriber.pipeline.session import SparkSession
+from subscriber.pipeline.query import StartQuery
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
@@ -26,21 +26,46 @@ logger = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.1
 _CATALOG_SECONDS: Final = 1.0
 
+Turn = contextlib.AbstractContextManager[Any]
+"""Held by whoever writes the target's tables."""
+
 
 class Supervisor:
     """Runs workers until told to stop, or until all have caught up.
+
+    Args:
+        target: whose subscriptions.
+        start_query: starts a subscription's query.
+        settings: timeouts and sizes.
+        once: end when all have caught up.
+        turn: held by every query while it writes; None lets them take turns where the target has one writer, and elsewhere write
+            side by side.
+        tick_seconds: between two looks at the workers.
+        catalog_seconds: between two looks at the catalog.
 
     Attributes:
         workers: by the subscription's number.
     """
 
-    def __init__(self, target: Target, spark: SparkSession, settings: Settings, *, once: bool) -> None:
+    def __init__(
+        self,
+        target: Target,
+        start_query: StartQuery,
+        settings: Settings,
+        *,
+        once: bool,
+        turn: Turn | None = None,
+        tick_seconds: float = _TICK_SECONDS,
+        catalog_seconds: float = _CATALOG_SECONDS,
+    ) -> None:
         self.workers: dict[int, SubscriptionWorker] = {}
         self._target = target
-        self._spark = spark
+        self._start_query = start_query
         self._settings = settings
         self._once = once
-        self._one_writer = threading.Lock()
+        self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
+        self._tick_seconds = tick_seconds
+        self._catalog_seconds = catalog_seconds
         self._catalog_read = 0.0
 
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
@@ -58,7 +83,7 @@ class Supervisor:
                     on_tick(self)
                 if self._finished():
                     break
-                stop.wait(_TICK_SECONDS)
+                stop.wait(self._tick_seconds)
         finally:
             for worker in self.workers.values():
                 worker.stop()
@@ -84,7 +109,7 @@ class Supervisor:
 
     def _reconcile(self) -> None:
         """Start and stop workers as the catalog says."""
-        if time.monotonic() - self._catalog_read < _CATALOG_SECONDS and self._catalog_read:
+        if time.monotonic() - self._catalog_read < self._catalog_seconds and self._catalog_read:
             return
         try:
             wanted = self._read_catalog()
@@ -102,12 +127,8 @@ class Supervisor:
         for subid, subscription in wanted.items():
             if subid not in self.workers:
                 self.workers[subid] = SubscriptionWorker(
-                    subscription, self._target, self._spark, self._settings, self._turn()
+                    subscription, self._target, self._start_query, self._settings, self._turn
                 )
-
-    def _turn(self) -> contextlib.AbstractContextManager[Any]:
-        """Queries take turns where the target has one writer; elsewhere they write side by side."""
-        return self._one_writer if self._target.capabilities.single_writer else contextlib.nullcontext()
 
     def _read_catalog(self) -> dict[int, Subscription]:
         with self._target.reporting(), self._target.engine.connect() as connection:

@@ -29,8 +29,7 @@ from subscriber.journal.reader import journal_positions
 from subscriber.journal.retention import write_consumer
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
-from subscriber.pipeline.query import ApplyQuery
-from subscriber.pipeline.session import SparkSession
+from subscriber.pipeline.query import ApplyQuery, StartQuery
 from subscriber.protocol.messages import Relation
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
@@ -54,11 +53,13 @@ class Half:
     Attributes:
         error: its last failure; None once it works again.
         failures: in a row.
+        failed_attempts: since the worker began.
         not_before: monotonic seconds; it is not started again earlier.
     """
 
     error: SubscriberError | None = None
     failures: int = 0
+    failed_attempts: int = 0
     not_before: float = 0.0
 
     def failed(self, error: SubscriberError, longest: float) -> float:
@@ -66,6 +67,7 @@ class Half:
         delay = float(min(longest, _FIRST_RETRY_SECONDS * 2**self.failures))
         self.error = error
         self.failures += 1
+        self.failed_attempts += 1
         self.not_before = time.monotonic() + delay
         return delay
 
@@ -90,7 +92,7 @@ class SubscriptionWorker:
         self,
         subscription: Subscription,
         target: Target,
-        spark: SparkSession,
+        start_query: StartQuery,
         settings: Settings,
         turn: contextlib.AbstractContextManager[Any],
     ) -> None:
@@ -100,13 +102,14 @@ class SubscriptionWorker:
         self.transactions = 0
         self.changes = 0
         self._target = target
-        self._spark = spark
+        self._new_query = start_query
         self._settings = settings
         self._turn = turn
         self._receiver: ReceiverProcess | None = None
         self._query: ApplyQuery | None = None
         self._receiving = Half()
         self._applying = Half()
+        self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
 
@@ -147,6 +150,19 @@ class SubscriptionWorker:
     def given_up(self) -> bool:
         """Whether somebody who waits for it should not: it is stopped, or has failed several times in a row."""
         return self.stopped or max(self._receiving.failures, self._applying.failures) >= PATIENT_FAILURES
+
+    @property
+    def failed_attempts(self) -> tuple[int, int]:
+        """How often the receiver and the query have failed since the worker began."""
+        return self._receiving.failed_attempts, self._applying.failed_attempts
+
+    @property
+    def stuck_since(self) -> float | None:
+        """When the batch began that holds a change which cannot be applied (monotonic seconds); None where there is none.
+
+        Only a change of the target's own, made after that, can let it go on.
+        """
+        return self._stuck_since if isinstance(self._applying.error, ApplyError) else None
 
     @property
     def has_mark(self) -> bool:
@@ -207,6 +223,7 @@ class SubscriptionWorker:
             self._receiving.works()
         if self._query is not None and not self._query.running:
             failure = self._query.failure()
+            self._stuck_since = self._query.batch_began
             self._query.stop()
             self._query = None
             if failure is not None:
@@ -293,8 +310,7 @@ class SubscriptionWorker:
             subid=self.subscription.subid,
             should_apply=_RelationFilter(self.subscription.name, ready),
         )
-        self._query = ApplyQuery(
-            self._spark,
+        self._query = self._new_query(
             self.subscription.name,
             self._journal,
             applier,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import sys
 from dataclasses import dataclass
@@ -13,7 +14,10 @@ import pytest
 
 from subscriber.cli import main
 from subscriber.errors import PublisherNotReady
+from subscriber.lsn import INVALID_LSN
+from subscriber.receive.connection import ReplicationConnection
 from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.slots import StreamOptions, start_command
 from subscriber.scenario.postgresql import PostgreSQLServer
 from subscriber.scenario.processes import free_port
 from subscriber.scenario.servers import find_postgresql
@@ -228,6 +232,26 @@ def test_a_slot_or_subscription_that_exists_is_named(cli, database, tmp_path):
     cli("sql", "-c", create(database.conninfo)).refuses('subscription "s" already exists')
     again = create(database.conninfo, options="copy_data = false, slot_name = s", name="s2")
     cli("sql", "-c", again).refuses('replication slot "s" already exists')
+
+
+@pytest.mark.server
+def test_a_slot_that_somebody_else_streams_from_is_not_dropped(cli, database, tmp_path, monkeypatch):
+    """C53: the subscription stays, disabled, and a later DROP succeeds"""
+    monkeypatch.setattr("subscriber.subscription.commands._WORKER_STOP_SECONDS", 0.5)
+    table = "CREATE TABLE t (a int PRIMARY KEY)"
+    database.execute(f"{table}; CREATE PUBLICATION p FOR TABLE t")
+    with contextlib.closing(sqlite3.connect(tmp_path / "target.db")) as target:
+        target.execute(table)
+    assert cli("sql", "-c", create(database.conninfo)).code == 0
+    with ReplicationConnection(database.conninfo, "somebody else") as stream:
+        stream.start(start_command(stream.server_version, "s", INVALID_LSN, StreamOptions(("p",))))
+        cli("sql", "-c", "DROP SUBSCRIPTION s").refuses(
+            'could not drop replication slot "s" on publisher: replication slot "s" is active for PID',
+            "Stop the `subscriber run` that uses it",
+        )
+    assert [one["enabled"] for one in json.loads(cli("status", "--json").out)] == [False]
+    assert cli("sql", "-c", "DROP SUBSCRIPTION s").code == 0
+    assert database.execute("SELECT slot_name FROM pg_replication_slots") == []
 
 
 @pytest.mark.server

@@ -17,6 +17,7 @@ from subscriber.receive.slots import StreamOptions, create_slot, start_command
 from subscriber.scenario.installations import find_postgresql
 from subscriber.scenario.postgresql import PostgreSQLServer
 from tests.conftest import Database, server_or_skip
+from tests.crash.harness import wait_until
 
 
 @contextmanager
@@ -44,6 +45,11 @@ def made_slot(database: Database, plugin: str = "pgoutput") -> str:
     name = slot_name(database)
     database.execute(f"SELECT pg_create_logical_replication_slot('{name}', '{plugin}')")
     return name
+
+
+def is_free(publisher: Publisher, name: str) -> bool:
+    slot = publisher.slot(name)
+    return slot is not None and slot.active_pid is None
 
 
 def refusal(conninfo: str, slot: str) -> PublisherError:
@@ -142,6 +148,17 @@ def test_dropping_a_slot_twice_is_no_error(database):
     with asking(database.conninfo) as publisher:
         assert publisher.drop_slot(name)
         assert not publisher.drop_slot(name)
+
+
+def test_a_slot_in_use_is_not_dropped_and_the_same_connection_may_try_again(database):
+    """C53: DROP SUBSCRIPTION waits for the worker to let go"""
+    name = made_slot(database)
+    database.execute("CREATE PUBLICATION p")
+    with asking(database.conninfo) as publisher:
+        with streaming(database, name), pytest.raises(SlotInUse, match=f'"{name}" is active for PID'):
+            publisher.drop_slot(name)
+        wait_until(lambda: is_free(publisher, name), "the walsender to end")
+        assert publisher.drop_slot(name)
 
 
 # Publications -----------------------------------------------------------------------------------------

@@ -82,13 +82,17 @@ def test_the_target_url_is_one_that_sqlalchemy_reads_and_holds_no_password(servi
 
 
 def test_pymysql_takes_user_and_password_from_the_mounted_file(services, tmp_path):
-    """The composition relies on ``read_default_file``; this asks the driver that reads it."""
+    """The composition's URL names the file; this asks SQLAlchemy what it makes of it, and the driver that reads it."""
     from pymysql.connections import Connection
+    from sqlalchemy import make_url
 
+    url = make_url(services["subscriber"]["environment"]["SUBSCRIBER_TARGET"])
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    assert arguments["read_default_file"] == "/run/secrets/target.cnf"
     file = tmp_path / "target.cnf"
     file.write_text("[client]\nuser=subscriber\npassword=p%w#d\n")
-    connection = Connection(read_default_file=str(file), defer_connect=True)
-    assert (connection.user, connection.password) == ("subscriber", b"p%w#d")
+    connection = Connection(**{**arguments, "read_default_file": str(file), "defer_connect": True})
+    assert (connection.host, connection.user, connection.password) == ("target", "subscriber", b"p%w#d")
 
 
 def test_every_database_waits_for_health_before_the_subscriber_starts(services):
@@ -134,7 +138,7 @@ def test_the_image_gets_what_the_dockerfile_copies():
 # --- Makefile, CI ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "bench", "clean"])
+@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "bench", "secrets", "clean"])
 def test_the_makefile_has_a_documented_target(target):
     listing = subprocess.run(
         ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
