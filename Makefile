@@ -1,10 +1,11 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test demo bench secrets clean
+.PHONY: help venv check test scenarios demo bench secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+SCENARIOS := tests/conformance/test_scenarios.py
 
 # Spark finds Java by JAVA_HOME, else on PATH; the file is there only when neither would do.
 JAVA = $$(cat .venv/java-home 2>/dev/null || echo "$$JAVA_HOME")
@@ -29,7 +30,12 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 	$(PYTEST) -q tests/unit tests/property -m "not server and not spark and not slow"
 
 test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
-	@$(WITH_JAVA) $(PYTEST) tests
+	@$(WITH_JAVA) $(PYTEST) tests --ignore=$(SCENARIOS)
+	@$(WITH_JAVA) $(PYTEST) $(SCENARIOS) -n 2
+
+scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber 18, 16 and 15, and on ours
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber sqlite $(ARGS)
 
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo

@@ -5,7 +5,9 @@
     SubscriberError
     ├── UsageError                 what was asked for cannot be done as asked
     │   ├── SQLSyntaxError         42601   the command does not parse
-    │   └── NotSupportedError      0A000   understood, and refused with the reason
+    │   ├── NotSupportedError      0A000   understood, and refused with the reason
+    │   └── ScenarioError          42601   a scenario file that is not a session (file and line)
+    ├── StatementTimeout           57014   a scenario's statement did not end in time
     ├── ProtocolError              08P01   bytes that are not pgoutput (byte offset, message type)
     ├── PublisherError                     the server we replicate from
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
@@ -112,6 +114,18 @@ class NotSupportedError(UsageError):
     """Understood, and refused with the reason."""
 
     sqlstate = "0A000"
+
+
+class ScenarioError(UsageError):
+    """A scenario file that is not a session; the context is its place, ``file:line``."""
+
+    sqlstate = "42601"
+
+
+class StatementTimeout(SubscriberError):
+    """A scenario's statement, or the settling around it, did not end in time."""
+
+    sqlstate = "57014"
 
 
 class ProtocolError(SubscriberError):

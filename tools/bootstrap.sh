@@ -3,7 +3,7 @@
 #
 #   bootstrap.sh venv      .venv with this package and everything that builds and tests it
 #   bootstrap.sh java      Java 17+ for Spark; .venv/java-home names it when PATH does not lead to it
-#   bootstrap.sh servers   PostgreSQL 15 and MariaDB programs for the tests (never fails: tests skip)
+#   bootstrap.sh servers   PostgreSQL 15, MariaDB and Chromium programs for the tests (never fails: tests skip)
 #
 # System packages are installed only with apt as root (or password-less sudo) or with brew; otherwise one
 # sentence says what is missing. No service of the distribution is started or left enabled.
@@ -107,7 +107,7 @@ do_java() {
     choose_java || die "Java 17 or newer is needed by Spark; install it (openjdk-17-jre-headless), or set JAVA_HOME"
 }
 
-# --- servers for the tests ------------------------------------------------------------------------
+# --- servers and a browser for the tests ----------------------------------------------------------
 
 do_servers() {
     if apt_allowed; then
@@ -123,8 +123,11 @@ do_servers() {
             apt_install mariadb-server-core mariadb-client-core ||
                 say "MariaDB could not be installed; its tests will be skipped"
         fi
+        if ! command -v chromium >/dev/null; then
+            apt_install chromium fonts-dejavu-core || say "Chromium could not be installed; its tests will be skipped"
+        fi
     else
-        say "apt may not be used here; tests of a server that is not found are skipped"
+        say "apt may not be used here; tests of a server or browser that is not found are skipped"
     fi
     touch .venv/.servers
 }

@@ -18,6 +18,7 @@ from subscriber.errors import SubscriberError
 VERBS: Final = {
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
     "journal": "Look into what was received and is kept until the target has it.",
+    "scenario": "Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print.",
     "run": "Run the workers of all enabled subscriptions of a target.",
     "sql": "Run CREATE SUBSCRIPTION, DROP SUBSCRIPTION or SELECT on a target.",
     "status": "Show subscriptions, table states, lag, conflicts and the last error.",

@@ -24,7 +24,10 @@ LONGEST_WAIT_SECONDS: Final = 0.25
 """How long a quiet receiver may take to notice that it is to stop, or that the target has moved on."""
 
 IDLE_ADVANCE_SECONDS: Final = 0.5
-"""How often an idle slot's position is made durable (a small synced file), when it moves at all."""
+"""How often, on average, an idle slot's position is made durable (a small synced file), when it moves at all."""
+
+IDLE_ADVANCE_BURST: Final = 10
+"""How often it is in a row after a quiet time: whoever waits for a position should not wait for the average."""
 
 TRIM_SECONDS: Final = 1.0
 """How often the journal is trimmed: it lists every file there, and the longer it waits the more there are."""
@@ -64,16 +67,25 @@ class Feedback:
 
 @dataclass(slots=True)
 class Interval:
-    """Something that is done about every so many ``seconds``, for the first time at once."""
+    """Something that is done about every so many ``seconds``, for the first time at once.
+
+    Attributes:
+        seconds: between two times, on average.
+        burst: how many times it may be done in a row when it has not been done for long.
+    """
 
     seconds: float
-    _last: float = -math.inf
+    burst: int = 1
+    _due: float = -math.inf
+    """When it would be due if it was always done evenly."""
 
     def passed(self, now: float, *, force: bool = False) -> bool:
         """Whether it is time, or ``force``; if so, the next interval begins now."""
-        if not force and now - self._last < self.seconds:
+        due = max(self._due, now)
+        latest = now + self.seconds * (self.burst - 1)
+        if due > latest and not force:
             return False
-        self._last = now
+        self._due = min(due, latest) + self.seconds
         return True
 
 
@@ -90,7 +102,7 @@ class Schedule:
     """
 
     def __init__(self, settings: Settings, now: float) -> None:
-        self.advance = Interval(IDLE_ADVANCE_SECONDS)
+        self.advance = Interval(IDLE_ADVANCE_SECONDS, IDLE_ADVANCE_BURST)
         self.trim = Interval(TRIM_SECONDS)
         self._status_interval = settings.wal_receiver_status_interval
         self._timeout = settings.wal_receiver_timeout

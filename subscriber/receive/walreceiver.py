@@ -244,7 +244,8 @@ class WalReceiver(Generic[B]):
         """Confirm what is durable, if it is time or there is news; an idle position is made durable first."""
         now = self._clock()
         due = force or self._schedule.update_due(now)
-        if self._plain.idle and self._schedule.advance.passed(now, force=due):
+        has_moved = self._wal_end > self._journal.durable_lsn
+        if self._plain.idle and has_moved and self._schedule.advance.passed(now, force=due):
             self._journal.advance(self._wal_end)
         durable = self._journal.durable_lsn
         applied = self._journal.applied()

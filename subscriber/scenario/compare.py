@@ -166,7 +166,7 @@ def _compare(
     columns = tuple(types)
     key = table.key if table.key is not None and set(table.key) <= set(columns) else ()
     here = _published(publisher, rows, columns, key, only=not partitioned)
-    there = _replicated(target, connection, table, columns, key)
+    there = replicated_rows(target, connection, table, columns, key)
     counts = [0, 0]
     left: Counter[_Row] = Counter()
     for pair in zip_longest(here, there):
@@ -263,9 +263,10 @@ def _published(
     return _copy(publisher, source, columns, key)
 
 
-def _replicated(
-    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[str], key: Sequence[str]
+def replicated_rows(
+    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[str], key: Sequence[str] = ()
 ) -> Iterator[tuple[Any, ...]]:
+    """The rows of a target's table as its driver gives them, in the order of ``key``; :func:`text_of` gives their text."""
     if target.capabilities.postgresql_text:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)

@@ -85,6 +85,22 @@ def find_postgresql(major: int | None = None) -> PostgreSQLInstallation:
     )
 
 
+def find_psql(major: int) -> Path:
+    """A psql program: one of this major version if there is one, else PATH's, else any.
+
+    What backslash commands print differs from version to version.
+
+    Raises:
+        UsageError: there is none.
+    """
+    found = [path for directory in _candidates() if (path := directory / "psql").is_file()]
+    if on_path := shutil.which("psql"):
+        found.insert(0, Path(on_path))
+    if not found:
+        raise UsageError("psql was not found on this machine", hint="Install postgresql-client.")
+    return next((path for path in found if _version_of(path) == major), found[0])
+
+
 def find_mariadb() -> MariaDBInstallation:
     """The system's MariaDB server.
 
@@ -119,6 +135,10 @@ def _newest_first(directories: Iterator[Path]) -> list[Path]:
 def _major_of(directory: Path) -> int | None:
     """From the program, because directory names lie (``pginstall``, ``latest``)."""
     # pg_config may be another version's wrapper, so the server itself is asked.
-    answer = subprocess.run([directory / "postgres", "--version"], capture_output=True, text=True, check=False)
+    return _version_of(directory / "postgres")
+
+
+def _version_of(program: Path) -> int | None:
+    answer = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
     version = re.search(r"PostgreSQL\) (\d+)", answer.stdout)
     return int(version.group(1)) if version else None

@@ -16,8 +16,8 @@ from psycopg import sql as composed
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import URL
 
-from subscriber.errors import PublisherUnavailable, UsageError
-from subscriber.scenario.installations import PostgreSQLInstallation, find_postgresql
+from subscriber.errors import PublisherUnavailable
+from subscriber.scenario.installations import PostgreSQLInstallation, find_postgresql, find_psql
 from subscriber.scenario.processes import GuardedProcesses, SystemUser, free_port
 
 REQUIRED_SETTINGS: Final[Mapping[str, str]] = {
@@ -72,14 +72,12 @@ class PostgreSQL:
 
     @property
     def psql(self) -> Path:
-        """A psql program: the server's own if it is here, else PATH's.
+        """A psql program of this machine, of the server's version if there is one.
 
         Raises:
             UsageError: there is none.
         """
-        if found := shutil.which("psql"):
-            return Path(found)
-        raise UsageError("psql was not found on this machine", hint="Install postgresql-client.")
+        return find_psql(self.major)
 
     def conninfo(self, dbname: str = "postgres", **parameters: str | int) -> str:
         """libpq's connection string of a database, with any further ``parameters`` of libpq."""

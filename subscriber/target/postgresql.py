@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -34,6 +34,8 @@ from subscriber.errors import (
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.table import TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target
+from subscriber.types import BUILT_IN_TYPES
+from subscriber.types.shape import UniqueKey
 
 logger = logging.getLogger(__name__)
 
@@ -77,13 +79,9 @@ class PostgreSQLTarget(Target):
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="PostgreSQL",
         postgresql_text=True,
-        truncate=True,
         restart_identity=True,
-        row_locator=True,
         multi_rowcount=True,
-        transactional_ddl=True,
         run_lock=True,
-        max_parameters=65_535,
     )
 
     def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
@@ -125,9 +123,33 @@ class PostgreSQLTarget(Target):
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """Any column will do: its input function accepts the text or raises (rule C5)."""
 
-    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:  # noqa: ARG002 - Target's
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """The values' text, for the column's input function."""
-        return as_postgresql_text(values).to_pylist()  # type: ignore[no-any-return]
+        del type_oid, column  # the server knows the column's type and reads it
+        bound: list[Any] = as_postgresql_text(values).to_pylist()
+        return bound
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """Under the same name."""
+        return schema, table
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """The type itself; text for what somebody has made (CREATE TYPE, CREATE DOMAIN, extensions), which may not be here."""
+        del key  # any type will do
+        return type_name if type_oid in BUILT_IN_TYPES else "text"
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """The expression itself, unless it depends on a sequence, or on functions, types or operators that may not be here."""
+        del types
+        return None if _depends_on_others(expression) else expression
+
+    def unique_constraint(self, key: UniqueKey) -> sa.UniqueConstraint | None:
+        """Every kind."""
+        return sa.UniqueConstraint(
+            *key.columns,
+            deferrable=key.deferrable or None,
+            postgresql_nulls_not_distinct=not key.nulls_distinct or None,
+        )
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """One TRUNCATE, never CASCADE; inheritance children are left alone, partitions are not (rule C29)."""
@@ -168,9 +190,9 @@ class PostgreSQLTarget(Target):
         if isinstance(error, exc.OperationalError) and (sqlstate is None or error.connection_invalidated):
             # libpq's own words on the connection: host, port and user, never a row.
             return TargetUnavailable("PostgreSQL is not available", detail=" ".join(str(original).split()))
-        if sqlstate is None:
+        if original is None or sqlstate is None:
             return super().translate(error, columns)
-        diag = original.diag  # type: ignore[union-attr]
+        diag = original.diag
         translated = _translate(sqlstate, diag)
         translated.column = translated.column or _column_of_parameter(str(diag.context), columns)
         return translated
@@ -192,6 +214,15 @@ _KEY: Final = sa.text(
     " JOIN pg_attribute a ON a.attrelid = k.indexrelid"
     " WHERE a.attnum <= (SELECT indnkeyatts FROM pg_index WHERE indexrelid = k.indexrelid) ORDER BY a.attnum"
 )
+
+
+_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+
+
+def _depends_on_others(expression: str) -> bool:
+    """Whether a name with a schema is in it (those of pg_catalog have none), or a sequence."""
+    bare = _QUOTED.sub("quoted", expression)
+    return re.search(r"\b[A-Za-z_]\w*\.\D", bare) is not None or "nextval(" in bare
 
 
 def _column(name: str, declared: str, nullable: bool, generated: bool, identity_always: bool) -> TargetColumn:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -36,6 +36,7 @@ from subscriber.errors import (
 )
 from subscriber.target import sqlite_values
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target
 
@@ -83,14 +84,11 @@ class SQLiteTarget(Target):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="SQLite",
-        schemas=False,
         restart_identity=True,
-        row_locator=True,
         multi_rowcount=True,
         single_writer=True,
-        transactional_ddl=True,
         run_lock=True,
-        max_parameters=999,
+        lenient_foreign_keys=True,
     )
 
     def _write_engine(self) -> sa.Engine:
@@ -112,6 +110,33 @@ class SQLiteTarget(Target):
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.target.sqlite_values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """See :meth:`Target.place` and the module."""
+        return None, table if schema == "public" else f"{schema}.{table}"
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """See :func:`subscriber.target.sqlite_values.declaration`."""
+        del key  # any type will do
+        return sqlite_values.declaration(type_oid, type_name)
+
+    def storage(self, declared: str) -> str:
+        """The affinity."""
+        return sqlite_values.affinity(declared)
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """See :func:`subscriber.target.sqlite_expressions.sqlite_expression`."""
+        return sqlite_expression(expression, types, self.engine.dialect.identifier_preparer.quote)
+
+    def literal(self, value: Any) -> str | None:
+        """See :meth:`Target.literal`; blobs too, and a backslash is an ordinary character."""
+        match value:
+            case bytes():
+                return f"X'{value.hex()}'"
+            case str() if "\0" not in value:
+                return "'" + value.replace("'", "''") + "'"
+            case _:
+                return super().literal(value)
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`."""

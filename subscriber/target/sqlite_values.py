@@ -26,6 +26,7 @@ it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ import pyarrow.compute as pc
 
 from subscriber.errors import TargetRelationError
 from subscriber.target.table import TargetColumn
-from subscriber.types import family_of, type_name
+from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 
 INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
 _ALL: Final = frozenset({INTEGER, TEXT, BLOB, REAL, NUMERIC})
@@ -106,6 +107,45 @@ def _declaration(type_oid: int) -> str:
     return "NUMERIC_TEXT or TEXT" if type_name(type_oid) == "numeric" else "TEXT"
 
 
+def declaration(type_oid: int, type_name: str) -> str:
+    """How to declare a column that :func:`check_column` accepts, and that tells a reader what it holds.
+
+    Never ``INTEGER``: as the only column of a primary key it would be an alias of the rowid, which makes a value of NULL.
+
+    >>> [declaration(23, "integer"), declaration(1700, "numeric(10,2)"), declaration(1184, "timestamp with time zone")]
+    ['INT', 'NUMERIC_TEXT(10,2)', 'TIMESTAMPTZ_TEXT']
+    """
+    arrow_type = family_of(type_oid).arrow_type
+    if type_oid in _DECLARED:
+        return _DECLARED[type_oid]
+    if pa.types.is_integer(arrow_type):
+        return "BIGINT"
+    if type_oid in _SIZED:
+        return type_name.upper()
+    if type_oid == _NUMERIC:
+        return f"NUMERIC_TEXT{type_name.removeprefix('numeric')}"
+    word = type_name.partition("(")[0]
+    # A name with INT in it would have integer affinity.
+    named = type_oid in BUILT_IN_TYPES and word.isalnum() and "int" not in word and word != "text"
+    return f"{word.upper()}_TEXT" if named else "TEXT"
+
+
+_NUMERIC: Final = 1700
+_SIZED: Final = frozenset({1042, 1043})
+_DECLARED: Final = {
+    16: "BOOLEAN_INTEGER",
+    17: "BLOB",
+    21: "SMALLINT",
+    23: "INT",
+    700: "REAL",
+    701: "DOUBLE PRECISION",
+    1083: "TIME_TEXT",
+    1114: "TIMESTAMP_TEXT",
+    1184: "TIMESTAMPTZ_TEXT",
+    1266: "TIMETZ_TEXT",
+}
+
+
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
     """The values to bind; see the table above."""
     arrow_type = values.type
@@ -117,7 +157,8 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
         return _bind_floats(values)
     elif type_oid == _TIMESTAMPTZ:
         values = _complete_offset(values)
-    return values.to_pylist()  # type: ignore[no-any-return]
+    bound: list[Any] = values.to_pylist()
+    return bound
 
 
 def _bind_floats(values: pa.Array) -> list[Any]:
@@ -126,7 +167,7 @@ def _bind_floats(values: pa.Array) -> list[Any]:
     bound: list[Any] = values.to_pylist()
     if pc.any(pc.is_nan(values)).as_py():
         # SQLite turns a NaN that is bound as a float into NULL.
-        return ["NaN" if value is not None and value != value else value for value in bound]  # noqa: PLR0124
+        return ["NaN" if value is not None and math.isnan(value) else value for value in bound]
     return bound
 
 

@@ -8,8 +8,9 @@ no message of ours may hold a value (invariant names_are_data). For the same rea
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self
 
@@ -26,7 +27,9 @@ from subscriber.errors import (
     UnsupportedValue,
 )
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.generic_types import generic_type
 from subscriber.target.table import TargetColumn, TargetTable
+from subscriber.types.shape import UniqueKey
 
 
 class Target(ABC):
@@ -89,6 +92,54 @@ class Target(ABC):
         Raises:
             UnsupportedValue: a value that the column cannot hold exactly.
         """
+
+    # New tables (subscriber.target.ddl) -----------------------------------------------------------------
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """Where a new table for the publisher's ``schema.table`` belongs, so that :meth:`reflect` finds it: schema and name in SQL."""
+        return None if schema == "public" else schema, table
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """How to declare a column that holds every value of a PostgreSQL type exactly.
+
+        Args:
+            type_oid: the type.
+            type_name: ``format_type``'s name of it, such as ``numeric(10,2)``.
+            key: the column is part of a key, which some databases allow for some types only.
+        """
+        return generic_type(type_oid, type_name, key=key).compile(dialect=self.engine.dialect)
+
+    def storage(self, declared: str) -> str:
+        """:attr:`TargetColumn.storage` of a column that is declared so."""
+        return declared.partition("(")[0]
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """PostgreSQL's expression in this target's SQL; None where it may mean something else there.
+
+        Args:
+            expression: as ``pg_get_expr`` prints it with an empty search_path.
+            types: type OID of every column of its table.
+        """
+        del expression, types  # nothing is known of the target's
+        return None
+
+    def literal(self, value: Any) -> str | None:
+        """A value that :meth:`bind_values` gave, as a constant of the target's SQL; None where it has none."""
+        match value:
+            case bool() | int():
+                return str(int(value))
+            case float() if math.isfinite(value):
+                return repr(value)
+            case str() if "\\" not in value:  # which is an escape in some databases
+                return "'" + value.replace("'", "''") + "'"
+            case _:
+                return None
+
+    def unique_constraint(self, key: UniqueKey) -> sa.UniqueConstraint | None:
+        """A unique key; None where the target has none of the kind."""
+        return None if key.deferrable or not key.nulls_distinct else sa.UniqueConstraint(*key.columns)
+
+    # -------------------------------------------------------------------------------------------------
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """Empty ``tables`` together, RESTRICT always (rules C29, C30).

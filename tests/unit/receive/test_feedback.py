@@ -115,3 +115,14 @@ def test_an_interval_begins_at_once_and_anew_each_time():
     assert every.passed(7.0, force=True)
     assert not every.passed(8.9)
     assert every.passed(9.0)
+
+
+def test_after_a_quiet_time_an_interval_may_be_over_several_times_in_a_row():
+    """On average it is as long as ever, and being forced does not use up more than there is."""
+    every = Interval(2.0, burst=3)
+    assert [every.passed(now) for now in (10.0, 10.1, 10.2, 10.3, 11.9, 12.0, 12.1, 14.0, 30.0, 30.0, 30.0, 30.0)] == [
+        True, True, True, False, False, True, False, True, True, True, True, False,
+    ]  # fmt: skip
+    assert all(every.passed(30.0, force=True) for _ in range(5))
+    assert not every.passed(31.9)
+    assert every.passed(32.0)

@@ -61,6 +61,24 @@ def test_path_is_searched_last(machine):
     assert [found.major for found in installations.postgresql_installations()] == [13, 14]
 
 
+def test_psql_is_the_servers_version_if_there_is_one_and_paths_otherwise(machine):
+    """What backslash commands print differs from version to version."""
+    (machine / "path").symlink_to(fake_installation(machine / "elsewhere", "14.2", programs=("psql",)))
+    fake_installation(machine / "postgresql" / "16", "16.1", programs=("psql",))
+    fake_installation(machine / "postgresql" / "15", "15.1")
+    assert installations.find_psql(15) == machine / "postgresql" / "15" / "bin" / "psql"
+    assert postgresql.PostgreSQL("", 16).psql == machine / "postgresql" / "16" / "bin" / "psql"
+    assert installations.find_psql(18) == machine / "path" / "psql"
+
+
+def test_psql_is_found_without_path_and_refused_where_there_is_none(machine):
+    with pytest.raises(UsageError, match="psql") as refusal:
+        installations.find_psql(18)
+    assert "postgresql-client" in (refusal.value.hint or "")
+    fake_installation(machine / "postgresql" / "15", "15.1", programs=("psql",))
+    assert installations.find_psql(18) == machine / "postgresql" / "15" / "bin" / "psql"
+
+
 def test_the_wheel_comes_before_the_system(machine, monkeypatch):
     package = machine / "site" / "a_wheel"
     fake_installation(package / "pginstall18", "18.1")

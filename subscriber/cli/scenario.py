@@ -1,0 +1,235 @@
+"""``subscriber scenario``: psql sessions run against a native subscriber or ours, and recorded."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+
+from subscriber.cli.options import json_option
+from subscriber.errors import UsageError
+from subscriber.scenario.expected import FAILURES, ExpectedFailures, Verdict, judge, read_expected_failures
+from subscriber.scenario.library import SUFFIX, find_scenarios, read_scenario
+from subscriber.scenario.parse import with_output
+from subscriber.scenario.report import write_report
+from subscriber.scenario.run import Result, Runner
+from subscriber.scenario.stage import NATIVE, Setup, Stage, check_subscriber
+from subscriber.scenario.template import scenario_template
+
+_paths = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path))
+_pg = click.option(
+    "--pg", "majors", type=int, multiple=True, default=(18,), show_default=True, metavar="MAJOR",
+    help="Version of the PostgreSQL servers; may be given more than once.",
+)  # fmt: skip
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    help="How long a statement, or waiting for its subscriptions, may take.",
+)  # fmt: skip
+
+
+@click.group("scenario")
+def command() -> None:
+    """Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print."""
+
+
+@command.command("run")
+@_paths
+@click.option(
+    "--subscriber", "subscribers", multiple=True, default=("sqlite",), show_default=True,
+    metavar="native|sqlite|duckdb|mariadb|postgresql|URL",
+    help="Who subscribes; may be given more than once.",
+)  # fmt: skip
+@click.option(
+    "--publications", type=click.Choice(["server", "emulated"]), default="server", show_default=True,
+    help="Who filters: the publisher's server, or the subscriber.",
+)  # fmt: skip
+@_pg
+@_timeout
+@click.option("--shuffle", type=int, metavar="SEED", help="Run the files in a random order.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with every session.")
+@json_option
+def run(
+    paths: tuple[Path, ...],
+    subscribers: tuple[str, ...],
+    publications: str,
+    majors: tuple[int, ...],
+    timeout: float,
+    shuffle: int | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Run scenario files, or all those in folders; exits 0 only if all passed.
+
+    Scenarios that a library's expected_failures.toml lists may fail, and must.
+    """
+    if publications == "emulated":
+        raise UsageError(
+            "--publications emulated is not supported yet",
+            hint="Publications that the subscriber evaluates come with CREATE PUBLICATION in `subscriber sql`.",
+        )
+    for subscriber in subscribers:
+        check_subscriber(subscriber)
+    files = find_scenarios(paths)
+    scenarios = [read_scenario(file) for file in files]
+    expected = _expected_failures(files)
+    if shuffle is not None:
+        random.Random(shuffle).shuffle(scenarios)
+    judged = []
+    with Stage() as stage:
+        runner = Runner(stage, timeout)
+        setups = [Setup(subscriber, major) for subscriber, major in product(subscribers, majors)]
+        for setup, scenario in product(setups, scenarios):
+            result = runner.run(scenario, setup)
+            verdict = judge(result, expected)
+            judged.append((result, verdict))
+            if not as_json:
+                _print_result(result, verdict, expected)
+    if as_json:
+        click.echo(json.dumps([_as_json(result, verdict) for result, verdict in judged], indent=1))
+    else:
+        click.echo(_summary([verdict for _, verdict in judged]))
+    if report is not None:
+        write_report(report, judged, expected)
+    if any(verdict in FAILURES for _, verdict in judged):
+        sys.exit(1)
+
+
+@command.command("record")
+@_paths
+@_pg
+@_timeout
+def record(paths: tuple[Path, ...], majors: tuple[int, ...], timeout: float) -> None:
+    """Write what the native subscriber prints into scenario files, as the expected output.
+
+    A file whose requirements the version does not meet, or in which a statement does not end, is left as it is.
+    """
+    if len(majors) != 1:
+        raise click.UsageError("--pg may be given once here: a file holds one output.")
+    files = find_scenarios(paths)
+    failed = False
+    with Stage() as stage:
+        runner = Runner(stage, timeout)
+        for file in files:
+            failed |= not _record(runner, file, Setup(NATIVE, majors[0]))
+    if failed:
+        sys.exit(1)
+
+
+@command.command("new")
+@click.argument("name")
+@click.option(
+    "--folder", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path("scenarios"),
+    show_default=True, help="Where to write it.",
+)  # fmt: skip
+def new(name: str, folder: Path) -> None:
+    """Write a commented template of a scenario, NAME.psql."""
+    name = name.removesuffix(SUFFIX)
+    if re.fullmatch(r"\w[\w-]*", name) is None:
+        raise UsageError(
+            f'"{name}" is no name for a scenario', hint="Use letters, digits, _ and -, such as 110_filter_on_dates."
+        )
+    path = folder / f"{name}{SUFFIX}"
+    try:
+        with path.open("x") as file:
+            file.write(scenario_template(name))
+    except FileExistsError:
+        raise UsageError(f"{path} exists already", hint="Choose another name.") from None
+    click.echo(f"wrote {path}; run it with: subscriber scenario run {path}")
+
+
+def _expected_failures(files: Iterable[Path]) -> ExpectedFailures:
+    """Of every folder that a file is in."""
+    found: dict[tuple[str, str], Any] = {}
+    for folder in {file.parent for file in files}:
+        found |= read_expected_failures(folder)
+    return found
+
+
+# Recording --------------------------------------------------------------------------------------
+
+
+def _record(runner: Runner, file: Path, setup: Setup) -> bool:
+    text = file.read_text()
+    scenario = read_scenario(file)
+    result = runner.run(scenario, setup)
+    broken = [exchange for exchange in result.exchanges if exchange.error]
+    if result.skipped or broken or result.leftover:
+        reason = result.skipped or result.leftover or broken[0].error
+        click.echo(f"{file} is left as it is: {reason}", err=True)
+        return False
+    printed = [exchange.printed or "" for exchange in result.exchanges]
+    recorded = with_output(text, scenario, printed)
+    if recorded == text:
+        click.echo(f"{file}: nothing new")
+    else:
+        file.write_text(recorded)
+        click.echo(f"{file}: recorded, {len(result.failures)} of {len(printed)} statements printed something new")
+    return True
+
+
+# Printing ---------------------------------------------------------------------------------------
+
+
+def _print_result(result: Result, verdict: Verdict, expected: ExpectedFailures) -> None:
+    click.echo(f"{verdict:<20}{result.setup}  {result.scenario.name}  {result.seconds:.1f} s")
+    if verdict == "skipped":
+        click.echo(f"    {result.skipped}")
+    elif verdict == "failed as expected":
+        why = expected[result.scenario.name, result.setup.subscriber]
+        click.echo(f"    issue {why.issue}: {why.reason}")
+    elif verdict == "passed unexpectedly":
+        click.echo("    remove it from expected_failures.toml")
+    elif verdict == "failed":
+        for line in _failure_lines(result):
+            click.echo(f"    {line}")
+
+
+def _failure_lines(result: Result) -> Iterator[str]:
+    for exchange in result.failures:
+        statement = exchange.statement
+        first, *more = statement.text.splitlines()
+        yield f"line {statement.line}, {statement.node}: {first}{' …' if more else ''}"
+        yield from (f"  {line}" for line in (exchange.error or exchange.difference).splitlines())
+    yield from result.leftover.splitlines()
+
+
+def _summary(verdicts: Sequence[Verdict]) -> str:
+    """``N passed, N failed``; expected failures count as passed, for they are what the list says, and are told apart before."""
+    known = verdicts.count("failed as expected")
+    skipped = verdicts.count("skipped")
+    failed = sum(verdict in FAILURES for verdict in verdicts)
+    before = f"{known} failed as expected\n" if known else ""
+    after = f", {skipped} skipped" if skipped else ""
+    return f"{before}{len(verdicts) - failed - skipped - known} passed, {failed} failed{after}"
+
+
+def _as_json(result: Result, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "scenario": result.scenario.name,
+        "title": result.scenario.title,
+        "subscriber": result.setup.subscriber_name,
+        "postgresql": result.setup.major,
+        "verdict": verdict,
+        "seconds": round(result.seconds, 3),
+        "skipped": result.skipped or None,
+        "leftover": result.leftover or None,
+        "failures": [
+            {
+                "line": exchange.statement.line,
+                "node": exchange.statement.node,
+                "statement": exchange.statement.text,
+                "expected": list(exchange.statement.expected),
+                "actual": None if exchange.printed is None else exchange.printed.splitlines(),
+                "difference": exchange.difference.splitlines(),
+                "error": exchange.error or None,
+            }
+            for exchange in result.failures
+        ],
+    }

@@ -1,0 +1,93 @@
+"""Scenarios that are known to fail, with the reason and the issue that they wait for.
+
+A library may hold ``expected_failures.toml`` beside its scenarios::
+
+    [[expected]]
+    subscriber = "sqlite"
+    issue = 4
+    reason = "ALTER SUBSCRIPTION is not there yet"
+    scenarios = ["601_refresh", "602_rename"]
+
+A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so that the list tells the
+truth, and a scenario that worked once cannot break again unseen.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from subscriber.errors import ScenarioError
+from subscriber.scenario.library import SUFFIX
+from subscriber.scenario.run import Result
+
+FILE_NAME: Final = "expected_failures.toml"
+_KEYS: Final = {"subscriber", "issue", "reason", "scenarios"}
+
+Verdict = Literal["passed", "failed", "skipped", "failed as expected", "passed unexpectedly"]
+
+FAILURES: Final[frozenset[Verdict]] = frozenset({"failed", "passed unexpectedly"})
+"""The verdicts that make a run fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Why a scenario fails with a subscriber.
+
+    Attributes:
+        reason: in a sentence.
+        issue: the number of the issue that will mend it.
+    """
+
+    reason: str
+    issue: int
+
+
+ExpectedFailures = Mapping[tuple[str, str], Expected]
+"""(scenario, subscriber) → why."""
+
+
+def read_expected_failures(folder: Path) -> ExpectedFailures:
+    """The list of a library; empty where it has none.
+
+    Args:
+        folder: of the library.
+
+    Raises:
+        ScenarioError: the file does not parse, has unknown keys, or names a scenario that is not there or is listed twice.
+    """
+    path = folder / FILE_NAME
+    if not path.exists():
+        return {}
+    try:
+        entries = tomllib.loads(path.read_text()).get("expected", [])
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{FILE_NAME} does not parse: {error}", context=str(path)) from error
+    found: dict[tuple[str, str], Expected] = {}
+    for entry in entries:
+        _check_keys(entry, path)
+        for name in entry["scenarios"]:
+            key = (name, entry["subscriber"])
+            if not (folder / f"{name}{SUFFIX}").exists():
+                raise ScenarioError(f'there is no scenario "{name}"', context=str(path), hint="Remove the name.")
+            if key in found:
+                raise ScenarioError(f'scenario "{name}" is listed twice for "{key[1]}"', context=str(path))
+            found[key] = Expected(entry["reason"], entry["issue"])
+    return found
+
+
+def judge(result: Result, expected: ExpectedFailures) -> Verdict:
+    """What a result means, the expected failures considered."""
+    listed = (result.scenario.name, result.setup.subscriber) in expected
+    if not listed or result.outcome == "skipped":
+        return result.outcome
+    return "failed as expected" if result.outcome == "failed" else "passed unexpectedly"
+
+
+def _check_keys(entry: Any, path: Path) -> None:
+    if set(entry) != _KEYS:
+        wanted = ", ".join(sorted(_KEYS))
+        raise ScenarioError(f"an [[expected]] of {FILE_NAME} must have exactly {wanted}", context=str(path))

@@ -1,0 +1,90 @@
+"""An empty database for a subscriber node of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from subscriber.errors import UsageError
+from subscriber.scenario.mariadb import MariaDB
+from subscriber.scenario.postgresql import PostgreSQL
+
+TARGET_KINDS: Final = ("sqlite", "postgresql", "duckdb", "mariadb")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetServers:
+    """Where databases are made; each server is asked for when one is.
+
+    Attributes:
+        postgresql: a PostgreSQL server that is nobody's publisher.
+        mariadb: a MariaDB server.
+    """
+
+    postgresql: Callable[[], PostgreSQL]
+    mariadb: Callable[[], MariaDB]
+
+
+@contextlib.contextmanager
+def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> Iterator[str]:
+    """The URL of an empty database, gone when the block ends.
+
+    Args:
+        kind: one of :data:`TARGET_KINDS`, or the URL of a database, which is used as it is: a node refuses one with
+            subscriptions or tables of the session's names, and drops what it made.
+        name: of the node.
+        folder: for files.
+        servers: for databases on servers; a leftover of the same name is dropped first.
+
+    Raises:
+        UsageError: it is neither a kind nor a URL, or there is no such server.
+    """
+    database = f"{name}_target"  # the node's name is that of its mirror
+    match kind:
+        case "sqlite":
+            with _file(folder / f"{name}.db") as file:
+                _write_ahead(file)
+                yield f"sqlite:///{file}"
+        case "duckdb":
+            with _file(folder / f"{name}.duckdb") as file:
+                yield f"duckdb:///{file}"
+        case "postgresql" | "mariadb":
+            server: PostgreSQL | MariaDB = servers.postgresql() if kind == "postgresql" else servers.mariadb()
+            server.drop_database(database)
+            server.create_database(database)
+            try:
+                yield server.url(database)
+            finally:
+                server.drop_database(database)
+        case _ if "://" in kind:
+            yield kind
+        case _:
+            raise UsageError(
+                f'unknown kind of target "{kind}"',
+                hint=f"It is one of {', '.join(TARGET_KINDS)}, or the SQLAlchemy URL of a database.",
+            )
+
+
+@contextlib.contextmanager
+def _file(file: Path) -> Iterator[Path]:
+    """A file that is not there, removed at the end with what its database has put beside it."""
+    _remove(file)
+    try:
+        yield file
+    finally:
+        _remove(file)
+
+
+def _remove(file: Path) -> None:
+    for one in (file, *file.parent.glob(f"{file.name}[-.]*")):
+        one.unlink(missing_ok=True)
+
+
+def _write_ahead(file: Path) -> None:
+    """Write-ahead logging lets the session read while a batch is written."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")

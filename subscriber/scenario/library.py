@@ -1,0 +1,41 @@
+"""Finding scenario files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from subscriber.errors import ScenarioError, UsageError
+from subscriber.scenario.parse import Scenario, parse_scenario
+
+SUFFIX: Final = ".psql"
+
+
+def find_scenarios(paths: Iterable[Path]) -> list[Path]:
+    """The scenario files of files and folders, those of a folder sorted by name, each once.
+
+    Raises:
+        UsageError: a path does not exist, or a folder has no scenario in it.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or folder", hint=f"A scenario is a file NAME{SUFFIX}.")
+        files = sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]
+        if not files:
+            raise UsageError(f"{path}: there is no scenario in this folder", hint=f"Scenarios are files *{SUFFIX}.")
+        found |= dict.fromkeys(files)
+    return list(found)
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Parse a scenario file.
+
+    Raises:
+        ScenarioError: it is not a session; the context is file and line.
+    """
+    try:
+        return parse_scenario(path.read_text(), path.stem)
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path} is not UTF-8", context=str(path)) from error

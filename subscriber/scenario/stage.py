@@ -1,0 +1,222 @@
+"""Where scenarios are played: the servers and the Spark session that all of them share, started when first needed.
+
+For every version there is a publisher server for the first, second, … publisher node of a session (see
+`subscriber.scenario.nodes` for why not one for all), and a server for what subscribes: native subscribers, the mirrors
+of ours, and PostgreSQL targets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from psycopg import sql
+from sqlalchemy import make_url
+
+from subscriber.errors import UsageError
+from subscriber.pipeline.query import ApplyQuery, StartQuery
+from subscriber.pipeline.session import spark_session
+from subscriber.scenario.fresh import TARGET_KINDS, TargetServers, fresh_target
+from subscriber.scenario.nodes import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
+from subscriber.scenario.postgresql import PostgreSQL, PostgreSQLServer
+from subscriber.scenario.servers import MariaDB, open_mariadb, open_postgresql
+from subscriber.scenario.target_node import TargetNode
+from subscriber.settings import Settings
+
+NATIVE: Final = "native"
+KINDS: Final = (NATIVE, *TARGET_KINDS)
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "wal_retrieve_retry_interval": "100ms",
+    "wal_receiver_status_interval": "1s",
+    "wal_writer_delay": "10ms",
+}
+"""Over PUBLISHER_SETTINGS: what lets PostgreSQL's workers come to an end quickly, and nothing that changes what they do."""
+
+RETRY_SECONDS: Final = 0.1
+"""The same for our workers."""
+
+MASTER: Final = "local[2]"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Who subscribes, and to which server: a column of the report.
+
+    Attributes:
+        subscriber: ``native``, a kind of target, or a target's URL.
+        major: the version of the publishers, and of native subscribers.
+    """
+
+    subscriber: str = field(default=NATIVE, repr=False)  # a URL may hold a password
+    major: int = 18
+
+    @property
+    def subscriber_name(self) -> str:
+        """The subscriber for people: a URL without its password and parameters."""
+        if "://" not in self.subscriber:
+            return self.subscriber
+        return make_url(self.subscriber).set(query={}).render_as_string()
+
+    def __str__(self) -> str:
+        return f"{self.subscriber_name}, PostgreSQL {self.major}"
+
+
+def check_subscriber(subscriber: str) -> None:
+    """Refuse what is neither a kind of subscriber nor a URL.
+
+    Raises:
+        UsageError: naming the kinds.
+    """
+    if subscriber not in KINDS and "://" not in subscriber:
+        raise UsageError(
+            f'unknown subscriber "{subscriber}"',
+            hint=f"It is one of {', '.join(KINDS)}, or the SQLAlchemy URL of a database.",
+        )
+
+
+class Stage:
+    """See the module; a context manager that ends the servers."""
+
+    def __init__(self) -> None:
+        self._resources = contextlib.ExitStack()
+        self._targets = contextlib.ExitStack()
+        """The databases of the running scenario's targets."""
+        self._versions: dict[int, _Version] = {}
+
+    def features(self, setup: Setup) -> frozenset[str]:
+        """What a scenario may ask for by ``requires``, and gets in this setup."""
+        found = {"two_phase"}  # every server has max_prepared_transactions
+        with contextlib.suppress(UsageError):
+            found |= {"psql"} if self._version(setup.major).publisher(0).psql else set()
+        return frozenset(found)
+
+    def open_nodes(self, names: Sequence[str], setup: Setup, patience: float, nodes: dict[str, Node]) -> None:
+        """Make an empty database for every node, into ``nodes`` one by one, so that the caller can close what is there.
+
+        Raises:
+            UsageError: there is no such server or target.
+        """
+        version = self._version(setup.major)
+        publishers = [name for name in names if is_publisher(name)]
+        places = {name: version.publisher(number) for number, name in enumerate(publishers)}
+        if setup.subscriber == NATIVE:
+            places |= {name: version.subscriber for name in names if name not in places}
+        resolve = partial(node_conninfo, servers=places, otherwise=version.publisher(0))
+        for name in names:
+            if name in places:
+                nodes[name] = PostgreSQLNode(name, places[name], resolve, patience)
+            else:
+                nodes[name] = self._target_node(name, setup, resolve, patience)
+
+    def servers(self, major: int) -> list[PostgreSQL]:
+        """The servers of a version that were started so far."""
+        return [one.server for one in self._version(major).started]
+
+    def tidy(self) -> None:
+        """Undo what a scenario made beside its nodes' databases."""
+        self._targets.close()
+        for version in self._versions.values():
+            version.tidy()
+
+    def _target_node(self, name: str, setup: Setup, resolve: ResolveConninfo, patience: float) -> Node:
+        version = self._version(setup.major)
+        servers = TargetServers(postgresql=lambda: version.subscriber, mariadb=lambda: self._mariadb)
+        url = self._targets.enter_context(fresh_target(setup.subscriber, name, self._folder, servers))
+        settings = Settings(str(self._folder / "journal"), wal_retrieve_retry_interval=RETRY_SECONDS)
+        return TargetNode(name, url, version.subscriber, resolve, self._start_query, settings, patience)
+
+    @cached_property
+    def _folder(self) -> Path:
+        return Path(self._resources.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-scenarios-")))
+
+    @cached_property
+    def _mariadb(self) -> MariaDB:
+        return self._resources.enter_context(open_mariadb())
+
+    @cached_property
+    def _start_query(self) -> StartQuery:
+        return partial(ApplyQuery, self._resources.enter_context(spark_session(MASTER, self._folder / "spark.log")))
+
+    def _version(self, major: int) -> _Version:
+        if major not in self._versions:
+            self._versions[major] = _Version(major, self._resources)
+        return self._versions[major]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._resources, self._targets:
+            pass
+
+
+def is_publisher(node: str) -> bool:
+    """Whether a node's name is a publisher's: it holds ``_pub``."""
+    return "_pub" in node
+
+
+@dataclass
+class _Version:
+    """The servers of one version."""
+
+    major: int
+    resources: contextlib.ExitStack
+    _publishers: list[_Server] = field(default_factory=list)
+    _subscriber: _Server | None = None
+
+    def publisher(self, number: int) -> PostgreSQL:
+        while len(self._publishers) <= number:
+            self._publishers.append(self._open())
+        return self._publishers[number].server
+
+    @property
+    def subscriber(self) -> PostgreSQL:
+        if self._subscriber is None:
+            self._subscriber = self._open()
+        return self._subscriber.server
+
+    def tidy(self) -> None:
+        for one in self.started:
+            one.tidy()
+
+    @property
+    def started(self) -> list[_Server]:
+        return [*self._publishers, *([self._subscriber] if self._subscriber else [])]
+
+    def _open(self) -> _Server:
+        return _Server(self.resources.enter_context(open_postgresql(self.major, SETTINGS)))
+
+
+class _Server:
+    """A server, and what it had before the first scenario."""
+
+    def __init__(self, server: PostgreSQL) -> None:
+        self.server = server
+        self._roles = self._names("SELECT rolname FROM pg_roles")
+        self._origins = self._names("SELECT roname FROM pg_replication_origin")
+
+    def tidy(self) -> None:
+        for role in self._names("SELECT rolname FROM pg_roles") - self._roles:
+            self.server.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)).as_string(None))
+        for origin in self._names("SELECT roname FROM pg_replication_origin") - self._origins:
+            self.server.execute(
+                sql.SQL("SELECT pg_replication_origin_drop({})").format(sql.Literal(origin)).as_string(None)
+            )
+        # Only a server of ours: somebody else's settings are not ours to reset.
+        if isinstance(self.server, PostgreSQLServer) and self._names(
+            "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
+        ):
+            self.server.execute("ALTER SYSTEM RESET ALL")
+            self.server.execute("SELECT pg_reload_conf()")
+
+    def _names(self, query: str) -> frozenset[str]:
+        return frozenset(str(name) for (name,) in self.server.execute(query))

@@ -1,0 +1,189 @@
+"""From a table's shape in PostgreSQL to the target's table that holds its rows exactly.
+
+::
+
+    TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and what it lacks
+
+A column is declared so that every value of its type comes back as it was (the target's ``check_column`` would accept it). What
+else a shape has is taken over where it has the same meaning in the target, and where it has not, the table does without and
+:attr:`NewTable.notes` says so: a constraint that is nearly right refuses rows that PostgreSQL would take.
+
+============================  ====================================================================
+key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
+other unique keys             where the target has the kind (deferrable, NULLS NOT DISTINCT)
+defaults                      constants; others where :meth:`Target.expression` finds the same meaning
+generated columns, CHECK      where it does; a generated column is a plain one otherwise
+foreign keys                  where they are declared and not enforced on apply's connections
+sequences, identity           never: the publisher's values arrive
+============================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
+
+from subscriber.target.table import TargetColumn
+from subscriber.target.target import Target
+from subscriber.types import decode_column
+from subscriber.types.shape import ColumnShape, ForeignKey, TableShape
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made.
+
+    Attributes:
+        statements: what to run, in this order, as :meth:`create` does.
+        notes: what of the shape the table does not have, a sentence each.
+    """
+
+    statements: tuple[ExecutableDDLElement, ...]
+    notes: tuple[str, ...]
+
+    def create(self, connection: sa.Connection) -> None:
+        """Make it, in the caller's transaction.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+        """
+        for statement in self.statements:
+            connection.execute(statement)
+
+
+def create_table(target: Target, shape: TableShape) -> NewTable:
+    """The target's table for a shape (see the module); nothing is run."""
+    schema, name = target.place(shape.schema, shape.name)
+    notes: list[str] = []
+    items = [_column(target, shape, column, notes) for column in shape.columns]
+    constraints = [*_keys(target, shape, notes), *_checks(target, shape, notes), *_foreign_keys(target, shape, notes)]
+    notes += [f'"{other}" is left out: it is no plain unique key' for other in shape.others]
+    table = sa.Table(name, sa.MetaData(), *items, *constraints, schema=schema)
+    statements: list[ExecutableDDLElement] = []
+    if schema is not None:
+        statements.append(CreateSchema(schema, if_not_exists=True))
+    return NewTable((*statements, CreateTable(table)), tuple(notes))
+
+
+def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
+    """DROP TABLE for the table that :func:`create_table` makes for this name."""
+    target_schema, target_name = target.place(schema, name)
+    return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
+
+
+class _Declared(sa.types.UserDefinedType[Any]):
+    """A type by the words it is declared with."""
+
+    cache_ok = True
+
+    def __init__(self, declared: str) -> None:
+        self.declared = declared
+
+    def get_col_spec(self, **_: Any) -> str:
+        return self.declared
+
+
+# Columns ----------------------------------------------------------------------------------------
+
+
+def _column(target: Target, shape: TableShape, column: ColumnShape, notes: list[str]) -> sa.Column[Any]:
+    declared = target.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+    generated = _generated(target, shape, column, notes)
+    return sa.Column(
+        column.name,
+        _Declared(declared),
+        *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
+        nullable=column.nullable and column.name not in shape.key,
+        autoincrement=False,
+        server_default=_default(target, shape, column, declared, notes),
+    )
+
+
+def _is_in_key(shape: TableShape, name: str) -> bool:
+    return any(name in columns for columns in (shape.key, *(key.columns for key in shape.unique)))
+
+
+def _generated(target: Target, shape: TableShape, column: ColumnShape, notes: list[str]) -> str | None:
+    if column.generated is None:
+        return None
+    expression = target.expression(column.generated, _types(shape))
+    if expression is None:
+        notes.append(
+            f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
+        )
+    return expression
+
+
+def _default(
+    target: Target, shape: TableShape, column: ColumnShape, declared: str, notes: list[str]
+) -> sa.ColumnElement[Any] | None:
+    if column.identity:
+        notes.append(f'column "{column.name}" is no identity column')
+    if column.default is None:
+        return None
+    expression = None
+    if column.constant is None or target.capabilities.postgresql_text:
+        expression = target.expression(column.default, _types(shape))
+    if expression is None and column.constant is not None:
+        expression = _constant(target, column, column.constant, declared)
+    if expression is None:
+        notes.append(f'column "{column.name}" has no default')
+        return None
+    return sa.literal_column(expression)
+
+
+def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
+    """A constant as replication would store it, as a literal of the target's SQL; None where that has none."""
+    value = pa.array([text.encode()], pa.binary())
+    decoded = decode_column(column.type_oid, value, binary=False, column=1)
+    place = TargetColumn(column.name, declared, target.storage(declared))
+    (bound,) = target.bind_values(column.type_oid, place, decoded)
+    return target.literal(bound)
+
+
+def _types(shape: TableShape) -> dict[str, int]:
+    return {column.name: column.type_oid for column in shape.columns}
+
+
+# Constraints ------------------------------------------------------------------------------------
+
+
+def _keys(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
+    if shape.key:
+        yield sa.PrimaryKeyConstraint(*shape.key)
+    for key in shape.unique:
+        constraint = target.unique_constraint(key)
+        if constraint is None:
+            notes.append(f"the unique key ({', '.join(key.columns)}) is left out: it is deferrable, or of NULLs too")
+        else:
+            yield constraint
+
+
+def _checks(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
+    for check in shape.checks:
+        expression = target.expression(check, _types(shape))
+        if expression is None:
+            notes.append("a CHECK constraint is left out")
+        else:
+            yield sa.CheckConstraint(sa.literal_column(expression))
+
+
+def _foreign_keys(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
+    for key in shape.foreign_keys:
+        if target.capabilities.lenient_foreign_keys:
+            yield sa.ForeignKeyConstraint(key.columns, _referenced(target, key))
+        else:
+            notes.append(f'the reference to "{key.schema}.{key.table}" is left out')
+
+
+def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
+    # Columns of a stand-in, of which only the names are used: the table may be made later, or be the same.
+    schema, name = target.place(key.schema, key.table)
+    columns = [sa.Column(column, _Declared("")) for column in key.referenced]
+    sa.Table(name, sa.MetaData(), *columns, schema=schema)
+    return columns

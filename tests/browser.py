@@ -1,0 +1,104 @@
+"""Headless Chromium, as a person who opens a page, presses and looks."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from subscriber.errors import UsageError
+
+_NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_SECONDS: Final = 120
+"""Patience with a page; it takes about three."""
+_CONSOLE: Final = re.compile(r"CONSOLE[:(]\d+\)?\] (.*)")
+
+_STEPS_PAGE: Final = """<!doctype html><meta charset="utf-8"><style>iframe {{ border: 0 }}</style>
+<iframe src="{page}" width="1280" height="{height}"></iframe><pre></pre>
+<script>
+addEventListener("load", async () => {{
+  const window = document.querySelector("iframe").contentWindow;
+  const answer = document.querySelector("pre");
+  const steps = async (document, seen) => {{ {steps} }};
+  const seen = {{}};
+  try {{ await steps(window.document, seen); }} catch (error) {{ seen.error = String(error); }}
+  answer.textContent = JSON.stringify(seen);
+}});
+</script>"""
+
+
+class Browser:
+    """A browser on this machine; every page is opened by a process of its own.
+
+    Raises:
+        UsageError: there is none.
+    """
+
+    def __init__(self) -> None:
+        found = next(filter(None, map(shutil.which, _NAMES)), None)
+        if found is None:
+            raise UsageError("no Chromium was found on this machine", hint="Install chromium.")
+        self._program = found
+
+    def screenshot(self, url: str, picture: Path) -> None:
+        """A picture of what one sees of a page in a window of 1280 by 800 pixels."""
+        self._run([f"--screenshot={picture}", "--window-size=1280,800", url])
+
+    def open(self, url: str) -> tuple[str, list[str]]:
+        """A page's elements after it was loaded, and what was written on the console."""
+        ended = self._run(["--dump-dom", url])
+        return ended.stdout, _CONSOLE.findall(ended.stderr)
+
+    def look(
+        self, page: Path, steps: str, *, dark: bool = False, height: int = 800
+    ) -> tuple[dict[str, Any], list[str]]:
+        """What ``steps`` found on a page, and what was written on the console.
+
+        Args:
+            page: a file.
+            steps: JavaScript, run beside the page as it is, with ``window`` and ``document`` of the page, and ``seen``, an
+                object to put findings into.
+            dark: whether the person prefers dark pages.
+            height: of the window, which is 1280 pixels wide.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            beside = Path(folder) / "steps.html"
+            beside.write_text(_STEPS_PAGE.format(page=page.as_uri(), height=height, steps=steps))
+            # Files are strangers to each other unless this is said.
+            options = [
+                "--allow-file-access-from-files",
+                "--virtual-time-budget=20000",
+                f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+            ]
+            ended = self._run([*options, "--dump-dom", beside.as_uri()])
+        answer = re.search(r"<pre>(.*)</pre>", ended.stdout, re.DOTALL)
+        assert answer is not None, ended.stderr
+        seen: dict[str, Any] = json.loads(html.unescape(answer[1]))
+        assert "error" not in seen, seen["error"]
+        return seen, _CONSOLE.findall(ended.stderr)
+
+    def _run(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryDirectory() as profile:
+            return subprocess.run(
+                [
+                    self._program,
+                    "--headless=new",
+                    "--no-sandbox",  # which root may not have
+                    "--disable-gpu",
+                    "--disable-dev-shm-usage",  # which is small in a container
+                    "--hide-scrollbars",
+                    "--enable-logging=stderr",
+                    f"--user-data-dir={profile}",
+                    *arguments,
+                ],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=_SECONDS,
+            )

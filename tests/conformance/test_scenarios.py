@@ -1,0 +1,55 @@
+"""The library of scenarios: every file with every subscriber of the matrix.
+
+The native column is the oracle: what PostgreSQL's own subscriber prints is what the files expect. A scenario that another
+subscriber does not pass yet is in scenarios/expected_failures.toml with the issue that it waits for, and fails here
+once it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from subscriber.scenario.expected import judge, read_expected_failures
+from subscriber.scenario.library import find_scenarios, read_scenario
+from subscriber.scenario.parse import FEATURES, Scenario
+from subscriber.scenario.run import Runner
+from subscriber.scenario.stage import NATIVE, Setup, Stage
+from tests.conftest import IN_CI
+
+LIBRARY = Path(__file__).resolve().parents[2] / "scenarios"
+MATRIX = (Setup(NATIVE, 18), Setup(NATIVE, 16), Setup("sqlite", 18))
+SCENARIOS = [read_scenario(path) for path in find_scenarios([LIBRARY])]
+CELLS = [
+    pytest.param(setup, scenario, id=f"{setup.subscriber}-pg{setup.major}-{scenario.name}")
+    for setup in MATRIX
+    for scenario in SCENARIOS
+    if scenario.requires.missing(setup.major, frozenset(FEATURES)) is None
+]
+EXPECTED = read_expected_failures(LIBRARY)
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    with Stage() as stage:
+        yield Runner(stage)
+
+
+@pytest.mark.parametrize(("setup", "scenario"), CELLS)
+def test_scenario(runner: Runner, setup: Setup, scenario: Scenario) -> None:
+    result = runner.run(scenario, setup)
+    if result.skipped and not IN_CI:
+        pytest.skip(result.skipped)
+    verdict = judge(result, EXPECTED)
+    if verdict == "failed as expected":
+        return
+    story = "\n".join(
+        f"line {exchange.statement.line}, {exchange.statement.node}: {exchange.statement.text}\n"
+        f"{exchange.error or exchange.difference}"
+        for exchange in result.failures
+    )
+    assert verdict == "passed", f"{scenario.title}\n{result.skipped}{result.leftover}\n{story}"

@@ -1,0 +1,93 @@
+"""scenario.aligned, parse and expect on tables that nobody would write."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from subscriber.scenario.aligned import Column, aligned_table, display_width, displayed_lines
+from subscriber.scenario.expect import compare_output
+from subscriber.scenario.parse import parse_scenario, with_output
+
+UNORDERED, ORDERED = "SELECT * FROM t;", "SELECT * FROM t ORDER BY 1;"
+
+VALUES = (
+    st.none()
+    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
+    | st.text("a+|-(1 row)\n\té漢😀", max_size=8)
+)
+
+
+@st.composite
+def tables(draw):
+    """Columns, and rows of them; one column is never blank, because a blank line is not compared."""
+    width = draw(st.integers(1, 3))
+    names = draw(
+        st.lists(st.sampled_from(["a", "note", "two\nlines", "漢", "?column?"]), min_size=width, max_size=width)
+    )
+    types = draw(st.lists(st.sampled_from([23, 25]), min_size=width, max_size=width))
+    columns = [Column("n", 23), *map(Column, names, types)]
+    row = st.tuples(st.integers(0, 3).map(str), *[VALUES] * width)
+    return columns, draw(st.lists(row, min_size=1, max_size=5))
+
+
+def visible(rows):
+    """Rows as far as text shows them: NULL and an empty text look the same, and blanks at the end of lines do not count."""
+    return [tuple(tuple(line.rstrip(" ") for line in displayed_lines(value or "")) for value in row) for row in rows]
+
+
+def lines(columns, rows):
+    return aligned_table(columns, rows).split("\n")
+
+
+@given(tables(), st.randoms())
+def test_a_shuffled_table_is_the_same_without_order_by_and_another_with_it(table, random):
+    columns, rows = table
+    shuffled = random.sample(rows, len(rows))
+    printed = aligned_table(columns, shuffled)
+    assert compare_output(UNORDERED, lines(columns, rows), printed) is None
+    in_order = compare_output(ORDERED, lines(columns, rows), printed) is None
+    assert in_order == (visible(rows) == visible(shuffled))
+
+
+@given(tables(), st.data())
+def test_another_cell_is_another_table(table, data):
+    columns, rows = table
+    at, column = data.draw(st.integers(0, len(rows) - 1)), data.draw(st.integers(1, len(columns) - 1))
+    changed = [list(row) for row in rows]
+    changed[at][column] = data.draw(VALUES)
+    assume(visible(changed)[at][column] != visible(rows)[at][column])
+    for text in (UNORDERED, ORDERED):
+        assert compare_output(text, lines(columns, rows), aligned_table(columns, changed)) is not None
+
+
+@given(tables(), st.data())
+def test_a_row_less_or_more_is_another_table(table, data):
+    columns, rows = table
+    at = data.draw(st.integers(0, len(rows) - 1))
+    for text in (UNORDERED, ORDERED):
+        assert (
+            compare_output(text, lines(columns, rows), aligned_table(columns, rows[:at] + rows[at + 1 :])) is not None
+        )
+        assert compare_output(text, lines(columns, rows), aligned_table(columns, [*rows, rows[at]])) is not None
+
+
+@given(tables())
+def test_what_is_recorded_is_what_is_compared_and_recording_it_again_changes_nothing(table):
+    columns, rows = table
+    printed = aligned_table(columns, rows)
+    text = f"-- title\ndb=# {ORDERED}\nold\n\n-- a comment\ndb=# SELECT 1;\n"
+    recorded = with_output(text, parse_scenario(text, "x"), [printed, "ERROR:  no"])
+    statement = parse_scenario(recorded, "x").statements[0]
+    assert statement.text == ORDERED
+    assert compare_output(ORDERED, statement.expected, printed) is None
+    assert with_output(recorded, parse_scenario(recorded, "x"), [printed, "ERROR:  no"]) == recorded
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n"), max_size=20))
+def test_no_control_character_reaches_the_terminal_and_width_adds_up(text):
+    (line,) = displayed_lines(text)
+    assert not any(unicodedata.category(character) == "Cc" for character in line)
+    assert display_width(line) == sum(map(display_width, line))

@@ -1,0 +1,67 @@
+"""Results of scenarios that nobody ran: what a session printed is what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from subscriber.scenario.expect import compare_output
+from subscriber.scenario.parse import Scenario, parse_scenario
+from subscriber.scenario.run import Exchange, Result
+from subscriber.scenario.stage import Setup
+
+SESSION: Final = """\
+-- Rows that a filter lets through
+test_pub=# CREATE TABLE t (a int PRIMARY KEY, b text);
+CREATE TABLE
+test_sub=# CREATE SUBSCRIPTION s
+test_sub-# CONNECTION 'dbname=test_pub' PUBLICATION p;
+NOTICE:  created replication slot "s" on publisher
+CREATE SUBSCRIPTION
+test_pub/2=# INSERT INTO t VALUES (1, 'x'), (2, 'y');
+INSERT 0 2
+test_sub=# SELECT * FROM t ORDER BY a;
+ a | b
+---+---
+ 1 | x
+ 2 | y
+(2 rows)
+test_sub=# SELECT a FROM t WHERE a > 1;
+ a
+---
+ 2
+(1 row)
+"""
+CREATE_SUBSCRIPTION: Final = 4
+ORDERED: Final = 10
+FILTERED: Final = 16
+"""Lines of statements in it."""
+
+
+def session(name: str = "101_filter", text: str = SESSION) -> Scenario:
+    return parse_scenario(text, name)
+
+
+def played(
+    scenario: Scenario,
+    setup: Setup,
+    printed: Mapping[int, str] | None = None,
+    *,
+    seconds: float = 1.25,
+    ended_at: int | None = None,
+    error: str = "",
+    leftover: str = "",
+) -> Result:
+    """A result in which every statement printed what was expected, but for those whose line is in ``printed``; the
+    statement at line ``ended_at`` did not end, for ``error``."""
+    exchanges = []
+    statements = iter(scenario.statements)
+    for statement in statements:
+        output = (printed or {}).get(statement.line, "\n".join(statement.expected))
+        if statement.line == ended_at:
+            exchanges.append(Exchange(statement, error=error))
+            break
+        mismatch = compare_output(statement.text, statement.expected, output)
+        exchanges.append(Exchange(statement, output, difference="" if mismatch is None else str(mismatch)))
+    exchanges += map(Exchange, statements)
+    return Result(scenario, setup, tuple(exchanges), seconds, leftover=leftover)

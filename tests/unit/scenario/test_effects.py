@@ -1,0 +1,54 @@
+"""What a statement does to a session: whether subscriptions settle before it, after it, or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.scenario.effects import Effect, effect_of, replace_conninfo
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM t",
+        "-- a comment\nselect 1",
+        "INSERT INTO t VALUES (1)",
+        "TRUNCATE t",
+        "WITH a AS (SELECT 1) SELECT * FROM a",
+        "(SELECT 1)",
+        "CREATE TABLE t (a int); TABLE t",
+    ],
+)
+def test_what_reads_or_writes_rows_waits_for_the_subscriptions(text):
+    assert effect_of(text) is Effect.ROWS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE SUBSCRIPTION s CONNECTION '' PUBLICATION p",
+        "alter subscription s disable",
+        "SELECT 1; ALTER SUBSCRIPTION s ENABLE",
+    ],
+)
+def test_a_subscription_that_is_made_or_altered_is_waited_for(text):
+    assert effect_of(text) is Effect.SUBSCRIPTION
+
+
+@pytest.mark.parametrize(
+    "text", ["DROP SUBSCRIPTION s", "CREATE TABLE select_me (a int)", "ALTER TABLE t ADD b int", r"\d t", ""]
+)
+def test_definitions_wait_for_nothing(text):
+    assert effect_of(text) is Effect.OTHER
+
+
+def test_only_the_string_after_connection_is_replaced():
+    text = "CREATE SUBSCRIPTION connection\n CONNECTION 'dbname=a ''b''' -- CONNECTION 'c'\n PUBLICATION p;"
+    replaced = replace_conninfo(text, lambda given: f"{given} port='1'")
+    assert replaced == text.replace("'dbname=a ''b'''", "'dbname=a ''b'' port=''1'''")
+
+
+def test_a_text_that_does_not_parse_is_the_server_s_to_refuse():
+    assert (
+        replace_conninfo("ALTER SUBSCRIPTION s CONNECTION 'open", str.upper) == "ALTER SUBSCRIPTION s CONNECTION 'open"
+    )

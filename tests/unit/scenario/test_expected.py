@@ -1,0 +1,79 @@
+"""The list of scenarios that are known to fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.errors import ScenarioError
+from subscriber.scenario.expected import Expected, judge, read_expected_failures
+from subscriber.scenario.parse import parse_scenario
+from subscriber.scenario.run import Exchange, Result
+from subscriber.scenario.stage import Setup
+
+ENTRY = """
+[[expected]]
+subscriber = "sqlite"
+issue = 4
+reason = "no ALTER SUBSCRIPTION yet"
+scenarios = ["601_refresh", "602_rename"]
+"""
+SCENARIO = parse_scenario("-- t\ntest_pub=# SELECT 1;\n", "601_refresh")
+LISTED = {("601_refresh", "sqlite"): Expected("no ALTER SUBSCRIPTION yet", 4)}
+
+
+@pytest.fixture
+def library(tmp_path):
+    for name in ("601_refresh", "602_rename"):
+        (tmp_path / f"{name}.psql").touch()
+
+    def with_list(text):
+        (tmp_path / "expected_failures.toml").write_text(text)
+        return tmp_path
+
+    return with_list
+
+
+def result(subscriber="sqlite", *, difference="", skipped=""):
+    exchanges = () if skipped else (Exchange(SCENARIO.statements[0], "", difference=difference),)
+    return Result(SCENARIO, Setup(subscriber), exchanges, 0.0, skipped=skipped)
+
+
+def test_every_scenario_of_an_entry_is_listed(library):
+    found = read_expected_failures(library(ENTRY))
+    assert found == LISTED | {("602_rename", "sqlite"): Expected("no ALTER SUBSCRIPTION yet", 4)}
+
+
+def test_a_library_without_a_list_expects_no_failure(tmp_path):
+    assert read_expected_failures(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[[expected]", "does not parse"),
+        (ENTRY.replace("issue = 4", ""), "must have exactly issue, reason, scenarios, subscriber"),
+        (ENTRY + "typo = 1", "must have exactly"),
+        (ENTRY.replace("602_rename", "603_gone"), 'there is no scenario "603_gone"'),
+        (ENTRY + ENTRY, 'scenario "601_refresh" is listed twice for "sqlite"'),
+    ],
+)
+def test_a_list_that_does_not_tell_the_truth_is_refused(library, text, complaint):
+    with pytest.raises(ScenarioError, match=complaint) as refused:
+        read_expected_failures(library(text))
+    assert str(refused.value.context).endswith("expected_failures.toml")
+
+
+def test_a_listed_scenario_may_fail():
+    assert judge(result(difference="- a"), LISTED) == "failed as expected"
+
+
+def test_a_listed_scenario_that_passes_fails_the_run():
+    assert judge(result(), LISTED) == "passed unexpectedly"
+
+
+def test_the_list_is_about_one_subscriber_only():
+    assert judge(result("native", difference="- a"), LISTED) == "failed"
+
+
+def test_a_listed_scenario_that_was_not_run_is_skipped():
+    assert judge(result(skipped="needs PostgreSQL 19"), LISTED) == "skipped"
