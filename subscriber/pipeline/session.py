@@ -86,6 +86,7 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
 
 
 _WORKER_PYTHON: Final = """#!/bin/sh
+set -f
 IFS=:
 path=
 for place in $PYTHONPATH; do

@@ -333,4 +333,5 @@ def _float_text(type_oid: int, value: Any) -> str:
         number = float(value) + 0.0
     except ValueError:  # a text that is no number: a difference to report
         return str(value)
-    return str(np.float32(number)) if type_oid == _FLOAT4 else repr(number)
+    # PostgreSQL writes whole numbers without a point.
+    return (str(np.float32(number)) if type_oid == _FLOAT4 else repr(number)).removesuffix(".0")

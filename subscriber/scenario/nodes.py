@@ -15,9 +15,10 @@ session names a node by ``dbname``, and host, port and user are filled in here.
 
 **Settling.** A person waits until a subscription has done what it can before looking. So does a node: its enabled
 subscriptions have settled when every table is in state r and the slot is confirmed past a barrier that was written
-after the last statement - or when they stand on an error. A worker on an error restarts and fails again, so that
-is seen in the error counters, or in a process that is a new one each time one looks. Twice, not once: the first failure
-may be that of an attempt which began before the statement that removed its cause.
+after the last statement - or when they stand on an error - and the disabled ones when their workers have gone. A worker
+on an error restarts and fails again, so that is seen in the error counters, or in a process that is a new one each time
+one looks. Twice, not once: the first failure may be that of an attempt which began before the statement that removed
+its cause.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class PostgreSQLNode(Node):
     def settle(self, patience: float) -> None:
         """See :meth:`Node.settle`."""
         with psycopg.connect(self._server.conninfo(self.name), autocommit=True) as connection:
-            watched = {one.name: _Watch(one) for one in _subscriptions(connection) if one.enabled}
+            watched = {one.name: _Watch(one) for one in _subscriptions(connection) if one.enabled or one.worker}
             deadline = time.monotonic() + patience
             try:
                 for watch in watched.values():
@@ -222,7 +223,10 @@ class _Watch:
         """Whether ``now`` it is disabled, caught up, or stands on an error."""
         if now.worker is not None:
             self._workers.add(now.worker)
-        if not now.enabled or now.errors - self._first.errors >= _FAILURES or len(self._workers) >= _WORKERS:
+        if not now.enabled:
+            # Until its worker has gone, it refuses to be altered, and has not counted its last error.
+            return now.worker is None
+        if now.errors - self._first.errors >= _FAILURES or len(self._workers) >= _WORKERS:
             return True
         return not now.waiting and self._confirmed(now.slot)
 

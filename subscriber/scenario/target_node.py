@@ -30,7 +30,7 @@ from subscriber.scenario.psql import PsqlSession
 from subscriber.scenario.typed import cut, is_backslash_command
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.commands import create_subscription, drop_subscription
+from subscriber.subscription.commands import create_subscription, drop_subscription, remove_journal
 from subscriber.subscription.grammar import Command, CreateSubscription, DropSubscription, parse
 from subscriber.subscription.lexer import Kind, lex
 from subscriber.target import Target, open_target
@@ -224,12 +224,13 @@ class TargetNode(Node):
         with self._target.reporting(), self._target.engine.connect() as connection:
             subscriptions = catalog.list_subscriptions(connection)
         for subscription in subscriptions:
-            # A publisher that is gone already has taken the slot with it.
-            with contextlib.suppress(PublisherError):
-                command = DropSubscription(subscription.name, if_exists=True, cascade=False)
+            command = DropSubscription(subscription.name, if_exists=True, cascade=False)
+            try:
                 drop_subscription(self._target, command, self._settings, lambda _: None)
-            with self._target.begin() as connection:
-                if catalog.find_subscription(connection, subscription.name) is not None:
+            except PublisherError:
+                # The publisher is gone already, and has taken the slot with it. The next one of that name begins anew.
+                remove_journal(subscription, self._settings)
+                with self._target.begin() as connection:
                     catalog.delete_subscription(connection, subscription.name)
 
     def _drop_catalog(self) -> None:

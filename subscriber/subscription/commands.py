@@ -82,7 +82,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         catalog.set_enabled(connection, command.name, enabled=False)
     if subscription.slot_name is not None:
         _drop_slot(subscription, subscription.slot_name, notify)
-        _remove_journal(subscription, subscription.slot_name, settings)
+        remove_journal(subscription, settings)
     with target.begin() as connection:
         catalog.delete_subscription(connection, command.name)
 
@@ -171,9 +171,9 @@ def _drop_slot(subscription: Subscription, slot: str, notify: Notify) -> None:
         notify(f'NOTICE:  dropped replication slot "{slot}" on publisher')
 
 
-def _remove_journal(subscription: Subscription, slot: str, settings: Settings) -> None:
-    """Nobody can read it any more; on another machine than the worker's there is nothing to remove."""
-    if subscription.system_identifier is None:
+def remove_journal(subscription: Subscription, settings: Settings) -> None:
+    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove."""
+    if subscription.system_identifier is None or subscription.slot_name is None:
         return
-    storage = open_storage(journal_url(settings.journal, subscription.system_identifier, slot))
+    storage = open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))
     storage.delete([name for name, _ in storage.names()])

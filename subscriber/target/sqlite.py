@@ -37,6 +37,7 @@ from subscriber.errors import (
 from subscriber.target import sqlite_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.sqlite_expressions import sqlite_expression
+from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.target.table import TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target
 
@@ -63,6 +64,8 @@ def open_sqlite(url: sa.URL) -> SQLiteTarget:
             hint="Name a file: sqlite:////absolute/path.db or sqlite:///relative/path.db.",
         )
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+    preparer = engine.dialect.identifier_preparer
+    preparer.reserved_words = preparer.reserved_words | KEYWORDS
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", _on_begin)
     return SQLiteTarget(url, engine)

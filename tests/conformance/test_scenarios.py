@@ -2,7 +2,7 @@
 
 The native column is the oracle: what PostgreSQL's own subscriber prints is what the files expect. A scenario that another
 subscriber does not pass yet is in scenarios/expected_failures.toml with the issue that it waits for, and fails here
-once it passes.
+once it passes. `make scenarios` runs more versions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
     with Stage() as stage:
-        yield Runner(stage)
+        # Twice the patience of the command: two of these modules run side by side.
+        yield Runner(stage, 120.0)
 
 
 @pytest.mark.parametrize(("setup", "scenario"), CELLS)

@@ -31,9 +31,9 @@ def no_query(*_, **__):
 
 
 @contextlib.contextmanager
-def open_node(kind, server, folder, patience=PATIENCE):
+def open_node(kind, server, folder, patience=PATIENCE, mariadb=None):
     name = f"node_{os.getpid()}_{next(_numbers)}"
-    servers = TargetServers(lambda: server, lambda: pytest.fail("no MariaDB is asked for"))
+    servers = TargetServers(lambda: server, lambda: mariadb)
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(folder / "journal")})
     with fresh_target(kind, name, folder, servers) as url:
         node = TargetNode(name, url, server, str, no_query, settings, patience)
@@ -205,6 +205,26 @@ def test_objects_that_no_target_has_work_all_the_same(node, oracle):
         "EXPLAIN (COSTS OFF) SELECT * FROM t;",
         "SHOW server_encoding;",
     )
+
+
+def test_a_database_that_only_sqlalchemy_knows_holds_the_common_types(postgresql18, mariadb, oracle, tmp_path):
+    """What it cannot hold exactly, it is not given"""
+    with open_node("mariadb", postgresql18, tmp_path, mariadb=mariadb) as node:
+        assert_same(
+            node,
+            oracle,
+            "CREATE SCHEMA s; CREATE TABLE s.t (id int PRIMARY KEY, n numeric(10,2) DEFAULT 0.5, b bool, y bytea, d date, r real,"
+            " at timestamptz, a int[], v varchar(5) UNIQUE, u text DEFAULT 'it''s');",
+            "INSERT INTO s.t VALUES (1, 10, true, '\\x00ff', '2026-01-31', 0.1, '2026-01-01 00:00:00.123456+02', '{1,NULL}', 'é', ''),"
+            " (2, -0.05, false, '', NULL, 1e30, 'infinity', '{}', NULL, NULL); INSERT INTO s.t (id) VALUES (3);",
+            "SELECT * FROM s.t ORDER BY id;",
+            "ALTER TABLE s.t ADD COLUMN more bigint DEFAULT 9007199254740993; UPDATE s.t SET n = n * 3;",
+            "SELECT sum(n), max(more), max(at) FROM s.t;",
+        )
+        node.run("ALTER TABLE s.t ADD COLUMN f float8")
+        printed = node.run("UPDATE s.t SET f = 'NaN'")
+        assert printed.startswith("ERROR:  ")
+        assert "(0 rows)" in node.run("SELECT * FROM s.t WHERE f IS NOT NULL")
 
 
 # What is in the target ----------------------------------------------------------------------------------
@@ -445,7 +465,7 @@ def test_a_target_with_subscriptions_is_refused(postgresql18, tmp_path):
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_nothing_is_left_in_a_target_that_is_the_users_own(postgresql18, tmp_path, kind):
     """Tables, schemas, the catalog; and the mirror's database"""
-    servers = TargetServers(lambda: postgresql18, lambda: pytest.fail("no MariaDB"))
+    servers = TargetServers(lambda: postgresql18, lambda: pytest.fail("no MariaDB is asked for"))
     with fresh_target(kind, f"users_{os.getpid()}", tmp_path, servers) as url:
         with open_node(url, postgresql18, tmp_path) as node:
             node.run("CREATE SCHEMA s; CREATE TABLE s.t (a int); CREATE TABLE u (a int)")

@@ -150,26 +150,23 @@ def test_a_subscription_that_is_dropped_leaves_nothing(node, publisher_database,
     assert [file for file in journal.rglob("*") if file.is_file()] == []
 
 
-@pytest.mark.parametrize("gone", [False, True], ids=["publisher there", "slot gone"])
+@pytest.mark.parametrize("gone", ["nothing", "slot", "publisher"])
 def test_what_is_left_is_removed_at_the_end(publisher_database, start_query, journal, tmp_path, gone):
-    """Slots, tables, the catalog, threads, processes' files; also of a subscription that has stopped for good"""
+    """Slots, tables, the catalog, threads, journals; also where the slot or the publisher is gone already"""
     target = open_target(f"sqlite:///{tmp_path / 'users.db'}")
     with target, open_node(str(target.url), publisher_database, start_query, tmp_path) as node:
         subscribe(node, publisher_database)
-        if gone:
-            slot = f"'{node.name}'"
-            publisher_database.execute(
-                f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = {slot};"
-            )
-            publisher_database.execute(
-                f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = {slot} AND NOT active"
-            )
-            node.settle(PATIENCE)
-            assert "stopped" in node.state()
-    assert (
-        publisher_database.execute("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()")
-        == []
-    )
+        assert [file for file in journal.rglob("*") if file.is_file()]
+        if gone == "slot":
+            of_it = f"FROM pg_replication_slots WHERE slot_name = '{node.name}'"
+            publisher_database.execute(f"SELECT pg_terminate_backend(active_pid) {of_it}")
+            publisher_database.execute(f"SELECT pg_drop_replication_slot(slot_name) {of_it} AND NOT active")
+        elif gone == "publisher":
+            publisher_database.server.drop_database(publisher_database.name)
+        node.settle(PATIENCE)
+        assert ("stopped" in node.state()) == (gone != "nothing")
+    slots = f"SELECT slot_name FROM pg_replication_slots WHERE database = '{publisher_database.name}'"
+    assert publisher_database.server.execute(slots) == []
     assert sa.inspect(target.engine).get_table_names() == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("engine of")]
     assert [file for file in journal.rglob("*") if file.is_file()] == []

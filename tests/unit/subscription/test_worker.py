@@ -31,6 +31,7 @@ class Ended:
 
     running = False
     streaming = True
+    batch_began = 12.5
 
     def __init__(self, error: SubscriberError) -> None:
         self._error = error
@@ -92,3 +93,19 @@ def test_a_passing_failure_is_tried_again_after_a_while(worker, error):
 def test_the_wait_doubles_up_to_the_longest(worker):
     waits = [worker._receiving.failed(PASSING[0], 5.0) for _ in range(6)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+
+
+def test_a_change_that_cannot_be_applied_tells_when_its_batch_began(worker):
+    """C35: so that one who waits knows whether a change of the target's came before it or after"""
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 0))
+    worker._query = Ended(ConflictError("conflict"))
+    worker.tick()
+    assert (worker.stuck_since, worker.failed_attempts) == (12.5, (0, 1))
+    worker._applying.works()
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1))
+
+
+def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
+    worker._query = Ended(TargetUnavailable("the target is not available"))
+    worker.tick()
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1))

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.errors import AlreadyRunning, ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.target import open_target
+from subscriber.target.sqlite_keywords import KEYWORDS
 
 
 def create(target, *statements: str) -> None:
@@ -53,6 +54,17 @@ def test_reading_through_the_engine_takes_no_write_lock(target):
         other = sqlite3.connect(target.url.database, isolation_level=None, timeout=0)
         other.execute("BEGIN IMMEDIATE")
         other.close()
+
+
+def test_a_keyword_can_be_the_name_of_a_table_and_of_a_column(target):
+    """names_are_data"""
+    for word in sorted(KEYWORDS):
+        table = sa.Table(word, sa.MetaData(), sa.Column(word, sa.Integer))
+        with target.begin() as connection:
+            table.create(connection)
+            connection.execute(sa.insert(table).values({word: 1}))
+            assert connection.execute(sa.select(table).order_by(table.c[word])).all() == [(1,)], word
+            table.drop(connection)
 
 
 def test_foreign_keys_are_not_enforced(target):
