@@ -138,7 +138,7 @@ def test_the_image_gets_what_the_dockerfile_copies():
 # --- Makefile, CI ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "demo", "bench", "secrets", "clean"])
+@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "scenarios", "demo", "bench", "secrets", "clean"])
 def test_the_makefile_has_a_documented_target(target):
     listing = subprocess.run(
         ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -151,7 +151,9 @@ def test_ci_checks_then_tests_and_ends_with_pytests_line():
     lines = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line.startswith("make")]
     assert lines == ["make --no-print-directory check", "make --no-print-directory test"]
     recipe = (ROOT / "Makefile").read_text().split("\ntest:")[1].split("\n\n")[0]
-    assert recipe.splitlines()[-1].endswith("$(PYTEST) tests")
+    everything, scenarios = recipe.splitlines()[-2:]
+    assert everything.endswith("$(PYTEST) tests --ignore=$(SCENARIOS)")
+    assert scenarios.endswith("$(PYTEST) -n 2 $(SCENARIOS)")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 
