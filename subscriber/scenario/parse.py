@@ -39,8 +39,12 @@ from typing import Final
 from subscriber.errors import ScenarioError, SQLSyntaxError, UsageError
 from subscriber.scenario.typed import check_backslash_command, cut, is_backslash_command
 
-FEATURES: Final = ("copy", "psql", "two_phase")
-"""What a scenario may require of the setup: table copies, a psql program for backslash commands, prepared transactions."""
+FEATURES: Final = ("psql", "two_phase")
+"""What a scenario may require of the setup: a psql program for backslash commands, servers with prepared transactions.
+
+What a subscriber of ours cannot do yet is no such thing: it is a failure, listed with its reason
+(`subscriber.scenario.expected`).
+"""
 
 _PROMPT: Final = re.compile(
     r"""(?P<node>[a-zA-Z_]\w*)(/(?P<session>\w+))?(?P<state>[=\-('"$*])[*!?]?[#>]([ ](?P<text>.*))?""", re.ASCII

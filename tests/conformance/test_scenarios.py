@@ -23,7 +23,12 @@ LIBRARY = Path(__file__).resolve().parents[2] / "scenarios"
 MATRIX = (Setup(NATIVE, 18), Setup(NATIVE, 16), Setup("sqlite", 18))
 SCENARIOS = [read_scenario(path) for path in find_scenarios([LIBRARY])]
 CELLS = [
-    pytest.param(setup, scenario, id=f"{setup.subscriber}-pg{setup.major}-{scenario.name}")
+    pytest.param(
+        setup,
+        scenario,
+        id=f"{setup.subscriber}-pg{setup.major}-{scenario.name}",
+        marks=[getattr(pytest.mark, feature) for feature in sorted(scenario.requires.features)],
+    )
     for setup in MATRIX
     for scenario in SCENARIOS
     if scenario.requires.missing(setup.major, frozenset(FEATURES)) is None

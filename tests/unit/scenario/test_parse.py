@@ -153,7 +153,7 @@ def test_windows_line_ends_are_read_as_line_ends():
         ("", 1, "the first line must be the title"),
         ("\n-- title\n", 1, "the first line must be the title"),
         ("--\ndb=# SELECT 1;", 1, "the first line must be the title"),
-        ("-- requires: copy\ndb=# SELECT 1;", 1, "the first line must be the title"),
+        ("-- requires: two_phase\ndb=# SELECT 1;", 1, "the first line must be the title"),
         ("db=# SELECT 1;\n", 1, "the first line must be the title"),
         ("-- title\n\n-- a comment\n", 3, "the scenario has no statement"),
         ("-- title\ndb=#\n", 2, "the scenario has no statement"),
@@ -177,11 +177,11 @@ def test_windows_line_ends_are_read_as_line_ends():
         ("-- title\ndb=# SELECT 1;\nDb=# SELECT 1;\n", 3, 'the name of node "Db" is not in lower case'),
         ("-- title\ndb=# SELECT 1;\ndb=# \\c other\n", 3, "\\c is not supported"),
         ("-- title\ndb=# SELECT 1 \\gx\n", 2, "a backslash command behind a statement"),
-        ("-- title\n-- requires: copy, magic\ndb=# SELECT 1;\n", 2, 'the requirement "magic" is not known'),
+        ("-- title\n-- requires: psql, magic\ndb=# SELECT 1;\n", 2, 'the requirement "magic" is not known'),
         ("-- title\n-- requires:\ndb=# SELECT 1;\n", 2, 'the requirement "" is not known'),
         ("-- title\n-- requires: pg=>15\ndb=# SELECT 1;\n", 2, 'the requirement "pg=>15" is not known'),
         ("-- title\n-- requires: pg>=16\n-- requires: pg<16\ndb=# SELECT 1;\n", 3, "no version of PostgreSQL"),
-        ("-- title\ndb=# SELECT 1;\n-- requires: copy\n", 3, "must stand before the first statement"),
+        ("-- title\ndb=# SELECT 1;\n-- requires: two_phase\n", 3, "must stand before the first statement"),
     ],
 )  # fmt: skip
 def test_an_error_says_what_is_wrong_and_where(text, line, message):
@@ -216,8 +216,8 @@ def test_versions_make_a_range(terms, fits):
 
 
 def test_requirements_of_several_lines_add_up():
-    requires = parse("-- requires: copy\n-- a comment\n-- requires: psql, pg>=15\ndb=# SELECT 1;").requires
-    assert requires == Requires(15, None, frozenset({"copy", "psql"}))
+    requires = parse("-- requires: two_phase\n-- a comment\n-- requires: psql, pg>=15\ndb=# SELECT 1;").requires
+    assert requires == Requires(15, None, frozenset({"psql", "two_phase"}))
 
 
 @pytest.mark.parametrize(
@@ -226,12 +226,12 @@ def test_requirements_of_several_lines_add_up():
         (Requires(), None),
         (Requires(least=16), "needs PostgreSQL 16 or newer, and this is 15"),
         (Requires(most=14), "needs PostgreSQL 14 or older, and this is 15"),
-        (Requires(features=frozenset({"copy"})), None),
-        (Requires(features=frozenset({"copy", "two_phase", "psql"})), "needs psql, two_phase"),
+        (Requires(features=frozenset({"psql"})), None),
+        (Requires(features=frozenset({"two_phase", "psql"})), "needs two_phase"),
     ],
 )
 def test_what_a_setup_lacks_is_said_in_a_sentence(requires, missing):
-    assert requires.missing(15, frozenset({"copy"})) == missing
+    assert requires.missing(15, frozenset({"psql"})) == missing
 
 
 # Recording --------------------------------------------------------------------------------------
