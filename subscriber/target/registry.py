@@ -17,6 +17,9 @@ from subscriber.target.target import Target
 OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {"sqlite": open_sqlite, "postgresql": open_postgresql}
 """By the dialect's name, the part of the URL before ``+`` or ``:``; every other dialect is opened generically."""
 
+_EXTRAS: Final = {"duckdb": "duckdb", "mysql": "mysql", "mariadb": "mysql"}
+"""The extra of pyproject.toml that has a dialect's driver."""
+
 
 def open_target(url: str | sa.URL) -> Target:
     """Open the target that ``url`` names; no connection is made yet.
@@ -30,15 +33,22 @@ def open_target(url: str | sa.URL) -> Target:
     try:
         return OPENERS.get(dialect, open_generic)(parsed)
     except exc.NoSuchModuleError:
+        if dialect in _EXTRAS:
+            raise _not_installed(parsed, f"{dialect}_engine") from None
         raise UsageError(
             f'unknown database "{parsed.drivername}" in the target URL',
             hint="Use a SQLAlchemy URL such as sqlite:////path/to/file.db or postgresql://user@host/database.",
         ) from None
     except ImportError as error:
-        raise UsageError(
-            f'the driver of "{parsed.drivername}" is not installed (no module named "{error.name}")',
-            hint=f'Install it, for example with: pip install "subscriber[{dialect}]".',
-        ) from None
+        raise _not_installed(parsed, error.name or parsed.get_driver_name()) from None
+
+
+def _not_installed(url: sa.URL, module: str) -> UsageError:
+    extra = _EXTRAS.get(url.get_backend_name())
+    return UsageError(
+        f'the driver of "{url.drivername}" is not installed (no module named "{module}")',
+        hint="Install it with: pip install " + (module if extra is None else f'"subscriber[{extra}]"'),
+    )
 
 
 def _parse(url: str | sa.URL) -> sa.URL:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 
 import pytest
@@ -43,6 +44,17 @@ def test_a_url_that_is_no_target_is_a_usage_error(url, message):
         open_target(url)
     assert raised.value.hint
     assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "install"),
+    [("duckdb:///t.duckdb", 'pip install "subscriber[duckdb]"'), ("oracle+oracledb://h/d", "pip install oracledb")],
+)
+def test_a_driver_that_is_not_installed_is_named_with_what_installs_it(url, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb_engine", None)
+    with pytest.raises(UsageError, match="is not installed") as raised:
+        open_target(url)
+    assert str(raised.value.hint).endswith(install)
 
 
 def test_another_driver_for_postgresql_is_refused():
