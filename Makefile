@@ -31,7 +31,7 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 
 test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
 	@$(WITH_JAVA) $(PYTEST) tests --ignore=$(SCENARIOS)
-	@$(WITH_JAVA) $(PYTEST) -n 2 $(SCENARIOS)
+	@$(WITH_JAVA) $(PYTEST) -n 3 $(SCENARIOS)
 
 scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber 18, 16 and 15, and on ours
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)

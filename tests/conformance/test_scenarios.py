@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def runner() -> Iterator[Runner]:
     with Stage() as stage:
-        # Twice the patience of the command: two of these modules run side by side.
+        # Twice the patience of the command: three processes share the machine.
         yield Runner(stage, 120.0)
 
 
