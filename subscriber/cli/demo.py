@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from subscriber.subscription.commands import create_subscription
 from subscriber.subscription.grammar import CreateSubscription, parse
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.target import Target, open_target
+from subscriber.target.sqlite import new_database
 
 _FOLDER = Path("subscriber-demo")
 _REFRESH_SECONDS = 0.5
@@ -53,7 +54,7 @@ def command(seconds: float, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "target.db"
     with open_target(f"sqlite:///{file}") as target, target.run_lock():
-        _empty(target, file)
+        new_database(file)
         equal = _demonstrate(target, folder / "spark.log", seconds, stop, console)
     if equal is None:
         sys.exit(130)
@@ -224,18 +225,6 @@ CREATE SUBSCRIPTION to your own PostgreSQL:
         highlight=False,
         markup=False,
     )
-
-
-def _empty(target: Target, file: Path) -> None:
-    """Begin with a new file; call it as the target's only runner, before anything is read.
-
-    Write-ahead logging lets the live table, and whoever looks in from elsewhere, read while a batch is written.
-    """
-    for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
-        leftover.unlink(missing_ok=True)
-    # The mode cannot be changed inside a transaction, so this is a connection below SQLAlchemy's.
-    with target.reporting(), closing(target.engine.raw_connection()) as connection:
-        connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 @contextmanager

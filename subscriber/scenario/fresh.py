@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from subscriber.errors import UsageError
 from subscriber.scenario.mariadb import MariaDB
 from subscriber.scenario.postgresql import PostgreSQL
+from subscriber.target.sqlite import new_database
 
 TARGET_KINDS: Final = ("sqlite", "postgresql", "duckdb", "mariadb")
 
@@ -47,7 +47,7 @@ def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> 
     match kind:
         case "sqlite":
             with _file(folder / f"{name}.db") as file:
-                _write_ahead(file)
+                new_database(file)
                 yield f"sqlite:///{file}"
         case "duckdb":
             with _file(folder / f"{name}.duckdb") as file:
@@ -82,9 +82,3 @@ def _file(file: Path) -> Iterator[Path]:
 def _remove(file: Path) -> None:
     for one in (file, *file.parent.glob(f"{file.name}[-.]*")):
         one.unlink(missing_ok=True)
-
-
-def _write_ahead(file: Path) -> None:
-    """Write-ahead logging lets the session read while a batch is written."""
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")

@@ -17,7 +17,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -69,6 +69,17 @@ def open_sqlite(url: sa.URL) -> SQLiteTarget:
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "begin", _on_begin)
     return SQLiteTarget(url, engine)
+
+
+def new_database(file: Path) -> None:
+    """An empty database in place of what there is under that name; nobody may have it open.
+
+    Write-ahead logging lets others read while a batch is written. It is a property of the file, so this is asked once.
+    """
+    for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+        leftover.unlink(missing_ok=True)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def _on_connect(connection: sqlite3.Connection, _record: object) -> None:

@@ -78,13 +78,13 @@ def test_a_position_beyond_four_gigabytes_keeps_all_its_bytes(storage):
 def test_messages_of_a_stream_block_lose_their_transaction_id(storage):
     """Rule A3: the journal knows one form only."""
     change = m.Update(T.relation_id, "K", values("1", None), values("2", "y"), XID)
-    sent: list[m.Message] = [
+    sent: list[m.Type | m.Relation | m.Insert | m.Update | m.Delete | m.Truncate | m.LogicalMessage] = [
         m.Type(99, "public", "mood", XID), replace(T, xid=XID), insert(1, xid=XID), change,
         m.Delete(T.relation_id, "K", values("2", None), 701), m.Truncate((T.relation_id,), False, False, XID),
         m.LogicalMessage(True, LSN(5), "p", b"hello", XID),
     ]  # fmt: skip
     (segment,) = publish(builder_with(storage, sent, in_stream=True))
-    assert messages_of(storage, [segment]) == [replace(message, xid=None) for message in sent]  # type: ignore[arg-type]
+    assert messages_of(storage, [segment]) == [replace(message, xid=None) for message in sent]
 
 
 def test_what_a_stream_is_wrapped_in_keeps_its_bytes(storage):

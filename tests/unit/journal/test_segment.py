@@ -66,8 +66,10 @@ def test_other_files_are_no_segments(name):
 
 
 def test_the_size_is_not_part_of_what_a_segment_is():
-    assert parse_segment_name(SOME.name, 17) == SOME
-    assert parse_segment_name(SOME.name, 17).size == 17  # type: ignore[union-attr]
+    parsed = parse_segment_name(SOME.name, 17)
+    assert parsed is not None
+    assert parsed == SOME
+    assert parsed.size == 17
 
 
 def test_parts_come_together_in_order_whatever_the_listing_s_order():

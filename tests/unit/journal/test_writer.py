@@ -337,7 +337,9 @@ def test_the_new_beginning_is_durable_before_anything_is_removed(tmp_path, monke
         monkeypatch.setattr(LocalStorage, "delete", lambda self, names: None)
         journal.trim()
         monkeypatch.undo()
-        assert read_control(LocalStorage(tmp_path)).begin == 0x300  # type: ignore[union-attr]
+        control = read_control(LocalStorage(tmp_path))
+        assert control is not None
+        assert control.begin == 0x300
         assert len(ends(tmp_path)) == 3
         assert keys_of(tmp_path, 0x300) == [3]
         journal.trim()

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from subscriber.errors import AlreadyRunning, ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.target import open_target
+from subscriber.target.sqlite import new_database
 from subscriber.target.sqlite_keywords import KEYWORDS
 
 
@@ -54,6 +55,18 @@ def test_reading_through_the_engine_takes_no_write_lock(target):
         other = sqlite3.connect(target.url.database, isolation_level=None, timeout=0)
         other.execute("BEGIN IMMEDIATE")
         other.close()
+
+
+def test_a_new_database_is_empty_and_can_be_read_while_it_is_written(tmp_path):
+    file = tmp_path / "new.db"
+    for _ in range(2):
+        new_database(file)
+        with open_target(f"sqlite:///{file}") as target:
+            assert reflected(target, "t") is None
+            create(target, "CREATE TABLE t (a)")
+            with target.begin() as writer, target.engine.connect() as reader:
+                writer.exec_driver_sql("INSERT INTO t VALUES (1)")
+                assert reader.exec_driver_sql("SELECT * FROM t").all() == []
 
 
 def test_a_keyword_can_be_the_name_of_a_table_and_of_a_column(target):
