@@ -9,7 +9,7 @@ import pytest
 
 from subscriber.errors import UsageError
 from subscriber.subscription import grammar
-from subscriber.subscription.catalog import _option_columns
+from subscriber.subscription.catalog.subscriptions import _option_columns
 from subscriber.subscription.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.subscription.lexer import lex
 

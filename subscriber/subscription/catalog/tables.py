@@ -1,0 +1,59 @@
+"""The catalog's tables: one schema for every database.
+
+The tables have PostgreSQL's names with the prefix ``subscriber_`` and PostgreSQL's columns, so that whoever knows the catalog can
+read ours; types are the few that every database has (LSNs and times are text, lists are JSON).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+
+from subscriber.apply.progress import STATE
+
+CATALOG: Final = sa.MetaData()
+
+_NAME: Final = sa.String(63).with_variant(mysql.VARCHAR(63, collation="utf8mb4_bin"), "mysql", "mariadb")
+"""An identifier: short enough for a key anywhere, and "S" is not "s" (MySQL's default collations say it is)."""
+
+SUBSCRIPTION: Final = sa.Table(
+    "subscriber_subscription",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("subname", _NAME, nullable=False, unique=True),
+    sa.Column("subenabled", sa.Boolean, nullable=False),
+    sa.Column("subbinary", sa.Boolean, nullable=False),
+    sa.Column("substream", sa.String(1), nullable=False),
+    sa.Column("subtwophasestate", sa.String(1), nullable=False),
+    sa.Column("subdisableonerr", sa.Boolean, nullable=False),
+    sa.Column("subpasswordrequired", sa.Boolean, nullable=False),
+    sa.Column("subrunasowner", sa.Boolean, nullable=False),
+    sa.Column("subfailover", sa.Boolean, nullable=False),
+    sa.Column("subskiplsn", sa.String(32), nullable=False),
+    sa.Column("subconninfo", sa.Text, nullable=False),
+    sa.Column("subslotname", sa.String(63)),
+    sa.Column("subsynccommit", sa.String(32), nullable=False),
+    sa.Column("subpublications", sa.Text, nullable=False),
+    sa.Column("suborigin", sa.String(63), nullable=False),
+    sa.Column("systemidentifier", sa.String(32)),
+)
+"""pg_subscription 18 (``subid`` is its oid), and the publisher's system identifier, which names the journal."""
+
+SUBSCRIPTION_REL: Final = sa.Table(
+    "subscriber_subscription_rel",
+    CATALOG,
+    sa.Column("srsubid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("srschema", _NAME, primary_key=True),
+    sa.Column("srrelname", _NAME, primary_key=True),
+    sa.Column("srsubstate", sa.String(1), nullable=False),
+    sa.Column("srsublsn", sa.String(32)),
+)
+"""pg_subscription_rel, with the relation by its name at the publisher since a target has no oids."""
+
+
+def ensure_catalog(engine: sa.Engine) -> None:
+    """Create the catalog's tables that do not exist yet, progress and statistics included."""
+    for metadata in (CATALOG, STATE):
+        metadata.create_all(engine)
