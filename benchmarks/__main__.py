@@ -7,17 +7,22 @@ import json
 import statistics
 from collections.abc import Callable
 
-from benchmarks import apply, decoder, end_to_end
+from benchmarks import apply, copy, decoder, end_to_end
 from benchmarks.harness import rig
 
 ROWS = 1_000_000
 LARGE_ROWS = 10_000_000
+COPY_ROWS = 3_000_000
 
 
 def main() -> None:
     """Run the benchmarks and print a line for each figure; ``--json FILE`` keeps them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", choices=["stream", "copy"], help="the changes, or the initial copy (default: both)")
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the backlog (default: a million)")
+    parser.add_argument(
+        "--copy-rows", type=int, default=COPY_ROWS, help="rows of the table that is copied (default: three million)"
+    )
     parser.add_argument("--runs", type=int, default=3, help="runs that the median is taken of (default: 3)")
     parser.add_argument(
         "--large", type=int, default=LARGE_ROWS, help="rows of the memory run (default: ten million; 0: none)"
@@ -28,8 +33,18 @@ def main() -> None:
 
     def note(name: str, value: float) -> None:
         figures[name] = value
-        print(f"{name:28} {value:14,.2f}", flush=True)
+        print(f"{name:32} {value:14,.2f}", flush=True)
 
+    if arguments.only != "copy":
+        _stream(arguments, note)
+    if arguments.only != "stream":
+        copy.measure(arguments.copy_rows, arguments.runs, note)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(figures, file, indent=1)
+
+
+def _stream(arguments: argparse.Namespace, note: Callable[[str, float], None]) -> None:
     natives, drains, peaks = [], [], []
     # First, while this process is small: it is the Spark driver whose memory is measured.
     with rig() as bench:
@@ -54,9 +69,6 @@ def main() -> None:
     note("receive_rows_per_second", _median(arguments.runs, lambda: end_to_end.receive_alone(arguments.rows)))
     note("decoder_rows_per_second", decoder.measure()["rows_per_second"])
     note("apply_rows_per_second", apply.measure()["rows_per_second"])
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file, indent=1)
 
 
 def _median(runs: int, measure: Callable[[], float]) -> float:

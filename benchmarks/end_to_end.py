@@ -68,6 +68,7 @@ def receive_alone(rows: int) -> float:
             publications=("p",),
             streaming="parallel",
             two_phase=False,
+            binary=False,
             origin="any",
             system_identifier=system,
             journal=folder,

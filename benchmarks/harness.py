@@ -10,18 +10,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from subscriber.lsn import LSN, parse_lsn
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario.servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.commands import create_subscription
-from subscriber.subscription.grammar import CreateSubscription, parse
+from subscriber.subscription.grammar import parse
+from subscriber.subscription.parsed import CreateSubscription
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.target import Target, open_target
 
@@ -105,7 +105,7 @@ def rig() -> Iterator[Rig]:
         assert isinstance(command, CreateSubscription)
         create_subscription(target, command, lambda _: None)
         spark = stack.enter_context(spark_session("local[*]", folder / "spark.log"))
-        supervisor = Supervisor(target, partial(ApplyQuery, spark), settings, once=False)
+        supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
         bench = Rig(publisher, target, file, settings, supervisor)
         thread = bench.run()
         try:
@@ -158,7 +158,11 @@ class ProcessWatch:
 
     def largest_python(self) -> float:
         """Peak resident MiB of the largest Python process."""
-        return max((peak for what, peak in self.peaks.values() if what.startswith("python")), default=0.0)
+        return self.largest("python")
+
+    def largest(self, program: str) -> float:
+        """Peak resident MiB of the largest process of this program."""
+        return max((peak for what, peak in self.peaks.values() if what.startswith(program)), default=0.0)
 
     def _watch(self) -> None:
         while not self._stop.wait(self._interval):

@@ -105,9 +105,14 @@ class UsageError(SubscriberError):
 
 
 class SQLSyntaxError(UsageError):
-    """The command does not parse."""
+    """The command does not parse.
+
+    Attributes:
+        position: of the character concerned in the command, from 1; None where it is about no place.
+    """
 
     sqlstate = "42601"
+    position: int | None = None
 
 
 class NotSupportedError(UsageError):

@@ -30,7 +30,16 @@ ENVIRONMENT: Final = "SUBSCRIBER_FAILPOINTS"
 
 FAILPOINTS: Final = frozenset(
     f"{step}.{moment}"
-    for step in ("journal.sync", "journal.rename", "feedback", "target.commit")
+    for step in (
+        "journal.sync",
+        "journal.rename",
+        "feedback",
+        "target.commit",
+        "copy.begin",
+        "copy.block",
+        "copy.commit",
+        "handover",
+    )
     for moment in ("before", "after")
 )
 

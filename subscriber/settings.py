@@ -68,6 +68,12 @@ class Settings:
     memory (invariant bounded_memory) when transactions are small.
     """
 
+    partition_bytes: int = 64 * MIB
+    """The initial copy cuts a table into ranges of about this size on the publisher's disk.
+
+    A Spark task reads a range, or as much of it as may be in the JVM at once (``pipeline/jobs.py``), and another the rest.
+    """
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read the settings from ``environment`` (the process's own by default).
@@ -86,6 +92,7 @@ class Settings:
             wal_retrieve_retry_interval=numbers["wal_retrieve_retry_interval"],
             segment_bytes=int(numbers["segment_bytes"]),
             max_batch_bytes=int(numbers["max_batch_bytes"]),
+            partition_bytes=int(numbers["partition_bytes"]),
         )
 
 
@@ -158,6 +165,7 @@ _NUMBERS: Final[Mapping[str, _Number]] = {
     "wal_retrieve_retry_interval": _Number(5.0, _TIME_UNITS, "ms", "1ms", "2147483647ms"),
     "segment_bytes": _Number(8 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
     "max_batch_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1TB"),
+    "partition_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
 }
 
 

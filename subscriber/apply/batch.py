@@ -14,6 +14,7 @@ until K says whether the transaction belongs to the batch at all.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -32,13 +33,15 @@ from subscriber.apply.transactions import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
 from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
-from subscriber.lsn import LSN, format_lsn
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
 
 ShouldApply = Callable[[Relation, LSN], bool]
 """Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5)."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +50,23 @@ class Scope:
 
     Attributes:
         origin: the replication origin, for messages.
+        subscription: its name, for messages.
         should_apply: which relations' changes are applied.
         stored: the progress in the target; what finished at or below it is read past.
         end: nothing may finish beyond it.
         before: stop after the transaction that finished here.
         tentative: prepared transactions may turn out to be old, or to lie beyond ``before``.
+        skip_lsn: the changes of the transaction with this final LSN are dropped (rule C40); 0/0 is none.
     """
 
     origin: str
+    subscription: str
     should_apply: ShouldApply
     stored: LSN
     end: LSN
     before: LSN | None
     tentative: bool
+    skip_lsn: LSN = INVALID_LSN
 
 
 class Batch:
@@ -73,6 +80,7 @@ class Batch:
         self.transactions = 0
         self.changes = 0
         self.commit_timestamp: int | None = None
+        self.skip_lsn = scope.skip_lsn
         self._connection = connection
         self._writer = writer
         self._open: RemoteTransaction | None = None
@@ -119,9 +127,17 @@ class Batch:
     def _note_changes(self, message_type: str, relation: Relation, count: int) -> bool:
         """Whether the changes are to be applied."""
         transaction = self._in_transaction(message_type)
-        wanted = not transaction.skip and self.scope.should_apply(relation, transaction.final_lsn)
+        wanted = (
+            not transaction.skip
+            and not self._skips(transaction)
+            and self.scope.should_apply(relation, transaction.final_lsn)
+        )
         transaction.change(message_type, count if wanted else 0)
         return wanted and self._failure is None
+
+    def _skips(self, transaction: RemoteTransaction) -> bool:
+        """Whether the user has asked to leave this transaction out (rule C40)."""
+        return self.skip_lsn != INVALID_LSN and transaction.final_lsn == self.skip_lsn
 
     def _in_transaction(self, message_type: str) -> RemoteTransaction:
         if self._open is None:
@@ -161,6 +177,8 @@ class Batch:
             self.done = True
             return
         self._open = transaction
+        if not transaction.skip and self._skips(transaction):
+            logger.info("logical replication starts skipping transaction at LSN %s", format_lsn(transaction.final_lsn))
         if transaction.two_phase and self.scope.tentative:
             self._savepoint = self._connection.begin_nested()
 
@@ -206,8 +224,26 @@ class Batch:
             self.changes += transaction.changes
             self.commit_timestamp = timestamp
             self.tally.merge(self._open_tally)
+            self._clear_skip(transaction)
         self._open_tally = ConflictTally()
         self.done = self.scope.before is not None and finish >= self.scope.before
+
+    def _clear_skip(self, transaction: RemoteTransaction) -> None:
+        """The skip LSN is used up by its transaction, and by any other that is not empty (rule C41)."""
+        if self.skip_lsn == INVALID_LSN:
+            return
+        if self._skips(transaction):
+            logger.info("logical replication completed skipping transaction at LSN %s", format_lsn(self.skip_lsn))
+        elif transaction.changes:
+            logger.warning(
+                'skip-LSN of subscription "%s" cleared: a transaction finished at %s, which did not match skip-LSN %s',
+                self.scope.subscription,
+                format_lsn(transaction.final_lsn),
+                format_lsn(self.skip_lsn),
+            )
+        else:
+            return
+        self.skip_lsn = INVALID_LSN
 
     def _undo(self) -> None:
         """Take back the tentative transaction that turned out not to belong to this batch."""

@@ -23,19 +23,43 @@ failing one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope, ShouldApply
 from subscriber.apply.changes import Frame
+from subscriber.apply.progress import Progress
 from subscriber.apply.writer import ChangeWriter, StatementCache
 from subscriber.errors import JournalGap
-from subscriber.lsn import LSN, format_lsn
-from subscriber.protocol.messages import Relation
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the catalog says about a batch.
+
+    Attributes:
+        should_apply: relations it says no to are ignored before their name is looked up (rules C4, D5).
+        skip_lsn: the transaction to leave out (rule C40); 0/0 is none.
+        clear_skip: forgets ``skip_lsn`` in the batch's transaction, when it is used up (rule C41).
+        synchronous_commit: how the target is to commit, see :meth:`Target.set_synchronous_commit`.
+    """
+
+    should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
+    skip_lsn: LSN = INVALID_LSN
+    clear_skip: Callable[[sa.Connection], None] = field(default=lambda _connection: None)
+    synchronous_commit: str = "off"
+
+
+ReadRules = Callable[[sa.Connection], Rules]
+"""Reads the rules of one batch in its transaction: what a command has changed meanwhile holds from the next batch on, and a table
+that was handed over before the batch is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +89,24 @@ class ExactApplier:
         target: where to.
         subscription: its name, for the statistics.
         subid: its number; the replication origin is ``pg_<subid>`` (rule C34).
-        should_apply: relations it says no to are ignored before their name is looked up (rule C4).
+        read_rules: what to apply; everything where it is not given.
+        kept: what is moved with the data; the subscription's own progress where it is not given.
     """
 
     def __init__(
-        self, target: Target, *, subscription: str, subid: int, should_apply: ShouldApply | None = None
+        self,
+        target: Target,
+        *,
+        subscription: str,
+        subid: int,
+        read_rules: ReadRules | None = None,
+        kept: Progress | None = None,
     ) -> None:
         self.target = target
         self.subscription = subscription
         self.subid = subid
-        self.origin: Final = progress.origin_name(subid)
-        self.should_apply = should_apply or _always
+        self._read_rules = read_rules or _apply_everything
+        self._progress: Final = kept or progress.OriginProgress(subid)
         self._statements: StatementCache = {}
 
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
@@ -98,23 +129,29 @@ class ExactApplier:
             TargetUnavailable: try again.
         """
         with self.target.begin() as connection:
-            stored = progress.read_progress(connection, self.origin)
+            stored = self._progress.read(connection)
             if stored < start:
-                raise _gap(self.origin, stored, start)
+                raise _gap(self._progress.name, stored, start)
             if stored >= end:
                 return ApplyResult(stored)
-            progress.lock_progress(connection, self.origin, stored)
+            self._progress.lock(connection, stored)
+            rules = self._read_rules(connection)
+            self.target.set_synchronous_commit(connection, rules.synchronous_commit)
             scope = Scope(
-                self.origin,
-                self.should_apply,
+                self._progress.name,
+                self.subscription,
+                rules.should_apply,
                 stored=stored,
                 end=end,
                 before=before,
                 tentative=stored > start or before is not None,
+                skip_lsn=rules.skip_lsn,
             )
             batch = Batch(scope, connection, ChangeWriter(self.target, connection, self._statements))
             batch.run(frames)
-            progress.advance_progress(connection, self.origin, stored, end)
+            if batch.skip_lsn != rules.skip_lsn:
+                rules.clear_skip(connection)
+            self._progress.advance(connection, stored, end)
             progress.count_conflicts(connection, self.subid, self.subscription, batch.tally.by_kind())
             failpoints.hit("target.commit.before")
         failpoints.hit("target.commit.after")
@@ -123,8 +160,8 @@ class ExactApplier:
         return ApplyResult(end, batch.transactions, batch.changes, conflicts, batch.commit_timestamp)
 
 
-def _always(_relation: Relation, _lsn: LSN) -> bool:
-    return True
+def _apply_everything(_connection: sa.Connection) -> Rules:
+    return Rules()
 
 
 def _gap(origin: str, stored: LSN, start: LSN) -> JournalGap:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 import sqlalchemy as sa
 
@@ -61,6 +61,56 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("last_error_at", sa.String(40)),
 )
 """The columns of pg_stat_subscription_stats 18, and the last error's report (which holds no values)."""
+
+
+class Progress(Protocol):
+    """What has been applied, kept in the target and moved with the data (invariant progress_with_data).
+
+    Attributes:
+        name: of the replication origin, for messages.
+    """
+
+    name: str
+
+    def read(self, connection: sa.Connection) -> LSN:
+        """The applied LSN: everything that finished at or below it is in the target.
+
+        Raises:
+            ProgressConflict: it is not tracked here (any more).
+        """
+
+    def lock(self, connection: sa.Connection, expected: LSN) -> None:
+        """Take the row lock on it and hold it until the transaction ends.
+
+        Raises:
+            ProgressConflict: it is not ``expected``: somebody else moved it.
+        """
+
+    def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
+        """Move it in the transaction that holds the data (rule C32).
+
+        Raises:
+            ProgressConflict: it is not at ``from_lsn``.
+        """
+
+
+class OriginProgress:
+    """The progress of a subscription's apply worker (rule C34)."""
+
+    def __init__(self, subid: int) -> None:
+        self.name = origin_name(subid)
+
+    def read(self, connection: sa.Connection) -> LSN:
+        """See :func:`read_progress`."""
+        return read_progress(connection, self.name)
+
+    def lock(self, connection: sa.Connection, expected: LSN) -> None:
+        """See :func:`lock_progress`."""
+        lock_progress(connection, self.name, expected)
+
+    def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
+        """See :func:`advance_progress`."""
+        advance_progress(connection, self.name, from_lsn, to_lsn)
 
 
 def origin_name(subid: int) -> str:

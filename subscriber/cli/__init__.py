@@ -6,7 +6,9 @@ error; a traceback is a bug of ours.
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
 import sys
 from typing import Final
 
@@ -20,8 +22,8 @@ VERBS: Final = {
     "journal": "Look into what was received and is kept until the target has it.",
     "scenario": "Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print.",
     "run": "Run the workers of all enabled subscriptions of a target.",
-    "sql": "Run CREATE SUBSCRIPTION, DROP SUBSCRIPTION or SELECT on a target.",
-    "status": "Show subscriptions, table states, lag, conflicts and the last error.",
+    "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION, and queries, on a target.",
+    "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
 }
 """Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should not wait for Spark."""
 
@@ -48,8 +50,16 @@ def cli() -> None:
     """CREATE SUBSCRIPTION for any database: replicate PostgreSQL into every SQLAlchemy target."""
 
 
+def _leave_quietly() -> None:
+    """DuckDB's module lists, at the interpreter's very end, what daemon threads (Spark's) still refer to: a hundred lines for nobody."""
+    if "duckdb" in sys.modules:
+        sys.stderr.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
 def main() -> None:
     """The console script."""
+    atexit.register(_leave_quietly)  # the first that is registered runs last
     try:
         cli.main(prog_name="subscriber", standalone_mode=False)
     except click.exceptions.Abort:

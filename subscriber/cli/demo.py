@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import click
@@ -20,14 +19,15 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario import demo
 from subscriber.scenario.compare import compare_tables, published_rows
 from subscriber.scenario.servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
 from subscriber.subscription.commands import create_subscription
-from subscriber.subscription.grammar import CreateSubscription, parse
+from subscriber.subscription.grammar import parse
+from subscriber.subscription.parsed import CreateSubscription
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.target import Target, open_target
 from subscriber.target.sqlite import new_database
@@ -76,7 +76,7 @@ def _demonstrate(
             if not stop.is_set():
                 console.print("starting Spark (local\\[*]) …")
                 with spark_session("local[*]", spark_log) as spark:
-                    supervisor = Supervisor(target, partial(ApplyQuery, spark), settings, once=False)
+                    supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
                     well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
             if well:
                 return _compare(conninfo, target, console)
@@ -89,15 +89,13 @@ def _demonstrate(
 
 
 def _prepare(publisher: PostgreSQL, target: Target, console: Console) -> str:
-    """Tables on both sides and the subscription; gives the publisher's connection string."""
+    """The publisher's tables and the subscription, which makes the target's; gives the publisher's connection string."""
     publisher.execute(demo.PUBLISHER_SCHEMA)
-    with target.begin() as connection:
-        for statement in demo.TARGET_SCHEMA:
-            connection.exec_driver_sql(statement)
+    publisher.execute(demo.EARLIER_ORDERS)
     conninfo = publisher.conninfo()
     create = (
         f"CREATE SUBSCRIPTION demo CONNECTION '{conninfo}'\n"
-        f"    PUBLICATION {', '.join(demo.PUBLICATIONS)} WITH (copy_data = false)"
+        f"    PUBLICATION {', '.join(demo.PUBLICATIONS)} WITH (create_tables = true)"
     )
     console.print(create, style="bold", highlight=False)
     parsed = parse(create)

@@ -1,20 +1,26 @@
-"""A live table of the workers on a terminal; nothing elsewhere, where the log speaks."""
+"""A live table of the workers on a terminal, and a bar for every table being copied; nothing elsewhere, where the log speaks."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from rich import filesize
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from subscriber.lsn import format_lsn
+from subscriber.subscription.copies import CopyStatus
 from subscriber.subscription.supervisor import Supervisor
 
-_REFRESH_SECONDS = 0.5
+_REFRESH_SECONDS: Final = 0.5
+_MOST_COPIES: Final = 8
+_BAR_WIDTH: Final = 10
 
 
 @contextlib.contextmanager
@@ -25,15 +31,51 @@ def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterat
         yield None
         return
     drawn = 0.0
-    with Live(worker_table(supervisor), console=console, auto_refresh=False, redirect_stdout=False) as live:
+    with Live(worker_view(supervisor), console=console, auto_refresh=False, redirect_stdout=False) as live:
 
         def show(current: Supervisor) -> None:
             nonlocal drawn
             if time.monotonic() - drawn >= _REFRESH_SECONDS:
                 drawn = time.monotonic()
-                live.update(worker_table(current), refresh=True)
+                live.update(worker_view(current), refresh=True)
 
         yield show
+
+
+def worker_view(supervisor: Supervisor) -> Group:
+    """The workers, and below them what is being copied."""
+    copies = [copy for worker in supervisor.workers.values() for copy in worker.copies]
+    parts: list[Table | Text] = [worker_table(supervisor)]
+    if copies:
+        parts += [Text(), copy_table(copies[:_MOST_COPIES])]
+    if len(copies) > _MOST_COPIES:
+        parts.append(Text(f"and {len(copies) - _MOST_COPIES} more"))
+    return Group(*parts)
+
+
+def copy_table(copies: Sequence[CopyStatus]) -> Table:
+    """One bar a table; rows and bytes are of the publisher's estimate, which a table may exceed."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("copying", overflow="ellipsis")  # the only one that gives way
+    table.add_column("", width=_BAR_WIDTH)
+    for heading in ("rows", "bytes", "rate"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for copy in copies:
+        table.add_row(
+            f"{copy.schema}.{copy.name}",
+            ProgressBar(total=max(copy.estimated_rows, copy.rows, 1), completed=copy.rows),
+            f"{_short(copy.rows)} of {_short(copy.estimated_rows)}",
+            f"{filesize.decimal(copy.bytes)} of {filesize.decimal(copy.estimated_bytes)}",
+            f"{_short(copy.rows_per_second)} rows/s",
+        )
+    return table
+
+
+def _short(number: float) -> str:
+    for unit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}{suffix}"
+    return f"{number:.0f}"
 
 
 def worker_table(supervisor: Supervisor) -> Table:

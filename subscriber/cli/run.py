@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -14,7 +13,7 @@ import click
 
 from subscriber.cli.live import live_table
 from subscriber.cli.options import log_to_stderr, target_option
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.settings import Settings, default_journal
 from subscriber.subscription import catalog
@@ -39,7 +38,7 @@ def command(target: str, once: bool, master: str, verbose: bool) -> None:
         with database.reporting():
             catalog.ensure_catalog(database.engine)
         with spark_session(master, spark_log(settings)) as spark:
-            supervisor = Supervisor(database, partial(ApplyQuery, spark), settings, once=once)
+            supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once)
             with live_table(supervisor) as show:
                 well = supervisor.run(stop, show)
     if not well:

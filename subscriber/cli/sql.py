@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
+from subscriber.cli.backslash import is_backslash_command, run_backslash
 from subscriber.cli.options import target_option
-from subscriber.cli.table import format_rows
-from subscriber.errors import SubscriberError, UsageError
+from subscriber.cli.table import format_result
+from subscriber.cli.typed import point_at
+from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.commands import create_subscription, drop_subscription
-from subscriber.subscription.grammar import CreateSubscription, DropSubscription, Query, parse
+from subscriber.subscription.commands import run_command
+from subscriber.subscription.grammar import parse
+from subscriber.subscription.parsed import Query
 from subscriber.subscription.statements import Statement, split_statements
 from subscriber.target import Target, open_target
 
@@ -25,25 +30,38 @@ from subscriber.target import Target, open_target
     "-f", "--file", type=click.Path(path_type=Path), help="Run the statements of this file (- is standard input)."
 )
 def command(target: str, text: str | None, file: Path | None) -> None:
-    """Run CREATE SUBSCRIPTION, DROP SUBSCRIPTION or SELECT on a target.
+    r"""Run CREATE, ALTER and DROP SUBSCRIPTION, and queries, on a target.
 
-    Without -c and -f, statements are read from standard input. The first error ends the run.
+    Without -c and -f, statements are typed at a prompt, or read from standard input when that is no terminal. The first
+    error ends the run; at the prompt it is printed.
     """
     if text is not None and file is not None:
         raise click.UsageError("-c and -f exclude each other.")
-    source, statements = _statements(text, file)
     with open_target(target) as database:
+        run = partial(_run, database, Settings.from_environment())
+        if text is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
+            _converse(database, run)
+            return
+        source, statements = _statements(text, file)
         for statement in statements:
             try:
-                _run(database, statement.text)
+                click.echo(run(statement.text))
             except SubscriberError as error:
                 raise _at(error, source, statement) from error
+
+
+def _converse(database: Target, run: partial[str]) -> None:
+    # prompt_toolkit is loaded where somebody types.
+    from subscriber.cli.history import history_file, open_history
+    from subscriber.cli.prompt import converse, open_session
+
+    converse(open_session(database, open_history(history_file(os.environ))), run)
 
 
 def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[Statement]]:
     """The statements, and the name of the file they are from."""
     if text is not None:
-        return None, split_statements(text)
+        return None, [Statement(text, 1)] if is_backslash_command(text) else split_statements(text)
     if file is None or str(file) == "-":
         return "<stdin>", split_statements(sys.stdin.read())
     try:
@@ -61,21 +79,19 @@ def _at(error: SubscriberError, source: str | None, statement: Statement) -> Sub
     return error
 
 
-def _run(database: Target, text: str) -> None:
-    parsed = parse(text)
-    match parsed:
-        case CreateSubscription():
-            create_subscription(database, parsed, _notify)
-            click.echo("CREATE SUBSCRIPTION")
-        case DropSubscription():
-            drop_subscription(database, parsed, Settings.from_environment(), _notify)
-            click.echo("DROP SUBSCRIPTION")
-        case Query():
-            with database.reporting():
-                catalog.ensure_catalog(database.engine)
-            with database.reporting(), database.engine.connect() as connection:
-                names, rows = catalog.run_query(connection, parsed.sql)
-            click.echo(format_rows(names, rows))
+def _run(database: Target, settings: Settings, text: str) -> str:
+    """What one statement or backslash command prints, without the last newline."""
+    if is_backslash_command(text):
+        return run_backslash(text, database)
+    try:
+        parsed = parse(text)
+        if not isinstance(parsed, Query):
+            return run_command(database, parsed, settings, _notify)
+    except SQLSyntaxError as error:
+        raise point_at(error, text) from None
+    with database.reporting():
+        catalog.ensure_catalog(database.engine)
+    return format_result(database.query(parsed.sql)) + "\n"
 
 
 def _notify(text: str) -> None:

@@ -6,16 +6,19 @@ import json
 from dataclasses import asdict
 
 import click
+from rich.filesize import decimal
 
 from subscriber.cli.options import json_option, target_option
 from subscriber.cli.table import format_rows
 from subscriber.settings import Settings
-from subscriber.subscription.status import SubscriptionStatus, subscription_statuses
+from subscriber.subscription.catalog import RelationState
+from subscriber.subscription.status import RelationStatus, SubscriptionStatus, subscription_statuses
 from subscriber.target import open_target
 
 _HEADINGS = (
     "subscription", "enabled", "slot", "confirmed", "received", "applied", "lag", "tables", "conflicts", "errors",
 )  # fmt: skip
+_RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
 _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "ready"}
 
 
@@ -23,7 +26,7 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 @target_option
 @json_option
 def command(target: str, as_json: bool) -> None:
-    """Show subscriptions, table states, lag, conflicts and the last error.
+    """Show subscriptions, table states, copies in progress, lag, conflicts and the last error.
 
     What cannot be reached from here (the publisher, or a journal on another machine) shows as "?".
     """
@@ -36,6 +39,14 @@ def command(target: str, as_json: bool) -> None:
         click.echo("no subscriptions; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
         return
     click.echo(format_rows(_HEADINGS, [_row(status) for status in statuses]))
+    pending = [
+        _relation_row(status.name, relation)
+        for status in statuses
+        for relation in status.relations
+        if relation.state != RelationState.READY
+    ]
+    if pending:
+        click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
     for status in statuses:
         if status.last_error:
             click.echo(f"\nlast error of {status.name} ({status.last_error_at}):\n{status.last_error}")
@@ -55,4 +66,24 @@ def _row(status: SubscriptionStatus) -> list[str]:
         ", ".join(f"{number} {_STATES[state]}" for state, number in status.tables.items()) or "-",
         ", ".join(f"{kind} {number}" for kind, number in status.conflicts.items()) or "-",
         str(status.apply_errors),
+    ]
+
+
+def _relation_row(subscription: str, relation: RelationStatus) -> list[str | None]:
+    """Figures while it is being copied, as the publisher's statistics estimate the whole; the error of the last attempt."""
+    copy = relation.copy
+    figures: list[str | None] = [None, None, None]
+    if copy is not None:
+        figures = [
+            f"{copy.rows:,} of {copy.estimated_rows:,}",
+            f"{decimal(copy.bytes)} of {decimal(copy.estimated_bytes)}",
+            f"{copy.rows_per_second:,.0f} rows/s",
+        ]
+    return [
+        subscription,
+        f"{relation.schema}.{relation.name}",
+        _STATES[relation.state],
+        *figures,
+        relation.error_at if copy is None else copy.started_at,
+        relation.error and relation.error.partition("\n")[0],
     ]

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+from subscriber.scenario.aligned import Column, aligned_table, display_width
+from subscriber.target.query import QueryResult
+
+_TEXT: Final = 25
 
 
-def format_rows(names: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A result as psql prints it: headings centred, numbers to the right, NULL empty, a row count."""
-    cells = [["" if value is None else str(value) for value in row] for row in rows]
-    widths = [max([len(name), *(len(row[index]) for row in cells)]) for index, name in enumerate(names)]
-    numeric = [
-        any(row[index] is not None for row in rows)
-        and all(row[index] is None or isinstance(row[index], int | float) for row in rows)
-        for index in range(len(names))
-    ]
-    lines = [
-        "|".join(f" {name:^{width}} " for name, width in zip(names, widths, strict=True)).rstrip(),
-        "+".join("-" * (width + 2) for width in widths),
-    ]
-    lines += [
-        "|".join(
-            f" {cell:>{width}} " if right else f" {cell:<{width}} "
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([*lines, f"({len(rows)} row{'' if len(rows) == 1 else 's'})"])
+def format_rows(names: Sequence[str], rows: Sequence[Sequence[str | None]], title: str | None = None) -> str:
+    """A table of texts, without the last newline; a title stands centred above it."""
+    return _titled(title, aligned_table([Column(name, _TEXT) for name in names], rows))
+
+
+def format_result(result: QueryResult) -> str:
+    """A query's result, without the last newline."""
+    columns = [Column(name, oid) for name, oid in zip(result.names, result.type_oids, strict=True)]
+    return _titled(None, aligned_table(columns, result.rows))
+
+
+def _titled(title: str | None, table: str) -> str:
+    text = table.removesuffix("\n")
+    if title is None:
+        return text
+    width = next(len(line) for line in text.splitlines() if set(line) <= {"-", "+"})
+    return f"{' ' * ((width - display_width(title)) // 2)}{title}\n{text}"

@@ -27,6 +27,11 @@ def write_consumer(storage: Storage, name: str, applied: LSN) -> None:
     storage.replace(f"{_PREFIX}{name}{_SUFFIX}", format_lsn(applied).encode(), durable=False)
 
 
+def remove_consumer(storage: Storage, name: str) -> None:
+    """Forget consumer ``name``; forgetting an unknown one is no error."""
+    storage.delete([f"{_PREFIX}{name}{_SUFFIX}"])
+
+
 def read_consumer(storage: Storage, name: str) -> LSN:
     """How far consumer ``name`` has come; 0/0 when it never said."""
     return _position(storage, f"{_PREFIX}{name}{_SUFFIX}")
@@ -55,6 +60,17 @@ def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
     behind = [entry for entry in entries if entry.end <= passed]
     judged = {entry.xid for entry in behind if entry.kind in (Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED)}
     return [entry for entry in behind if entry.kind is not Kind.PREPARED or entry.xid in judged]
+
+
+def undecided(entries: Iterable[Entry]) -> list[Entry]:
+    """The prepared transactions of ``entries`` (in their order) whose verdict is not among them."""
+    prepared: dict[int, Entry] = {}
+    for entry in entries:
+        if entry.kind is Kind.PREPARED:
+            prepared[entry.xid] = entry
+        elif entry.kind in (Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED):
+            prepared.pop(entry.xid, None)
+    return list(prepared.values())
 
 
 def _position(storage: Storage, file: str) -> LSN:

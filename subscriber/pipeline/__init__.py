@@ -11,7 +11,11 @@ progress, in one target transaction. Exactly once does not rest on Spark: every 
 progress with a checkpoint of its own, which is thrown away afterwards. *Rejected:* trusting a kept checkpoint. After the
 target is restored from a backup it would be ahead of the data, and skip what is missing without a word.
 
-Only this package imports pyspark, and of it only :mod:`~subscriber.pipeline.session`, :mod:`~subscriber.pipeline.source` and
-:mod:`~subscriber.pipeline.query`; the stages are pure functions over Arrow batches and run without Spark in
+The initial copy of a table is Spark jobs too (:mod:`~subscriber.pipeline.copy`)::
+
+    copy.py                     jobs.py, blocks.py                        target
+    plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Target.loader: one target transaction
+
+Only this package imports pyspark; the stages are pure functions over Arrow batches and run without Spark in
 :mod:`~subscriber.pipeline.emulate`.
 """

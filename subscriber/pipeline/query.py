@@ -112,13 +112,9 @@ class ApplyQuery:
             JournalReader(open_storage(self._journal)).plan(self.applied, self._journal_end())
         except SubscriberError as error:
             return error
-        missing = _MISSING_MODULE.search(str(exception))
-        if missing:
-            return PipelineError(
-                f'Spark\'s Python workers have no module "{missing[1]}"',
-                hint="Set PYSPARK_PYTHON to the Python that has subscriber's dependencies; "
-                "on a cluster it must exist at that path on every node.",
-            )
+        missing = missing_module(exception)
+        if missing is not None:
+            return missing
         found = _OUR_ERROR.search(str(exception))
         kind = getattr(errors, found[1], None) if found else None
         if found and isinstance(kind, type) and issubclass(kind, SubscriberError):
@@ -131,6 +127,18 @@ class ApplyQuery:
 
     def _journal_end(self) -> LSN:
         return JournalReader(open_storage(self._journal)).latest(self.applied)
+
+
+def missing_module(exception: Exception) -> PipelineError | None:
+    """What to say when Spark's Python workers lack a module; None when that is not what Spark says."""
+    missing = _MISSING_MODULE.search(str(exception))
+    if missing is None:
+        return None
+    return PipelineError(
+        f'Spark\'s Python workers have no module "{missing[1]}"',
+        hint="Set PYSPARK_PYTHON to the Python that has subscriber's dependencies; "
+        "on a cluster it must exist at that path on every node.",
+    )
 
 
 class StartQuery(Protocol):

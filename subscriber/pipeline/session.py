@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
@@ -30,6 +30,7 @@ _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # it would write over our own output
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+    "spark.scheduler.mode": "FAIR",  # a stream's micro-batch takes turns with the tasks of a copy
     "spark.python.worker.reuse": "true",  # a Python task costs a few hundred milliseconds before its first row
     "spark.sql.adaptive.enabled": "false",  # nothing to adapt: the plan has no shuffle
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -82,7 +83,14 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
                 session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
             yield session
         finally:
+            _expect_the_end(session)
             session.stop()
+
+
+def _expect_the_end(session: SparkSession) -> None:
+    """Let pyspark's server of accumulators be silent when the JVM hangs up on it: every session that ran an RDD ends so."""
+    server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
+    server.handle_error = lambda _request, _address: None
 
 
 _WORKER_PYTHON: Final = """#!/bin/sh

@@ -69,8 +69,9 @@ class BatchSink:
             with self.turn:
                 self.began = time.monotonic()
                 result = apply_batch(self.applier, partial(_frames, rows), self.applied, self._end_of(batch_id))
-            self.applied = result.progress
-            self.on_applied(result)
+                # Still in its turn: whoever stops the batches must find the position of the last one.
+                self.applied = result.progress
+                self.on_applied(result)
         except SubscriberError as error:
             self.failure = error
             raise

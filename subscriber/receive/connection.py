@@ -12,10 +12,13 @@ the publisher fill the socket: measured with a backlog of 500,000 rows, 4 ms nap
 
 from __future__ import annotations
 
+import re
 import select
+import threading
 import time
-from typing import Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
+import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import OperationalError, ProgrammingError
@@ -32,24 +35,22 @@ SESSION_SETTINGS: Final = {
 """What the text form of values depends on; the first three are the built-in subscriber's own."""
 
 NAP_SECONDS: Final = 0.004
+STOP_SECONDS: Final = 0.2
+"""How often a command that waits looks whether it shall end."""
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 _END_OF_COPY: Final = -1
+
+NOT_CONNECTED: Final = "could not connect to the publisher"
+"""How the message begins of every error that there is no connection."""
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
     """The user's connection string with our session settings and defaults added.
 
     Raises:
-        UsageError: the string is not a libpq connection string (the text does not repeat it: it may hold a password).
+        UsageError: see :func:`check_conninfo`.
     """
-    try:
-        given = conninfo_to_dict(conninfo)
-    except ProgrammingError as error:
-        raise UsageError(
-            "invalid connection string syntax",
-            sqlstate="42601",
-            hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
-        ) from error
+    given = check_conninfo(conninfo)
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
     defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
     return make_conninfo(
@@ -61,6 +62,46 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
             "options": f"{given.get('options') or ''} {options}".strip(),
         },
     )
+
+
+def check_conninfo(conninfo: str) -> dict[str, Any]:
+    """The parameters of a connection string; nobody connects.
+
+    Raises:
+        UsageError: 42601, it is none, with libpq's reason as far as that cannot show a password.
+    """
+    try:
+        return conninfo_to_dict(conninfo)
+    except ProgrammingError as error:
+        reason = _harmless(conninfo, str(error).strip())
+        raise UsageError(
+            f"invalid connection string syntax{reason and f': {reason}'}",
+            sqlstate="42601",
+            hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
+        ) from None
+
+
+def _harmless(conninfo: str, reason: str) -> str:
+    """libpq's reason without what may be a piece of a password.
+
+    It quotes the word that it does not understand: of a password with a blank in it that is the end, and of a URI with a
+    mistake in it the whole. A word is shown only if it looks like a name and no password has been given.
+    """
+    for before, after in _QUOTING_REASONS:
+        if reason.startswith(before) and reason.endswith(after):
+            word = reason[len(before) : len(reason) - len(after)]
+            harmless = _NAME.fullmatch(word) is not None and _SECRET.search(conninfo) is None
+            return f"{before}{word if harmless else '…'}{after}"
+    return "" if '"' in reason else reason
+
+
+_QUOTING_REASONS: Final = (
+    ('missing "=" after "', '" in connection info string'),
+    ('invalid connection option "', '"'),
+)
+"""libpq's reasons that quote one word; those about URIs quote more."""
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET: Final = re.compile("pass|secret|:", re.IGNORECASE)
 
 
 class ReplicationConnection:
@@ -89,20 +130,43 @@ class ReplicationConnection:
         """As libpq gives it: 180006 is 18.6."""
         return self._pg.server_version
 
-    def execute(self, command: str) -> list[dict[str, str | None]]:
+    def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
         """Run a replication command that returns rows (``IDENTIFY_SYSTEM``, ``CREATE_REPLICATION_SLOT`` …).
+
+        Args:
+            command: the command.
+            stop: when it is set, the command is cancelled.
 
         Raises:
             PublisherError: the server refused, with its own text and SQLSTATE.
         """
-        result = self._pg.exec_(command.encode())
-        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+        result = self._pg.exec_(command.encode()) if stop is None else self._execute_until(stop, command)
+        if result is None or result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
             self._fail(result)
         names = [_text(result.fname(column) or b"") for column in range(result.nfields)]
         return [
             {name: _cell(result.get_value(row, column)) for column, name in enumerate(names)}
             for row in range(result.ntuples)
         ]
+
+    def _execute_until(self, stop: threading.Event, command: str) -> pq.abc.PGresult | None:
+        """The command's result; what the server says to its cancelling where ``stop`` was set meanwhile."""
+        try:
+            self._pg.send_query(command.encode())
+            while self._pg.is_busy():
+                if stop.is_set():
+                    self._pg.get_cancel().cancel()
+                select.select([self._pg.socket], [], [], STOP_SECONDS)
+                self._pg.consume_input()
+            last = result = self._pg.get_result()
+            while result is not None:
+                last, result = result, self._pg.get_result()
+        except OperationalError as error:
+            raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
+        except KeyboardInterrupt:
+            self._pg.get_cancel().cancel()  # a server that waits does not notice that nobody listens any more
+            raise
+        return last
 
     def start(self, command: str) -> None:
         """Send START_REPLICATION and enter CopyBoth.
@@ -177,6 +241,14 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
     return kind(message, sqlstate=sqlstate, detail=detail, hint=hint)
 
 
+def error_of(error: psycopg.Error) -> PublisherError:
+    """What the server said to an ordinary connection, in our tree."""
+    diag = error.diag
+    return server_error(
+        diag.message_primary or str(error), error.sqlstate or "", detail=diag.message_detail, hint=diag.message_hint
+    )
+
+
 def connection_refused(reason: str) -> PublisherError:
     """Why there is no connection: transient where the server may come back, else definite."""
     lasting = (
@@ -188,7 +260,7 @@ def connection_refused(reason: str) -> PublisherError:
     )
     kind = PublisherNotReady if any(text in reason for text in lasting) else PublisherUnavailable
     return kind(
-        f"could not connect to the publisher: {reason}",
+        f"{NOT_CONNECTED}: {reason}",
         sqlstate="08006",
         hint="Check host, port, dbname and user of the subscription's CONNECTION, and that the server accepts replication connections.",
     )

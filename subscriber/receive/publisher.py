@@ -7,16 +7,26 @@ CREATE SUBSCRIPTION and again before every start, and each refusal says what was
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
-from subscriber.receive.connection import connection_refused, server_error, session_conninfo
+from subscriber.receive.connection import connection_refused, error_of, session_conninfo
+from subscriber.receive.published import (
+    PublishedColumn,
+    PublishedTable,
+    publications_of_other_origins,
+    published_tables,
+    unread_binary_columns,
+)
+from subscriber.receive.sequences import PublishedSequence, published_sequences
+from subscriber.receive.shapes import published_shape, read_shape
+from subscriber.types.shape import TableShape
 
 OLDEST_VERSION: Final = 100000
 """pgoutput came with PostgreSQL 10."""
@@ -40,14 +50,6 @@ class Slot:
     """Why the slot cannot be used any more, or None."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """A table that a publication publishes."""
-
-    schema: str
-    name: str
-
-
 @contextlib.contextmanager
 def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
     """An ordinary connection to the publisher, in autocommit.
@@ -68,15 +70,7 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
             raise PublisherUnavailable(
                 "the connection to the publisher was lost", hint="It is tried again while `subscriber run` runs."
             ) from error
-        raise _server_error(error) from error
-
-
-def _server_error(error: psycopg.Error) -> PublisherError:
-    """What the server said, in our tree."""
-    diag = error.diag
-    return server_error(
-        diag.message_primary or str(error), error.sqlstate or "", detail=diag.message_detail, hint=diag.message_hint
-    )
+        raise error_of(error) from error
 
 
 class Publisher:
@@ -89,6 +83,11 @@ class Publisher:
     def version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
         return self._connection.info.server_version
+
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        return self._connection.info.dbname
 
     def check_server(self) -> None:
         """Refuse a server without logical decoding.
@@ -156,11 +155,10 @@ class Publisher:
                 f'replication slot "{name}" has {found}, but "pgoutput" is needed',
                 hint="Use another slot_name, or drop that slot at the publisher.",
             )
-        database = self._connection.info.dbname
-        if slot.database != database:
+        if slot.database != self.database:
             raise PublisherNotReady(
                 f'replication slot "{name}" was not created in this database',
-                detail=f'The slot belongs to database "{slot.database}", the connection is to "{database}".',
+                detail=f'The slot belongs to database "{slot.database}", the connection is to "{self.database}".',
                 hint="Use another slot_name, or another dbname in CONNECTION.",
             )
         if slot.lost is not None:
@@ -198,13 +196,25 @@ class Publisher:
         return missing
 
     def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
-        """The tables that the publications publish, as ``pg_publication_tables`` lists them."""
-        rows = self._connection.execute(
-            "SELECT DISTINCT schemaname::text, tablename::text FROM pg_publication_tables"
-            " WHERE pubname = ANY (%s) ORDER BY 1, 2",
-            (list(names),),
-        )
-        return [PublishedTable(schema, name) for schema, name in rows]
+        """See :func:`~subscriber.receive.published.published_tables`."""
+        return published_tables(self._connection, names)
+
+    def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        """See :func:`~subscriber.receive.published.publications_of_other_origins`."""
+        return publications_of_other_origins(self._connection, names, known)
+
+    def unread_binary_columns(self, tables: Sequence[PublishedTable]) -> list[PublishedColumn]:
+        """See :func:`~subscriber.receive.published.unread_binary_columns`."""
+        return unread_binary_columns(self._connection, tables)
+
+    def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
+        """Where the sequences of these tables' columns stand; tables are schema and name."""
+        return published_sequences(self._connection, tables)
+
+    def shape(self, table: PublishedTable) -> TableShape | None:
+        """The shape of a published table, with its published columns only; None when it is not there any more."""
+        shape = read_shape(self._connection, table.schema, table.name)
+        return None if shape is None else published_shape(shape, table.columns)
 
     def flushed_lsn(self) -> LSN:
         """The end of the publisher's durable WAL."""
@@ -229,7 +239,7 @@ class Publisher:
         try:
             self._connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
         except psycopg.errors.ObjectInUse as error:
-            raise _server_error(error) from error
+            raise error_of(error) from error
         return True
 
     def _setting(self, name: str) -> str:

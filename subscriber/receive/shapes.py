@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import psycopg
@@ -53,6 +54,39 @@ def read_shape(connection: _Connection, schema: str, table: str) -> TableShape |
     return next(iter(_read(connection, condition).values()), None)
 
 
+def published_shape(shape: TableShape, columns: Collection[str] | None) -> TableShape:
+    """A table as its changes show it: the published columns alone, and of keys and constraints those that they suffice for.
+
+    A generated column that is published has its values in the stream, so it is a plain one.
+
+    Args:
+        shape: the whole table.
+        columns: the published columns; None for every one that is not generated.
+    """
+    kept = [
+        replace(column, generated=None)
+        for column in shape.columns
+        if (column.generated is None if columns is None else column.name in columns)
+    ]
+    names = {column.name for column in kept}
+    return replace(
+        shape,
+        columns=tuple(kept),
+        key=shape.key if names.issuperset(shape.key) else (),
+        unique=tuple(key for key in shape.unique if names.issuperset(key.columns)),
+        checks=tuple(check for check in shape.checks if names.issuperset(_columns_in(check))),
+        foreign_keys=tuple(key for key in shape.foreign_keys if names.issuperset(key.columns)),
+    )
+
+
+def _columns_in(expression: str) -> set[str]:
+    """The names of the columns in an expression of ``pg_get_expr``; one that is not understood has every column."""
+    try:
+        return {column.name for column in parse_one(expression, dialect="postgres").find_all(exp.Column)}
+    except SqlglotError:
+        return {""}
+
+
 def _read(connection: _Connection, condition: sql.Composable) -> dict[int, TableShape]:
     with connection.transaction():
         for name, value in _SETTINGS.items():
@@ -77,22 +111,32 @@ def _read(connection: _Connection, condition: sql.Composable) -> dict[int, Table
 # Columns ----------------------------------------------------------------------------------------
 
 
+_IS_SERIAL: Final = sql.SQL(
+    # The column owns a sequence, and its default takes values from that.
+    "EXISTS (SELECT FROM pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'"
+    " JOIN pg_depend u ON u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid"
+    "  AND u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid"
+    " WHERE o.classid = 'pg_class'::regclass AND o.refclassid = 'pg_class'::regclass"
+    "  AND o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'a')"
+)
+
+
 def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
     generated = "a.attgenerated <> ''" if connection.info.server_version >= _GENERATED_SINCE else "false"
     rows = connection.execute(
         sql.SQL(
             "SELECT a.attrelid::int8, a.attname::text, a.atttypid::int8, format_type(a.atttypid, a.atttypmod),"
-            " NOT a.attnotnull, a.attidentity::text, {}, pg_get_expr(d.adbin, d.adrelid)"
+            " NOT a.attnotnull, a.attidentity::text, {}, {}, pg_get_expr(d.adbin, d.adrelid)"
             " FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
             " WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum"
-        ).format(sql.SQL(generated)),
+        ).format(_IS_SERIAL, sql.SQL(generated)),
         (list(oids),),
     ).fetchall()
     # The cast is the assignment's: 0.5 as the default of a numeric(4,2) column is 0.50.
-    wanted = {(expression, type_name) for *_, type_name, _, _, made, expression in rows if expression and not made}
+    wanted = {(expression, type_name) for *_, type_name, _, _, _, made, expression in rows if expression and not made}
     constants = _constants(connection, {one for one in wanted if is_constant(one[0])})
     columns: dict[int, list[ColumnShape]] = defaultdict(list)
-    for oid, name, type_oid, type_name, nullable, identity, made, expression in rows:
+    for oid, name, type_oid, type_name, nullable, identity, serial, made, expression in rows:
         columns[oid].append(
             ColumnShape(
                 name,
@@ -103,6 +147,7 @@ def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[C
                 constant=constants.get((expression, type_name)),
                 generated=expression if made else None,
                 identity=identity,
+                serial=serial,
             )
         )
     return columns

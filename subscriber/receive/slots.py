@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -48,20 +49,50 @@ def protocol_version(server_version: int) -> int:
 
 
 def create_slot(
-    connection: ReplicationConnection, name: str, *, snapshot: Snapshot, two_phase: bool = False, failover: bool = False
+    connection: ReplicationConnection,
+    name: str,
+    *,
+    snapshot: Snapshot,
+    temporary: bool = False,
+    two_phase: bool = False,
+    failover: bool = False,
+    stop: threading.Event | None = None,
 ) -> CreatedSlot:
     """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the form the server's version takes.
 
     It waits for every transaction in progress at the publisher, prepared ones included.
 
+    Args:
+        connection: what to make it on.
+        name: the slot's name.
+        snapshot: what becomes of the snapshot that goes with the consistent point.
+        temporary: the slot ends with the connection.
+        two_phase: prepared transactions are sent when they are prepared.
+        failover: the slot is synchronised to standbys.
+        stop: ends the waiting; the server then says that the statement was cancelled.
+
     Raises:
         PublisherError: the server refused (the name is taken, no free slot, …).
         NotSupportedError: the server is too old for an option.
     """
-    row = connection.execute(
-        _create_command(connection.server_version, name, snapshot, two_phase=two_phase, failover=failover)
-    )[0]
+    command = _create_command(
+        connection.server_version, name, snapshot, temporary=temporary, two_phase=two_phase, failover=failover
+    )
+    row = connection.execute(command, stop)[0]
     return CreatedSlot(parse_lsn(row["consistent_point"] or ""), row["snapshot_name"])
+
+
+def alter_slot(
+    connection: ReplicationConnection, name: str, *, failover: bool | None = None, two_phase: bool | None = None
+) -> None:
+    """ALTER_REPLICATION_SLOT for a slot that nobody streams from; None leaves an option as it is.
+
+    Raises:
+        PublisherError: the server refused (the slot is in use, or the server is too old for the command or an option).
+    """
+    given = (("FAILOVER", failover), ("TWO_PHASE", two_phase))
+    options = ", ".join(f"{option} {str(value).lower()}" for option, value in given if value is not None)
+    connection.execute(f"ALTER_REPLICATION_SLOT {_identifier(name)} ({options})")
 
 
 def start_command(server_version: int, slot: str, start: LSN, options: StreamOptions) -> str:
@@ -96,10 +127,12 @@ def start_command(server_version: int, slot: str, start: LSN, options: StreamOpt
     return f"START_REPLICATION SLOT {_identifier(slot)} LOGICAL {format_lsn(start)} ({', '.join(arguments)})"
 
 
-def _create_command(server_version: int, name: str, snapshot: Snapshot, *, two_phase: bool, failover: bool) -> str:
+def _create_command(
+    server_version: int, name: str, snapshot: Snapshot, *, temporary: bool, two_phase: bool, failover: bool
+) -> str:
     _require(server_version, 150000, "two_phase", wanted=two_phase)
     _require(server_version, _FAILOVER_SINCE, "failover", wanted=failover)
-    head = f"CREATE_REPLICATION_SLOT {_identifier(name)} LOGICAL pgoutput"
+    head = f"CREATE_REPLICATION_SLOT {_identifier(name)}{' TEMPORARY' if temporary else ''} LOGICAL pgoutput"
     if server_version < _OPTIONS_IN_PARENTHESES_SINCE:
         keyword = {"export": "EXPORT_SNAPSHOT", "use": "USE_SNAPSHOT", "nothing": "NOEXPORT_SNAPSHOT"}[snapshot]
         return f"{head} {keyword}"

@@ -274,7 +274,9 @@ def replicated_rows(
         yield from _copy(driver, sql.Identifier(*name), columns, key)
         return
     # Columns without a type: the driver's values as they are stored.
-    query: sa.Select[*tuple[Any, ...]] = sa.select(*(sa.column(name) for name in columns)).select_from(table.clause())
+    here = {column.name: column for column in table.columns}
+    query: sa.Select[*tuple[Any, ...]] = sa.select(*(target.readable(here[name]) for name in columns))
+    query = query.select_from(table.clause())
     query = query.order_by(*(sa.column(name) for name in key))
     yield from map(tuple, connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import Flag, auto
 from itertools import pairwise
 from typing import Final
 
@@ -14,7 +14,7 @@ from subscriber.scenario.typed import cut, is_backslash_command
 from subscriber.subscription.lexer import Kind, lex, tokenize
 
 
-class Effect(Enum):
+class Effect(Flag):
     """What makes a session wait.
 
     ROWS: it reads or writes rows: the node's subscriptions settle before it.
@@ -22,9 +22,9 @@ class Effect(Enum):
     OTHER: neither.
     """
 
-    ROWS = "rows"
-    SUBSCRIPTION = "subscription"
-    OTHER = "other"
+    OTHER = 0
+    ROWS = auto()
+    SUBSCRIPTION = auto()
 
 
 _ROWS: Final = frozenset(
@@ -47,23 +47,30 @@ _ROWS: Final = frozenset(
 
 
 def effect_of(text: str) -> Effect:
-    """The strongest effect of the statements in ``text``; a backslash command shows definitions only.
+    r"""The effects of the statements in ``text``; a backslash command shows definitions only.
+
+    What ``\gexec`` runs is not known before it runs, and may be anything.
 
     >>> effect_of("SELECT 1"), effect_of("ALTER SUBSCRIPTION s DISABLE"), effect_of("DROP TABLE t")
-    (<Effect.ROWS: 'rows'>, <Effect.SUBSCRIPTION: 'subscription'>, <Effect.OTHER: 'other'>)
+    (<Effect.ROWS: 1>, <Effect.SUBSCRIPTION: 2>, <Effect.OTHER: 0>)
     """
     if is_backslash_command(text):
         return Effect.OTHER
-    effects = {_effect(*_first_words(query.text)) for query in cut(text)}
-    return next((effect for effect in (Effect.SUBSCRIPTION, Effect.ROWS) if effect in effects), Effect.OTHER)
+    effects = Effect.OTHER
+    for query in cut(text):
+        anything = Effect.ROWS | Effect.SUBSCRIPTION
+        effects |= anything if query.executes else _effect(*_first_words(query.text))
+    return effects
 
 
 def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:
-    """``text`` with the string after every CONNECTION replaced by what ``resolve`` gives.
+    """``text`` with the string after every CONNECTION of a subscription replaced by what ``resolve`` gives.
 
-    A string that PostgreSQL would not read is left to the server to refuse.
+    What PostgreSQL would not read is left to the server to refuse.
     """
     try:
+        if Effect.SUBSCRIPTION not in effect_of(text):
+            return text
         lexemes = lex(text)
     except SubscriberError:
         return text

@@ -3,11 +3,13 @@
 A session is as patient as a person: it waits until a subscription has done what it can. Here that is asked of the workers
 themselves. One has *settled* when
 
-- everything up to a barrier, written to its publisher when the waiting began, is in the target; or
-- it is stuck: a change could not be applied in a batch that began after the session has last changed the target; or
-- one of its halves has failed twice since, for another reason. Twice, because the first failure may be that of an attempt which
-  began before the statement that removed its cause; or
-- it has stopped for good.
+- everything up to a barrier, written to its publisher when the waiting began, is in the target, and every table is ready, or an
+  attempt to copy it has failed that began after the waiting; or
+- it is stuck: a change could not be applied in a batch that began after the session has last changed the target, and no table is
+  being copied; or
+- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice, because the first failure may
+  be that of an attempt which began before the statement that removed its cause; or
+- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not waited for.)
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from subscriber.errors import StatementTimeout, SubscriberError
-from subscriber.lsn import format_lsn
-from subscriber.pipeline.query import StartQuery
+from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.on_spark import Pipeline
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.subscription.worker import SubscriptionWorker
 from subscriber.target import Target
@@ -42,14 +44,15 @@ class Engine:
     Args:
         name: of the node: queries of several nodes may share a Spark session, which wants their names to differ.
         target: what it works for; it has the catalog's tables.
-        start_query: starts a subscription's query.
+        pipeline: starts queries, copies tables.
         settings: timeouts and sizes.
     """
 
-    def __init__(self, name: str, target: Target, start_query: StartQuery, settings: Settings) -> None:
+    def __init__(self, name: str, target: Target, pipeline: Pipeline, settings: Settings) -> None:
         self._name = name
         self._target = target
-        self._start_query = start_query
+        self._pipeline = Pipeline(self._start_named, pipeline.copy_table)
+        self._start_query = pipeline.start_query
         self._settings = settings
         self._turn = threading.Lock()
         self._changed = 0.0
@@ -66,7 +69,7 @@ class Engine:
         self._stop.clear()
         self._supervisor = Supervisor(
             self._target,
-            self._start_named,
+            self._pipeline,
             self._settings,
             once=False,
             turn=self._turn,
@@ -103,6 +106,10 @@ class Engine:
     def note_change(self) -> None:
         """The session has changed the target, or its subscriptions: what could not be applied may be applied now."""
         self._changed = time.monotonic()
+
+    def received(self) -> dict[int, LSN]:
+        """How far the workers have received, by their subscription's number; those that have stopped for good are left out."""
+        return {subid: worker.positions()[0] for subid, worker in self._workers().items() if not worker.stopped}
 
     def settle(self, patience: float) -> None:
         """Wait until every enabled subscription has settled (see the module).
@@ -175,15 +182,27 @@ class _Wait:
         self._failed_before = worker.failed_attempts
         self._has_barrier = False
         self._next_attempt = 0.0
+        self._began = time.monotonic()
 
     def is_over(self, target_changed: float) -> bool:
         stuck_since = self._worker.stuck_since
-        if stuck_since is not None and stuck_since > target_changed:
+        if stuck_since is not None and stuck_since > target_changed and not self._worker.copies:
             return True
         failed = zip(self._worker.failed_attempts, self._failed_before, strict=True)
         if self._worker.stopped or any(now - before >= _FAILURES for now, before in failed):
             return True
-        return self._barrier() and self._worker.caught_up()
+        if not self._barrier():
+            return False
+        # A change at the publisher, too, may let a copy succeed that has failed.
+        copied = self._worker.sync_settled(max(target_changed, self._began))
+        return copied and self._worker.stream_caught_up() and not self._starts_again()
+
+    def _starts_again(self) -> bool:
+        """Whether it is about to stream with two_phase (C48), or otherwise anew."""
+        pending = self._worker.subscription.two_phase_state == "p"
+        relations = self._worker.relations
+        enables = pending and bool(relations) and all(one.state is RelationState.READY for one in relations)
+        return enables or self._worker.state == "starting"
 
     def _barrier(self) -> bool:
         if not self._has_barrier and time.monotonic() >= self._next_attempt:

@@ -110,6 +110,12 @@ class Mirror:
         """Where sessions connect to."""
         return self._server.conninfo(self.name)
 
+    def identity(self) -> tuple[int, int]:
+        """The oids of the database, and of the role that owns what is made in it."""
+        query = "SELECT d.oid::int8, r.oid::int8 FROM pg_database d, pg_roles r WHERE datname = current_database() AND rolname = current_user"
+        ((database, role),) = self._connection.execute(query).fetchall()
+        return int(database), int(role)
+
     def close(self) -> None:
         """Drop the database, and the tables that were made in the target; sessions must have ended."""
         self._connection.close()
@@ -292,7 +298,7 @@ class Mirror:
         schema, _ = self._target.place(shape.schema, shape.name)
         if schema is not None and schema not in sa.inspect(connection).get_schema_names():
             self._made_schemas.append(schema)
-        table = create_table(self._target, shape)
+        table = create_table(self._target, shape, identity=True)
         for note in table.notes:
             logger.info('table "%s" in the target: %s', shape.qualified_name, note)
         table.create(connection)

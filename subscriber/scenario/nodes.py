@@ -33,7 +33,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from subscriber.errors import StatementTimeout
-from subscriber.scenario.effects import Effect, effect_of, replace_conninfo
+from subscriber.scenario.effects import replace_conninfo
 from subscriber.scenario.postgresql import PostgreSQL
 from subscriber.scenario.psql import PsqlSession
 
@@ -113,10 +113,8 @@ class PostgreSQLNode(Node):
         """See :meth:`Node.run`."""
         if session not in self._sessions:
             self._sessions[session] = PsqlSession(
-                self._server.conninfo(self.name), lambda: self._server.psql, self._patience
+                self._server.conninfo(self.name), lambda: self._server.psql, self._patience, self._to_send
             )
-        if effect_of(text) is Effect.SUBSCRIPTION:
-            text = replace_conninfo(text, self._resolve)
         return self._sessions[session].run(text)
 
     def in_transaction(self, session: str) -> bool:
@@ -152,6 +150,9 @@ class PostgreSQLNode(Node):
         for session in self._sessions.values():
             session.close()
         self._server.drop_database(self.name)
+
+    def _to_send(self, query: str) -> str:
+        return replace_conninfo(query, self._resolve)
 
     @staticmethod
     def _settled(connection: psycopg.Connection[Any], watched: Mapping[str, _Watch]) -> bool:

@@ -18,6 +18,7 @@ import select
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -36,8 +37,28 @@ NO_INPUT: Final = "a session has no input to copy from"
 _CANCEL_SECONDS: Final = 10.0
 """Patience with a server that was asked to cancel a statement; then the connection is given up."""
 _LEAST_CONNECT_SECONDS: Final = 2
+_ERROR: Final = "ERROR:  "
 _COMMANDS_WITH_ROWS: Final = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
 """Commands whose tag psql prints below the rows of their RETURNING."""
+
+
+@dataclass
+class Generated:
+    r"""What a query with ``\gexec`` has given.
+
+    Attributes:
+        statements: its values row by row; a NULL is none.
+        tag: printed after what they print, with its newline; empty for most queries.
+    """
+
+    statements: list[str] = field(default_factory=list)
+    tag: str = ""
+
+    def add(self, result: PGresult) -> None:
+        """Take a result with rows."""
+        values = (result.get_value(row, i) for row in range(result.ntuples) for i in range(result.nfields))
+        self.statements += (_text(value) for value in values if value is not None)
+        self.tag += _tag_below_rows(result)
 
 
 class PsqlSession:
@@ -47,12 +68,20 @@ class PsqlSession:
         conninfo: libpq's connection string of the database.
         program: finds the psql program for backslash commands (raising UsageError if it does not); None for none.
         patience: seconds that a statement may take.
+        rewrite: what is sent for a statement, also for one that another has generated.
     """
 
-    def __init__(self, conninfo: str, program: Callable[[], Path] | None, patience: float) -> None:
+    def __init__(
+        self,
+        conninfo: str,
+        program: Callable[[], Path] | None,
+        patience: float,
+        rewrite: Callable[[str], str] = str,
+    ) -> None:
         self._conninfo = conninfo
         self._program = program
         self._patience = patience
+        self._rewrite = rewrite
         self._connection: PGconn | None = None
         self._printed: list[str] = []
 
@@ -63,6 +92,11 @@ class PsqlSession:
             pq.TransactionStatus.INTRANS,
             pq.TransactionStatus.INERROR,
         )
+
+    @property
+    def transaction_failed(self) -> bool:
+        """Whether nothing but the end of the open transaction block would be carried out."""
+        return self._connection is not None and self._connection.transaction_status == pq.TransactionStatus.INERROR
 
     def run(self, text: str) -> str:
         r"""What psql prints for ``text``, without newlines at the end.
@@ -86,8 +120,52 @@ class PsqlSession:
             self._run_program(text.strip())
         else:
             for query in cut(text):
-                self._run_query(query.text)
+                if query.executes:
+                    generated = Generated()
+                    self._run_query(query.text, generated)
+                    for statement in generated.statements:
+                        self._run_query(statement)
+                    self._printed.append(generated.tag)
+                else:
+                    self._run_query(query.text)
         return "".join(self._printed).rstrip("\n")
+
+    def send(self, query: str) -> str:
+        """What psql prints for one query, which is sent as it is.
+
+        Raises:
+            StatementTimeout: as :meth:`run`.
+        """
+        self._printed = []
+        self._run_query(query)
+        return "".join(self._printed).rstrip("\n")
+
+    def generate(self, query: str) -> tuple[str, Generated]:
+        r"""What psql prints for a query before it comes to what ``\gexec`` runs, and what that is.
+
+        Args:
+            query: one query, without its ``\gexec``.
+
+        Raises:
+            StatementTimeout: as :meth:`run`.
+        """
+        self._printed = []
+        generated = Generated()
+        self._run_query(query, generated)
+        return "".join(self._printed).rstrip("\n"), generated
+
+    def ask(self, query: str) -> list[str]:
+        """The values of a query that nobody has typed: nothing of it is printed.
+
+        Raises:
+            UsageError: it failed, in the server's words.
+            StatementTimeout: as :meth:`run`.
+        """
+        printed, generated = self.generate(query)
+        if (place := printed.find(_ERROR)) >= 0:
+            message, *_ = printed[place + len(_ERROR) :].splitlines()
+            raise UsageError(message)
+        return generated.statements
 
     def close(self) -> None:
         """End the session; an open transaction is rolled back. It would connect again if it was used again."""
@@ -97,13 +175,14 @@ class PsqlSession:
 
     # Statements -----------------------------------------------------------------------------------
 
-    def _run_query(self, query: str) -> None:
+    def _run_query(self, query: str, generated: Generated | None = None) -> None:
+        """Run it, and print its results, or gather them."""
         connection = self._connected()
         if connection is None:
             return
         try:
-            connection.send_query(query.encode())
-            self._print_results(connection, time.monotonic() + self._patience)
+            connection.send_query(self._rewrite(query).encode())
+            self._print_results(connection, time.monotonic() + self._patience, generated)
         except psycopg.OperationalError:
             # What could not be sent or received at all has no result, only the connection's message.
             self._print_message(connection.error_message)
@@ -148,7 +227,7 @@ class PsqlSession:
 
     # What comes back --------------------------------------------------------------------------------
 
-    def _print_results(self, connection: PGconn, deadline: float) -> None:
+    def _print_results(self, connection: PGconn, deadline: float, generated: Generated | None = None) -> None:
         """Print the results of what was sent; TimeoutError at the deadline."""
         copied = False
         error = b""  # of several, each holds those before it: how libpq reports that a connection was lost
@@ -158,6 +237,8 @@ class PsqlSession:
                     self._print_copy(connection, deadline)
                 case pq.ExecStatus.COPY_IN:
                     connection.put_copy_end(NO_INPUT.encode())
+                case pq.ExecStatus.TUPLES_OK if generated is not None:
+                    generated.add(result)
                 case pq.ExecStatus.TUPLES_OK:
                     self._print_rows(result)
                 case pq.ExecStatus.COMMAND_OK if not copied:  # psql prints no tag where it has printed the data
@@ -182,8 +263,7 @@ class PsqlSession:
             [_value(result.get_value(row, index)) for index in range(result.nfields)] for row in range(result.ntuples)
         ]
         self._printed.append(aligned_table(columns, rows) + "\n")
-        if (result.command_status or b"").startswith(_COMMANDS_WITH_ROWS):
-            self._print_tag(result)
+        self._printed.append(_tag_below_rows(result))
 
     def _print_tag(self, result: PGresult) -> None:
         self._printed.append(_text(result.command_status) + "\n")
@@ -242,6 +322,12 @@ def _receive(connection: PGconn, deadline: float) -> None:
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         raise TimeoutError
     connection.consume_input()
+
+
+def _tag_below_rows(result: PGresult) -> str:
+    """The tag of a command that has RETURNING; other commands with rows have none."""
+    tag = result.command_status or b""
+    return _text(tag) + "\n" if tag.startswith(_COMMANDS_WITH_ROWS) else ""
 
 
 def _text(printed: bytes | None) -> str:

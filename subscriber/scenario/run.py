@@ -135,10 +135,10 @@ class Runner:
         effect = effect_of(statement.text)
         printed = None
         try:
-            if effect is Effect.ROWS and statement.node in subscribing and not node.in_transaction(statement.session):
+            if Effect.ROWS in effect and statement.node in subscribing and not node.in_transaction(statement.session):
                 self._settle(subscribing)
             printed = node.run(statement.text, statement.session)
-            if effect is Effect.SUBSCRIPTION and not node.in_transaction(statement.session):
+            if Effect.SUBSCRIPTION in effect and not node.in_transaction(statement.session):
                 subscribing[statement.node] = node
                 node.settle(self._patience)
         except SubscriberError as error:

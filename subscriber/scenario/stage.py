@@ -20,7 +20,7 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from subscriber.errors import UsageError
-from subscriber.pipeline.query import ApplyQuery, StartQuery
+from subscriber.pipeline.on_spark import Pipeline, spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario.fresh import TARGET_KINDS, TargetServers, fresh_target
 from subscriber.scenario.nodes import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
@@ -130,7 +130,7 @@ class Stage:
         servers = TargetServers(postgresql=lambda: version.subscriber, mariadb=lambda: self._mariadb)
         url = self._targets.enter_context(fresh_target(setup.subscriber, name, self._folder, servers))
         settings = Settings(str(self._folder / "journal"), wal_retrieve_retry_interval=RETRY_SECONDS)
-        return TargetNode(name, url, version.subscriber, resolve, self._start_query, settings, patience)
+        return TargetNode(name, url, version.subscriber, resolve, self._pipeline, settings, patience)
 
     @cached_property
     def _folder(self) -> Path:
@@ -141,8 +141,8 @@ class Stage:
         return self._resources.enter_context(open_mariadb())
 
     @cached_property
-    def _start_query(self) -> StartQuery:
-        return partial(ApplyQuery, self._resources.enter_context(spark_session(MASTER, self._folder / "spark.log")))
+    def _pipeline(self) -> Pipeline:
+        return spark_pipeline(self._resources.enter_context(spark_session(MASTER, self._folder / "spark.log")))
 
     def _version(self, major: int) -> _Version:
         if major not in self._versions:

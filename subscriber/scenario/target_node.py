@@ -4,35 +4,48 @@ r"""A subscriber node on our own engine: PostgreSQL's psql in front, any databas
 
     CREATE/ALTER/DROP SUBSCRIPTION or PUBLICATION ──▶ our commands ──▶ catalog in the target ◀── engine (a thread)
     every other statement, and \d ──▶ the mirror: refill, run, write back (subscriber.scenario.mirror)
-                                      while nothing is applied
+                                      while nothing is applied; the catalogs of subscriptions are the target's
+                                      (subscriber.scenario.catalogs)
 
-What would tell about the mirror instead of the subscriber is refused, so that no answer is wrong: the catalogs and functions of
-replication, statistics and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions at once.
+What would tell about the mirror instead of the subscriber is refused, so that no answer is wrong: the other catalogs and functions
+of replication, statistics and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 import sqlalchemy as sa
 
 from subscriber.apply.progress import STATE
 from subscriber.errors import NotSupportedError, PublisherError, SQLSyntaxError, SubscriberError, UsageError
-from subscriber.pipeline.query import StartQuery
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.scenario import catalogs
+from subscriber.scenario.block import Block
 from subscriber.scenario.engine import Engine
 from subscriber.scenario.mirror import Mirror
 from subscriber.scenario.nodes import Node, ResolveConninfo
 from subscriber.scenario.postgresql import PostgreSQL
-from subscriber.scenario.psql import PsqlSession
-from subscriber.scenario.typed import cut, is_backslash_command
+from subscriber.scenario.psql import Generated, PsqlSession
+from subscriber.scenario.typed import Query, cut, is_backslash_command
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.commands import create_subscription, drop_subscription, remove_journal
-from subscriber.subscription.grammar import Command, CreateSubscription, DropSubscription, parse
+from subscriber.subscription.commands import Notify, remove_journal, run_command
+from subscriber.subscription.grammar import parse
 from subscriber.subscription.lexer import Kind, lex
+from subscriber.subscription.parsed import (
+    AlterConnection,
+    Command,
+    CreateSubscription,
+    DropSubscription,
+    SubscriptionCommand,
+)
+from subscriber.subscription.parsed import Query as Select
 from subscriber.target import Target, open_target
 
 _OURS: Final = frozenset({"subscription", "publication"})
@@ -45,7 +58,10 @@ _ENGINES: Final = re.compile(
     re.IGNORECASE,
 )
 """Catalogs and functions that would tell what the mirror does."""
+_HARMLESS: Final = frozenset({"pg_stat_clear_snapshot"})
+"""Changes nothing here: every statement sees the statistics as they are."""
 _SHOWS_REPLICATION: Final = re.compile(r"\\dR")
+_SHOWS_SUBSCRIPTIONS: Final = re.compile(r"\\dRs(\+?)\s*")
 
 _PREPARED: Final = (("prepare", "transaction"), ("commit", "prepared"), ("rollback", "prepared"))
 _WRITES: Final = frozenset({"insert", "update", "delete", "merge", "copy", "do", "call", "execute", "with"})
@@ -62,7 +78,7 @@ class TargetNode(Node):
         url: SQLAlchemy's URL of the target, in which there is no subscription and none of the session's tables.
         server: where the mirror is made.
         resolve: finds the real connection string.
-        start_query: starts a subscription's query (``functools.partial(ApplyQuery, spark)``).
+        pipeline: starts queries, copies tables.
         settings: of the engine; the walreceivers read theirs from the environment.
         patience: seconds that a statement may take.
 
@@ -76,7 +92,7 @@ class TargetNode(Node):
         url: str | sa.URL,
         server: PostgreSQL,
         resolve: ResolveConninfo,
-        start_query: StartQuery,
+        pipeline: Pipeline,
         settings: Settings,
         patience: float,
     ) -> None:
@@ -86,12 +102,16 @@ class TargetNode(Node):
         self._patience = patience
         self._server = server
         self._sessions: dict[str, PsqlSession] = {}
+        self._blocks: dict[str, Block] = {}
+        """The subscription commands of every session's open transaction."""
+        self._typed_conninfo: dict[str, str] = {}
+        """Real connection strings → as they were typed."""
         self._written: set[str] = set()
         """The first words of the statements of the open transaction, or of the last statement."""
         self._target = open_target(url)
         try:
             self._made_catalog = _make_catalog(self._target)
-            self._engine = Engine(name, self._target, start_query, settings)
+            self._engine = Engine(name, self._target, pipeline, settings)
             self._mirror = Mirror(name, server, self._target, self._engine.note_change)
         except BaseException:
             self._target.close()
@@ -104,10 +124,8 @@ class TargetNode(Node):
             SubscriberError: the target could not follow what was done in the mirror; the node is of no use any more.
         """
         if is_backslash_command(text):
-            if _SHOWS_REPLICATION.match(text.lstrip()):
-                return _refusal(text.split(maxsplit=1)[0]).report()
-            return self._run_on_mirror(text, session)
-        printed = [self._run(query.text, session) for query in cut(text)]
+            return self._describe(text.strip(), session)
+        printed = [one for query in cut(text) for one in self._run(query, session)]
         # psql prints an empty line below a table.
         return "".join(f"{one}\n\n" if one.endswith(_BELOW_A_TABLE) else f"{one}\n" for one in printed if one).rstrip(
             "\n"
@@ -136,24 +154,45 @@ class TargetNode(Node):
             steps.callback(self._engine.close)
             for session in self._sessions.values():
                 steps.callback(session.close)
+            for block in self._blocks.values():
+                steps.callback(block.close)
 
     # Statements -----------------------------------------------------------------------------------
 
-    def _run(self, text: str, session: str) -> str:
+    def _run(self, query: Query, session: str) -> list[str]:
+        """What is printed for one query, and for each that it generates."""
+        text = query.text
         words = _words(text)
         try:
             if words[:1] and words[0] in _VERBS and words[1:2] and words[1] in _OURS:
-                return self._command(text, words, session)
-            self._check(text, words, session)
+                return [self._command(text, session)]
+            asked = self._check(text, words, session)
         except SubscriberError as error:
             self._fail_transaction(session)
-            return error.report()
-        return self._run_on_mirror(text, session, words[0] if words else "")
+            return [error.report()]
+        first_word = words[0] if words else ""
+        if not query.executes:
+            return [self._run_on_mirror(text, session, first_word, asked)]
+        generated = Generated()
 
-    def _check(self, text: str, words: list[str], session: str) -> None:
-        """Refuse what would have a wrong answer, or effect."""
-        if found := _ENGINES.search(text):
-            raise _refusal(found[0])
+        def generate(psql: PsqlSession, text: str) -> str:
+            nonlocal generated
+            printed, generated = psql.generate(text)
+            return printed
+
+        printed = [self._run_on_mirror(text, session, first_word, asked, generate)]
+        for statement in generated.statements:
+            printed += self._run(Query(statement, ended=True, ordered=(False,), copies_out=False), session)
+        return [*printed, generated.tag.rstrip("\n")]
+
+    def _check(self, text: str, words: list[str], session: str) -> frozenset[str]:
+        """Refuse what would have a wrong answer, or effect; tells which of our catalogs are asked for."""
+        named = {name.lower(): name for name in _ENGINES.findall(text)}
+        for name in sorted(named.keys() - _HARMLESS - catalogs.ANSWERED):
+            raise _refusal(named[name])
+        asked = catalogs.ANSWERED & named.keys()
+        if asked and not catalogs.can_ask(words[0] if words else "", text):
+            raise _refusal(named[min(asked)])
         if words[:1] and words[0] in _ABOUT and _OURS & set(words):
             raise _refusal(f"{words[0].upper()} ON a subscription or publication")
         if tuple(words[:2]) in _PREPARED:
@@ -164,8 +203,19 @@ class TargetNode(Node):
             raise _refusal("a statement beside another session's open transaction")
         if self.in_transaction(session) and words[:1] and words[0] not in _ENDS and self._mirror.is_stale():
             raise _refusal("a statement in a transaction during which rows have been replicated")
+        changed = session in self._blocks and self._blocks[session].changed
+        if changed and words[:1] and words[0] in _ENDS and {"to", "chain"} & set(words):
+            raise _refusal(f"{' '.join(words).upper()} after a subscription command")
+        return asked
 
-    def _run_on_mirror(self, text: str, session: str, first_word: str = "") -> str:
+    def _run_on_mirror(
+        self,
+        text: str,
+        session: str,
+        first_word: str = "",
+        asked: Collection[str] = (),
+        run: Callable[[PsqlSession, str], str] = PsqlSession.send,
+    ) -> str:
         if session not in self._sessions:
             self._sessions[session] = PsqlSession(self._mirror.conninfo, lambda: self._server.psql, self._patience)
         psql = self._sessions[session]
@@ -176,13 +226,56 @@ class TargetNode(Node):
                 self._written = set()
             self._written.add(first_word)
             try:
-                printed = psql.run(text)
+                printed = self._run_with_catalogs(psql, text, session, asked, run)
             finally:
                 # Also of a statement that was cancelled, and of a transaction that was lost with its connection.
                 if not psql.in_transaction:
                     reshaping = bool(self._written & _RESHAPES) and not self._written & _WRITES
                     undone = self._mirror.write_back(reshaping=reshaping)
-        return printed if undone is None else undone.report()
+        if undone is not None:
+            printed = undone.report()
+        return printed if psql.in_transaction else self._end_block(session, printed)
+
+    def _run_with_catalogs(
+        self, psql: PsqlSession, text: str, session: str, asked: Collection[str], run: Callable[[PsqlSession, str], str]
+    ) -> str:
+        """Run it with our catalogs in the place of the mirror's, as far as they are asked for."""
+        if not asked or psql.transaction_failed:
+            return run(psql, text)
+        source = self._blocks[session].catalog if session in self._blocks else self._target
+        database, owner = self._mirror.identity()
+        facts = catalogs.Facts(
+            database=database,
+            owner=owner,
+            major=self._server.major,
+            shown_conninfo=lambda conninfo: self._typed_conninfo.get(conninfo, conninfo),
+            received=self._engine.received(),
+            process=os.getpid(),
+        )
+        try:
+            with source.begin() as connection:
+                catalogs.make_views(psql, connection, asked, facts)
+        except UsageError as error:
+            return error.report()
+        try:
+            return run(psql, catalogs.with_temporary_names(text))
+        finally:
+            if catalogs.RESET in asked and not psql.transaction_failed:
+                with self._target.begin() as connection:
+                    catalogs.reset_statistics(psql, connection)
+            catalogs.drop_views(psql, asked)
+
+    def _describe(self, command: str, session: str) -> str:
+        r"""What a backslash command prints."""
+        found = _SHOWS_SUBSCRIPTIONS.fullmatch(command)
+        if found is None and _SHOWS_REPLICATION.match(command):
+            return _refusal(command.split(maxsplit=1)[0]).report()
+        if found is None or self.in_transaction(session):
+            return self._run_on_mirror(command, session, run=PsqlSession.run)
+        query = catalogs.describing_query(verbose=bool(found[1]), major=self._server.major)
+        return catalogs.with_title(
+            "List of subscriptions", self._run_on_mirror(query, session, "select", ["pg_subscription"])
+        )
 
     def _fail_transaction(self, session: str) -> None:
         """An error ends the transaction that it happens in."""
@@ -191,32 +284,64 @@ class TargetNode(Node):
 
     # Subscription commands ----------------------------------------------------------------------------
 
-    def _command(self, text: str, words: list[str], session: str) -> str:
-        """What psql prints for CREATE, ALTER and DROP of a subscription or publication."""
-        if self.in_transaction(session):
-            name = " ".join(words[:2]).upper()
-            options = " ... WITH (create_slot = true)" if words[0] == "create" else ""
-            raise UsageError(f"{name}{options} cannot run inside a transaction block", sqlstate="25001")
+    def _command(self, text: str, session: str) -> str:
+        """What psql prints for CREATE, ALTER and DROP of a subscription or publication.
+
+        Raises:
+            SubscriberError: it failed; a transaction that is open fails with it.
+        """
+        command = self._with_real_conninfo(parse(text))
+        if any(other in self._blocks for other in self._sessions if other != session):
+            raise _refusal("a subscription command beside another session's open transaction with one")
         printed: list[str] = []
+        if self.in_transaction(session):
+            if self._sessions[session].transaction_failed:
+                return self._run_on_mirror(text, session)  # says so
+            printed.append(self._run_in_block(command, session, printed.append))
+            return "\n".join(printed)
         try:
-            printed.append(self._carry_out(parse(text), printed.append))
+            printed.append(run_command(self._target, command, self._settings, printed.append))
         except SubscriberError as error:
             printed.append(error.report())
         self._engine.note_change()
         self._engine.start()
         return "\n".join(printed)
 
-    def _carry_out(self, command: Command, notify: Any) -> str:
-        match command:
-            case CreateSubscription():
-                resolved = dataclasses.replace(command, conninfo=self._resolve(command.conninfo))
-                create_subscription(self._target, resolved, notify)
-                return "CREATE SUBSCRIPTION"
-            case DropSubscription():
-                drop_subscription(self._target, command, self._settings, notify)
-                return "DROP SUBSCRIPTION"
-            case _:
-                raise _refusal("this command")
+    def _run_in_block(self, command: SubscriptionCommand, session: str, notify: Notify) -> str:
+        if session not in self._blocks:
+            self._blocks[session] = Block(self._target, self._settings)
+        block = self._blocks[session]
+        try:
+            return block.run(command, notify)
+        finally:
+            if not block.changed:  # the transaction has failed, and may go on from a savepoint
+                del self._blocks[session]
+                block.close()
+
+    def _with_real_conninfo(self, command: Command) -> SubscriptionCommand:
+        if isinstance(command, Select):
+            raise _refusal("this command")
+        if not isinstance(command, CreateSubscription | AlterConnection):
+            return command
+        real = self._resolve(command.conninfo)
+        self._typed_conninfo[real] = command.conninfo
+        return dataclasses.replace(command, conninfo=real)
+
+    def _end_block(self, session: str, printed: str) -> str:
+        """Carry out, or forget, the subscription commands of a transaction that has ended; gives what is printed."""
+        block = self._blocks.pop(session, None)
+        if block is None:
+            return printed
+        try:
+            if printed.splitlines()[-1:] == ["COMMIT"]:
+                block.commit()
+        except SubscriberError as error:
+            return error.report()
+        finally:
+            block.close()
+            self._engine.note_change()
+            self._engine.start()
+        return printed
 
     # Leaving ----------------------------------------------------------------------------------------
 
@@ -226,7 +351,7 @@ class TargetNode(Node):
         for subscription in subscriptions:
             command = DropSubscription(subscription.name, if_exists=True, cascade=False)
             try:
-                drop_subscription(self._target, command, self._settings, lambda _: None)
+                run_command(self._target, command, self._settings, lambda _: None)
             except PublisherError:
                 # The publisher is gone already, and has taken the slot with it. The next one of that name begins anew.
                 remove_journal(subscription, self._settings)

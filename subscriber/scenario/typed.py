@@ -2,8 +2,8 @@ r"""How psql cuts what is typed: statements that end, and backslash commands.
 
 psql does not parse SQL. A semicolon ends a statement unless it is in a string, a quoted identifier, a dollar
 quote or a comment (which is for the tokenizer to know), in parentheses (``CREATE RULE … DO (a; b)``), between BEGIN
-and END of a function's body, or behind a backslash: ``\;`` separates statements that are sent as one. Blanks and comments
-before a statement are not sent.
+and END of a function's body, or behind a backslash: ``\;`` separates statements that are sent as one. So does ``\gexec``, and
+lets psql run every value of the result as a statement. Blanks and comments before a statement are not sent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,19 @@ class Query:
     r"""What psql sends at once.
 
     Attributes:
-        text: from the first token to the semicolon, as typed, but a semicolon for every ``\;``.
-        ended: whether a semicolon ended it; only the last of a text may lack one.
-        ordered: for each statement in it, whether it has ORDER BY at its outermost level (of COPY, in its query).
+        text: from the first token to the semicolon, as typed, but a semicolon for every ``\;``; without its ``\gexec``.
+        ended: whether a semicolon or ``\gexec`` ended it; only the last of a text may lack one.
+        ordered: for each statement in it, whether it has ORDER BY at its outermost level (of COPY, in its query); what
+            ``\gexec`` runs is not in the text, and promises none.
         copies_out: whether it is COPY … TO STDOUT, which prints data and no table.
+        executes: whether ``\gexec`` ended it: every value of its result is a statement to run.
     """
 
     text: str = field(repr=False)  # may hold a connection string
     ended: bool
     ordered: tuple[bool, ...]
     copies_out: bool
+    executes: bool = False
 
 
 def is_backslash_command(text: str) -> bool:
@@ -72,13 +75,21 @@ def cut(text: str) -> list[Query]:
 
     Raises:
         SQLSyntaxError: a string, quoted identifier or comment is not terminated.
-        NotSupportedError: a backslash command follows a statement on its line (``\gx``).
+        NotSupportedError: a backslash command follows a statement on its line (``\gx``), or something follows ``\gexec``.
     """
-    queries = []
+    queries: list[Query] = []
     gathered = _Gathered()
+    executed = None
     for token in tokenize(text):
         raw = text[token.start : token.end + 1]
-        if gathered.add(raw, token.start, token.end + 1):
+        if executed is not None and "\n" not in text[executed : token.start]:
+            raise _unexpected_backslash()  # psql would take it for an argument
+        executed = None
+        if gathered.ends_with_gexec(raw, token.start):
+            queries.append(gathered.query(text, ended=True, executes=True))
+            gathered = _Gathered()
+            executed = token.end + 1
+        elif gathered.add(raw, token.start, token.end + 1):
             queries.append(gathered.query(text, ended=True))
             gathered = _Gathered()
     if gathered.start is not None:
@@ -98,12 +109,20 @@ class _Gathered:
         self._begins = 0
         self._backslashes: list[int] = []
         self._before = ""
+        self._backslash = 0
+        """Where the token before the last backslash ends."""
         self._ordered = [False]
         self._copies_out = False
+
+    def ends_with_gexec(self, raw: str, start: int) -> bool:
+        r"""Whether the token makes ``\gexec`` of the backslash before it, and there is something to run."""
+        return raw == "gexec" and self._before == "\\" and start == self._end and self.start != start - 1
 
     def add(self, raw: str, start: int, end: int) -> bool:
         """Take one token; whether it ended the query."""
         before, self._before = self._before, raw
+        if raw == "\\":
+            self._backslash = self._end
         if raw == ";" and self.start is None:
             return False  # an empty statement prints nothing
         self.start = start if self.start is None else self.start
@@ -146,16 +165,20 @@ class _Gathered:
         create, *rest = self._words
         return create == "create" and (rest[:1] in ([kind] for kind in kinds) or _replaces(rest, kinds))
 
-    def query(self, text: str, *, ended: bool) -> Query:
+    def query(self, text: str, *, ended: bool, executes: bool = False) -> Query:
         assert self.start is not None
-        if self._before == "\\":
+        if executes:
+            self._end = self._backslash
+            self._ordered = [False]
+        elif self._before == "\\":
             raise _unexpected_backslash()
         kept = []
         done = self.start
         for position in self._backslashes:
             kept.append(text[done:position])
             done = position + 1
-        return Query("".join([*kept, text[done : self._end]]), ended, tuple(self._ordered), self._copies_out)
+        kept.append(text[done : self._end])
+        return Query("".join(kept), ended, tuple(self._ordered), self._copies_out, executes)
 
 
 def _replaces(words: list[str], kinds: tuple[str, str]) -> bool:

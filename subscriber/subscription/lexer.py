@@ -4,7 +4,7 @@ sqlglot finds where tokens begin and end (strings, dollar quotes, nested comment
 means is read here, from PostgreSQL's rules, so that no escape is passed on half understood.
 
 Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``, because in
-these commands it is usually a connection string (invariant names_are_data).
+these commands it is usually a connection string (invariant names_are_data), in the wrong quotes too.
 """
 
 from __future__ import annotations
@@ -92,30 +92,43 @@ def tokenize(sql: str) -> list[Token]:
     Raises:
         SQLSyntaxError: PostgreSQL's text for a string, identifier or comment that is not terminated.
     """
-    tokenizer = _Tokenizer(dialect="postgres")
-    try:
-        return tokenizer.tokenize(sql)
-    except TokenError:
-        done = tokenizer.tokens
-        start = skip_blank(sql, done[-1].end + 1 if done else 0)
+    tokens, start = tokenize_open(sql)
+    if start is None:
+        return tokens
     rest = sql[start : start + 2].lower()
     for opening, message, near in _UNTERMINATED:
         if rest.startswith(opening):
-            raise syntax_error(sql, start, f'{message} at or near "{near}"') from None
-    raise syntax_error(sql, start, f'syntax error at or near "{sql[start : start + 1]}"') from None
+            raise syntax_error(sql, start, f'{message} at or near "{near}"')
+    raise syntax_error(sql, start, f'syntax error at or near "{sql[start : start + 1]}"')
+
+
+def tokenize_open(sql: str) -> tuple[list[Token], int | None]:
+    """The tokens of a text that may go on: those that end, and the index where one begins that does not (None: all do)."""
+    tokenizer = _Tokenizer(dialect="postgres")
+    try:
+        return tokenizer.tokenize(sql), None
+    except TokenError:
+        done = tokenizer.tokens
+        return done, skip_blank(sql, done[-1].end + 1 if done else 0)
 
 
 def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601") -> SQLSyntaxError:
     """``message`` about the character at index ``position``; the detail counts from 1, as PostgreSQL's position."""
     line = sql.count("\n", 0, position) + 1
-    return SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).")
+    error = SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).")
+    error.position = position + 1
+    return error
 
 
 def unexpected(sql: str, lexeme: Lexeme | None) -> SQLSyntaxError:
     """``syntax error at or near "…"``, or ``at end of input`` where there is no lexeme left."""
     if lexeme is None:
         return syntax_error(sql, len(sql.rstrip()), "syntax error at end of input")
-    near = "'…'" if lexeme.kind is Kind.STRING else sql[lexeme.start : lexeme.end]
+    near = sql[lexeme.start : lexeme.end]
+    if lexeme.kind is Kind.STRING:
+        near = "'…'"
+    elif lexeme.kind is Kind.IDENTIFIER and "=" in lexeme.value:
+        near = '"…"'  # a connection string in the wrong quotes
     return syntax_error(sql, lexeme.start, f'syntax error at or near "{near}"')
 
 

@@ -1,8 +1,9 @@
-"""The options of CREATE SUBSCRIPTION: PostgreSQL 18's names, defaults, checks and error texts (C53, C54).
+"""The options of subscriptions: PostgreSQL 18's names, defaults, checks and error texts (C53, C54).
 
 An option goes through three gates, in PostgreSQL's order: it is *read* (a value of the right kind),
-the whole set is *checked* (nothing excludes anything else), and - ours - what this version cannot
-honour is *refused by name*. Nothing that was given is ignored (refuse_not_guess).
+the whole set is *checked* (nothing excludes anything else), and what publisher or target cannot honour
+is *refused by name* (:mod:`subscriber.subscription.commands.requirements`). Nothing that was given is ignored
+(refuse_not_guess). Each form of a command knows some of the options; the others are unrecognized there.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.subscription.lexer import fold, syntax_error
 
 OptionValue = str | int | None
@@ -55,6 +57,22 @@ class SubscriptionOptions:
     origin: Origin = "any"
     """``any`` or ``none``."""
     synchronous_commit: str = "off"
+    """PostgreSQL's setting of that name for the transactions that apply; other targets' commits are durable."""
+    create_tables: bool = False
+    """Ours: make the target's tables that are missing, after the publisher's."""
+
+
+ALTERABLE: Final = frozenset(
+    {
+        *("slot_name", "synchronous_commit", "binary", "streaming", "two_phase", "disable_on_error"),
+        *("password_required", "run_as_owner", "failover", "origin", "create_tables"),
+    }
+)
+"""What ALTER SUBSCRIPTION … SET (…) knows."""
+REFRESHING: Final = frozenset({"copy_data", "refresh"})
+"""What ALTER SUBSCRIPTION … SET, ADD and DROP PUBLICATION know."""
+SKIPPING: Final = frozenset({"lsn"})
+"""What ALTER SUBSCRIPTION … SKIP knows."""
 
 
 def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> SubscriptionOptions:
@@ -70,14 +88,7 @@ def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> 
             C54 forbids; 42602 and 42622 for a slot name.
         UsageError: 22023 for a value out of an enumeration.
     """
-    values: dict[str, Any] = {}
-    for option in given:
-        reader = _READERS.get(option.name)
-        if reader is None:
-            raise SQLSyntaxError(f'unrecognized subscription parameter: "{option.name}"')
-        if option.name in values:
-            raise syntax_error(sql, option.position, "conflicting or redundant options")
-        values[option.name] = reader(option.name, option.value)
+    values = read_options(sql, given, _CREATABLE)
     _check_connect(values)
     _check_slot_name(values)
     if values.get("connect") is False:
@@ -85,39 +96,32 @@ def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> 
     return SubscriptionOptions(**{"slot_name": default_slot_name} | values)
 
 
-def check_supported(options: SubscriptionOptions) -> None:
-    """Refuse what this version does not do yet.
+def read_options(sql: str, given: Sequence[Option], known: frozenset[str]) -> dict[str, Any]:
+    """Read a list of options by their names; what was not given is not in the result.
+
+    Args:
+        sql: the command, for positions in errors.
+        given: the list as written.
+        known: the options of this form of the command.
 
     Raises:
-        NotSupportedError: naming the option, with what to write instead.
+        SQLSyntaxError: 42601 for an unknown, repeated or malformed option; 42602 and 42622 for a slot name.
+        UsageError: 22023 for a value out of an enumeration, 22P02 for an LSN.
+        NotSupportedError: ``carrier``.
     """
-    if options.copy_data:
-        raise NotSupportedError(
-            "initial copy is not supported yet",
-            hint="Fill the target's tables yourself if they must not start empty, and use WITH (copy_data = false).",
-        )
-    for name, supported in _ONLY.items():
-        value = getattr(options, name)
-        if value != supported:
+    values: dict[str, Any] = {}
+    for option in given:
+        if option.name == "carrier" and "connect" in known:
             raise NotSupportedError(
-                f"{name} = {_written(value)} is not supported yet",
-                hint=f"Leave {name} out, or use {name} = {_written(supported)}.",
+                "carrier is not supported yet",
+                hint="Name the publications of the server in PUBLICATION, without carrier.",
             )
-
-
-_ONLY: Final[Mapping[str, object]] = {
-    "connect": True,
-    "binary": False,
-    "disable_on_error": False,
-    "run_as_owner": False,
-    "failover": False,
-    "synchronous_commit": "off",
-}
-"""Options of which one value works so far; every other option works in full."""
-
-
-def _written(value: object) -> str:
-    return str(value).lower()
+        if option.name not in known:
+            raise SQLSyntaxError(f'unrecognized subscription parameter: "{option.name}"')
+        if option.name in values:
+            raise syntax_error(sql, option.position, "conflicting or redundant options")
+        values[option.name] = _READERS[option.name](option.name, option.value)
+    return values
 
 
 # Values -----------------------------------------------------------------------------------------
@@ -190,6 +194,17 @@ def _synchronous_commit(name: str, value: OptionValue) -> str:
     return found
 
 
+def _lsn(name: str, value: OptionValue) -> LSN:
+    """The LSN to skip; ``NONE`` is 0/0."""
+    text = _text(name, value)
+    if text == "none":
+        return INVALID_LSN
+    lsn = parse_lsn(text)
+    if lsn == INVALID_LSN:
+        raise UsageError(f"invalid WAL location (LSN): {text}")
+    return lsn
+
+
 _NAME_BYTES: Final = 63  # NAMEDATALEN - 1
 
 _SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
@@ -200,11 +215,16 @@ _SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
 
 _READERS: Final[Mapping[str, Callable[[str, OptionValue], object]]] = {
     **{option.name: _boolean for option in fields(SubscriptionOptions)},
+    "refresh": _boolean,
+    "lsn": _lsn,
     "slot_name": _slot_name,
     "streaming": _streaming,
     "origin": _origin,
     "synchronous_commit": _synchronous_commit,
 }
+
+
+_CREATABLE: Final = frozenset(option.name for option in fields(SubscriptionOptions))
 
 
 # Combinations (C54) -------------------------------------------------------------------------------

@@ -1,15 +1,26 @@
-"""Cutting a text into statements, for ``subscriber sql -f`` and standard input.
+"""Cutting a text into statements, for ``subscriber sql -f``, standard input and the prompt.
 
-A semicolon ends a statement unless it is inside a string constant, a quoted identifier, a dollar
-quote or a comment - which is for the tokenizer to know. The text keeps its semicolon, as psql sends
+A semicolon ends a statement unless it is in parentheses, a string constant, a quoted identifier, a dollar
+quote or a comment - all but the parentheses is for the tokenizer to know. The text keeps its semicolon, as psql sends
 it, so that error texts and positions are the ones that psql would show.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from subscriber.subscription.lexer import tokenize
+from sqlglot import Token
+
+from subscriber.subscription.lexer import tokenize, tokenize_open
+
+NOTHING_OPEN: Final = "="
+"""What :func:`open_in` says of a text that is empty, or whose statements have all ended."""
+
+_OPENING: Final = re.compile(r"""(?:[bexn]|u&)?(['"])|/(\*)|(\$)""", re.IGNORECASE)
+"""How a token begins that may not end, and what psql's prompt shows of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +41,44 @@ def split_statements(text: str) -> list[Statement]:
             run then: a file is read as a whole or not at all (refuse_not_guess).
     """
     statements: list[Statement] = []
-    start: int | None = None
     line, counted = 1, 0
-    tokens = tokenize(text)
-    for number, token in enumerate(tokens):
-        semicolon = text[token.start : token.end + 1] == ";"
-        if start is None and not semicolon:
-            start = token.start
-            line += text.count("\n", counted, start)
-            counted = start
-        if start is not None and (semicolon or number == len(tokens) - 1):
-            statements.append(Statement(text[start : token.end + 1], line))
-            start = None
+    for start, end, _ in _spans(text, tokenize(text)):
+        line += text.count("\n", counted, start)
+        counted = start
+        statements.append(Statement(text[start:end], line))
     return statements
+
+
+def open_in(text: str) -> str:
+    """What a text is in the middle of, as ``%R`` of psql's prompt shows it.
+
+    Gives:
+        :data:`NOTHING_OPEN`, ``-`` a statement, ``(`` parentheses, ``'`` a string constant, ``"`` a quoted identifier,
+        ``$`` a dollar quote, ``*`` a comment.
+
+    >>> open_in("SELECT 1; SELECT"), open_in("SELECT 'it")
+    ('-', "'")
+    """
+    tokens, start = tokenize_open(text)
+    if start is not None:
+        opening = _OPENING.match(text, start)
+        return next(filter(None, opening.groups())) if opening else NOTHING_OPEN
+    *_, (_, _, state) = [(0, 0, NOTHING_OPEN), *_spans(text, tokens)]
+    return state
+
+
+def _spans(text: str, tokens: Sequence[Token]) -> Iterator[tuple[int, int, str]]:
+    """Where each statement starts and ends, and what it is in the middle of."""
+    start: int | None = None
+    depth = 0
+    for number, token in enumerate(tokens):
+        raw = text[token.start : token.end + 1]
+        if start is None:
+            if raw == ";":
+                continue
+            start = token.start
+        depth = max(0, depth + (raw == "(") - (raw == ")"))
+        ends = raw == ";" and not depth
+        if ends or number == len(tokens) - 1:
+            yield start, token.end + 1, NOTHING_OPEN if ends else "(" if depth else "-"
+            start = None

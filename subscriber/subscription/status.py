@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,49 @@ from typing import Any
 from subscriber.apply import progress
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.reader import journal_positions
-from subscriber.journal.storage import journal_url
+from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings, redact_conninfo
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.copies import CopyStatus, read_copies
 from subscriber.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """How far a table's copy is; see :class:`subscriber.subscription.copies.CopyStatus`."""
+
+    rows: int
+    bytes: int
+    estimated_rows: int
+    estimated_bytes: int
+    rows_per_second: float
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelationStatus:
+    """One table of a subscription.
+
+    Attributes:
+        schema: at the publisher.
+        name: its name.
+        state: its letter (rule D1).
+        lsn: the position that belongs to the state.
+        error: why it could not be copied, or could not catch up.
+        error_at: when.
+        copy: how far its copy is, while it is being copied and the journal can be seen from here.
+    """
+
+    schema: str
+    name: str
+    state: str
+    lsn: str | None
+    error: str | None
+    error_at: str | None
+    copy: CopyFigures | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +74,7 @@ class SubscriptionStatus:
         lag_bytes: publisher's end of WAL less what was received, plus what is received and not applied.
         lag_seconds: since the target last moved while something waits; 0 when nothing does.
         tables: state letter → number of tables (rule D1).
+        relations: each table, by schema and name.
         conflicts: kind → number.
         apply_errors: number.
         last_error: its report.
@@ -56,6 +94,7 @@ class SubscriptionStatus:
     lag_bytes: int | None
     lag_seconds: float | None
     tables: dict[str, int]
+    relations: tuple[RelationStatus, ...]
     conflicts: dict[str, int]
     apply_errors: int
     last_error: str | None
@@ -97,6 +136,7 @@ def _status(
     publisher_lsn, slot = _publisher_positions(subscription)
     waiting = last_entry is not None and last_entry > applied
     states = [relation.state.value for relation in tables]
+    copies = {(copy.schema, copy.name): copy for copy in _copies(subscription, settings)}
     known = max(received or INVALID_LSN, applied)
     return SubscriptionStatus(
         name=subscription.name,
@@ -114,6 +154,7 @@ def _status(
         else max(0, publisher_lsn - known) + (max(0, known - applied) if waiting else 0),
         lag_seconds=None if last_entry is None else (_seconds_since(moved_at) if waiting else 0.0),
         tables={state: states.count(state) for state in sorted(set(states))},
+        relations=tuple(_relation(relation, copies) for relation in tables),
         conflicts={
             name.removeprefix("confl_"): number
             for name, number in statistics.items()
@@ -136,6 +177,33 @@ def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[
     except SubscriberError:
         return None, None
     return (received, last) if last else (None, None)
+
+
+def _copies(subscription: Subscription, settings: Settings) -> list[CopyStatus]:
+    if subscription.system_identifier is None or subscription.slot_name is None:
+        return []
+    url = journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+    try:
+        return read_copies(open_storage(url), subscription.name)
+    except SubscriberError:
+        return []
+
+
+def _relation(relation: catalog.SubscriptionRelation, copies: Mapping[tuple[str, str], CopyStatus]) -> RelationStatus:
+    copy = copies.get((relation.schema, relation.name)) if relation.state is catalog.RelationState.DATASYNC else None
+    return RelationStatus(
+        relation.schema,
+        relation.name,
+        relation.state.value,
+        _text(relation.lsn),
+        relation.error,
+        relation.error_at,
+        None
+        if copy is None
+        else CopyFigures(
+            copy.rows, copy.bytes, copy.estimated_rows, copy.estimated_bytes, copy.rows_per_second, copy.started_at
+        ),
+    )
 
 
 def _publisher_positions(subscription: Subscription) -> tuple[LSN | None, Any]:

@@ -10,14 +10,14 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from subscriber.errors import SubscriberError, TargetUnavailable
-from subscriber.pipeline.query import StartQuery
+from subscriber.pipeline.on_spark import Pipeline
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.catalog import Subscription, SubscriptionRelation
 from subscriber.subscription.worker import SubscriptionWorker
 from subscriber.target import Target
 
@@ -35,7 +35,7 @@ class Supervisor:
 
     Args:
         target: whose subscriptions.
-        start_query: starts a subscription's query.
+        pipeline: starts queries, copies tables.
         settings: timeouts and sizes.
         once: end when all have caught up.
         turn: held by every query while it writes; None lets them take turns where the target has one writer, and elsewhere write
@@ -50,7 +50,7 @@ class Supervisor:
     def __init__(
         self,
         target: Target,
-        start_query: StartQuery,
+        pipeline: Pipeline,
         settings: Settings,
         *,
         once: bool,
@@ -60,13 +60,14 @@ class Supervisor:
     ) -> None:
         self.workers: dict[int, SubscriptionWorker] = {}
         self._target = target
-        self._start_query = start_query
+        self._pipeline = pipeline
         self._settings = settings
         self._once = once
         self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
         self._tick_seconds = tick_seconds
         self._catalog_seconds = catalog_seconds
         self._catalog_read = 0.0
+        self._disabled = False
 
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
         """Work until ``stop`` is set; tells whether no subscription has failed for good.
@@ -88,7 +89,7 @@ class Supervisor:
             for worker in self.workers.values():
                 worker.stop()
         if self._once:
-            return not any(worker.given_up for worker in self.workers.values())
+            return not self._disabled and not any(worker.given_up for worker in self.workers.values())
         return not any(worker.stopped for worker in self.workers.values())
 
     def _mark(self, worker: SubscriptionWorker) -> None:
@@ -105,7 +106,8 @@ class Supervisor:
         workers = self.workers.values()
         if self._once:
             return all(worker.caught_up() or worker.given_up for worker in workers)
-        return bool(workers) and all(worker.stopped for worker in workers)
+        # One that was disabled because of an error waits to be enabled again.
+        return bool(workers) and all(worker.stopped and not worker.disabled for worker in workers)
 
     def _reconcile(self) -> None:
         """Start and stop workers as the catalog says."""
@@ -121,16 +123,25 @@ class Supervisor:
         if not wanted and not self._catalog_read:
             logger.warning("no subscription is enabled in this target")
         self._catalog_read = time.monotonic()
-        for subid in [known for known, worker in self.workers.items() if wanted.get(known) != worker.subscription]:
-            logger.info('subscription "%s" was dropped, disabled or changed', self.workers[subid].subscription.name)
-            self.workers.pop(subid).stop()
-        for subid, subscription in wanted.items():
+        for subid, worker in list(self.workers.items()):
+            if subid not in wanted or worker.needs_restart(wanted[subid][0]):
+                logger.info('subscription "%s" was dropped, disabled or changed', worker.subscription.name)
+                self._disabled = self._disabled or worker.disabled
+                self.workers.pop(subid).stop()
+                if subid in wanted and wanted[subid][0].name != worker.subscription.name:
+                    worker.forget_consumers()
+        for subid, (subscription, relations) in wanted.items():
             if subid not in self.workers:
                 self.workers[subid] = SubscriptionWorker(
-                    subscription, self._target, self._start_query, self._settings, self._turn
+                    subscription, self._target, self._pipeline, self._settings, self._turn
                 )
+            self.workers[subid].subscription = subscription
+            self.workers[subid].relations = relations
 
-    def _read_catalog(self) -> dict[int, Subscription]:
+    def _read_catalog(self) -> dict[int, tuple[Subscription, Sequence[SubscriptionRelation]]]:
         with self._target.reporting(), self._target.engine.connect() as connection:
-            subscriptions = catalog.list_subscriptions(connection)
-        return {subscription.subid: subscription for subscription in subscriptions if subscription.enabled}
+            return {
+                subscription.subid: (subscription, catalog.relations_of(connection, subscription.subid))
+                for subscription in catalog.list_subscriptions(connection)
+                if subscription.enabled
+            }

@@ -44,6 +44,7 @@ class Assignment:
     publications: tuple[str, ...]
     streaming: Literal["off", "on", "parallel"]
     two_phase: bool
+    binary: bool
     origin: Literal["any", "none"]
     system_identifier: str
     journal: str
@@ -84,6 +85,7 @@ def receive(assignment: Assignment, settings: Settings, stop: threading.Event, t
         assignment.publications,
         streaming=assignment.streaming,
         two_phase=assignment.two_phase,
+        binary=assignment.binary,
         origin=assignment.origin,
     )
     with (

@@ -1,12 +1,13 @@
-"""The apply worker of one subscription: a walreceiver process and a Spark query, kept running.
+"""The apply worker of one subscription: a walreceiver process and a Spark query, kept running, and its tables' copies.
 
 ::
 
              ┌─ starting ─▶ receiver running ──┐            transient failure: wait, then start that half again
     tick ───▶│                                 ├─▶ caught up?   (0.5 s, doubling up to wal_retrieve_retry_interval)
-             └─ starting ─▶ query running ─────┘            lasting failure: stay stopped, say why
+             ├─ starting ─▶ query running ─────┤            lasting failure: stay stopped, say why
+             └─ tables to copy? ─▶ a round ────┘            (subscriber.subscription.tablesync)
 
-The two halves fail and restart independently: while the target is away the receiver goes on, and the other way round.
+The halves fail and restart independently: while the target is away the receiver goes on, and the other way round.
 Lasting are failures that the next attempt would only repeat without anybody noticing: a message that does not decode, a
 gap in the journal, a slot that is gone. A change that cannot be applied is retried for ever, as PostgreSQL's worker does (rule
 C35): somebody may remove the conflicting row.
@@ -17,25 +18,31 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from subscriber.apply import progress
 from subscriber.apply.conflict import conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
 from subscriber.errors import ApplyError, ProgressConflict, SubscriberError
 from subscriber.journal.reader import journal_positions
-from subscriber.journal.retention import write_consumer
+from subscriber.journal.retention import remove_consumer, write_consumer
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
-from subscriber.pipeline.query import ApplyQuery, StartQuery
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.pipeline.query import ApplyQuery
 from subscriber.protocol.messages import Relation
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation
+from subscriber.subscription.consumers import consumers_of
+from subscriber.subscription.copies import CopyStatus
+from subscriber.subscription.gate import Gate
 from subscriber.subscription.receiver import ReceiverProcess
+from subscriber.subscription.tablesync import TableSync
 from subscriber.subscription.walreceiver import Assignment
 from subscriber.target import Target
 
@@ -44,6 +51,8 @@ logger = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.5
 PATIENT_FAILURES: Final = 5
 """How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target that restarts."""
+PATIENT_COPIES: Final = 2
+"""How many failed copies of one table it puts up with."""
 
 
 @dataclass(slots=True)
@@ -83,6 +92,8 @@ class SubscriptionWorker:
     Attributes:
         subscription: what it works for.
         stopped: whether it has failed for good.
+        disabled: whether that was the end of the subscription too, as ``disable_on_error`` asks.
+        relations: its tables, as they were when the catalog was last read.
         applied: the target's progress, once known.
         transactions: how many were applied since the start.
         changes: how many changes they had.
@@ -92,19 +103,25 @@ class SubscriptionWorker:
         self,
         subscription: Subscription,
         target: Target,
-        start_query: StartQuery,
+        pipeline: Pipeline,
         settings: Settings,
         turn: contextlib.AbstractContextManager[Any],
     ) -> None:
         self.subscription = subscription
         self.stopped = False
+        self.disabled = False
+        self.relations: Sequence[SubscriptionRelation] = ()
         self.applied = INVALID_LSN
         self.transactions = 0
         self.changes = 0
         self._target = target
-        self._new_query = start_query
+        self._pipeline = pipeline
         self._settings = settings
         self._turn = turn
+        self._gate = Gate(turn)
+        self._sync: TableSync | None = None
+        self._sync_error: SubscriberError | None = None
+        self._ignored: set[str] = set()
         self._receiver: ReceiverProcess | None = None
         self._query: ApplyQuery | None = None
         self._receiving = Half()
@@ -116,25 +133,47 @@ class SubscriptionWorker:
     # Running --------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Look after both halves; never blocks for long and never raises a SubscriberError."""
+        """Look after all of it; never blocks for long and never raises a SubscriberError."""
         if not self.stopped:
             self._watch()
         if self.stopped:
+            self.stop()
             return
         now = time.monotonic()
         if self._receiver is None and now >= self._receiving.not_before:
             self._attempt(self._receiving, self._start_receiver)
+        if self._receiver_ready():
+            self._synchronize_tables()
         if self._query is None and self._journal_exists() and now >= self._applying.not_before and not self.stopped:
             self._attempt(self._applying, self._start_query)
 
     def stop(self) -> None:
-        """End both halves; what is not durable or not committed comes again."""
+        """End all of it; what is not durable or not committed comes again."""
+        sync, self._sync = self._sync, None
         query, self._query = self._query, None
         receiver, self._receiver = self._receiver, None
+        if sync is not None:
+            sync.stop()
         if query is not None:
             query.stop()
         if receiver is not None:
             receiver.stop()
+
+    def forget_consumers(self) -> None:
+        """After a RENAME: under the old name nobody will ever pass anything in the journal."""
+        if self._journal:
+            for name in consumers_of(self.subscription.name):
+                remove_consumer(open_storage(self._journal), name)
+
+    def needs_restart(self, subscription: Subscription) -> bool:
+        """Whether the subscription has changed in a way that a worker takes up only when it starts (rule C39)."""
+        options = replace(
+            self.subscription.options,
+            disable_on_error=subscription.options.disable_on_error,
+            run_as_owner=subscription.options.run_as_owner,
+            synchronous_commit=subscription.options.synchronous_commit,
+        )
+        return replace(self.subscription, options=options, skip_lsn=subscription.skip_lsn) != subscription
 
     def wants_caught_up(self) -> None:
         """Set the mark that :meth:`caught_up` asks for: everything the publisher has committed by now."""
@@ -143,18 +182,30 @@ class SubscriptionWorker:
 
     @property
     def failure(self) -> SubscriberError | None:
-        """The last failure of the half that does not work; None while both do."""
-        return self._receiving.error or self._applying.error
+        """The last failure of what does not work; None while everything does."""
+        return self._receiving.error or self._applying.error or self._sync_error
 
     @property
     def given_up(self) -> bool:
         """Whether somebody who waits for it should not: it is stopped, or has failed several times in a row."""
-        return self.stopped or max(self._receiving.failures, self._applying.failures) >= PATIENT_FAILURES
+        sync = self._sync
+        return (
+            self.stopped
+            or max(self._receiving.failures, self._applying.failures) >= PATIENT_FAILURES
+            or (
+                sync is not None
+                and (
+                    sync.failures_in_a_row >= PATIENT_FAILURES
+                    or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations)
+                )
+            )
+        )
 
     @property
-    def failed_attempts(self) -> tuple[int, int]:
-        """How often the receiver and the query have failed since the worker began."""
-        return self._receiving.failed_attempts, self._applying.failed_attempts
+    def failed_attempts(self) -> tuple[int, int, int]:
+        """How often the receiver, the query and a round of copies have failed since the worker began."""
+        rounds = 0 if self._sync is None else self._sync.failed_rounds
+        return self._receiving.failed_attempts, self._applying.failed_attempts, rounds
 
     @property
     def stuck_since(self) -> float | None:
@@ -171,10 +222,35 @@ class SubscriptionWorker:
 
     def caught_up(self) -> bool:
         """Whether everything up to the mark is in the target."""
+        return self.stream_caught_up() and self._tables_ready()
+
+    def stream_caught_up(self) -> bool:
+        """The same, of the tables that are ready."""
         if self._barrier is None or self._query is None or not self._journal:
             return False
         received, last = self.positions()
         return received >= self._barrier and self.applied >= last
+
+    def sync_settled(self, target_changed: float) -> bool:
+        """Whether no table's copy is worth waiting for.
+
+        A table is ready, or an attempt to copy it has failed that began after ``target_changed`` (monotonic seconds).
+        """
+        try:
+            self._read_relations()
+        except SubscriberError:
+            return False
+        sync = self._sync
+        return all(
+            relation.state is RelationState.READY
+            or (sync is not None and sync.has_failed_since(relation, target_changed))
+            for relation in self.relations
+        )
+
+    @property
+    def copies(self) -> list[CopyStatus]:
+        """The tables that are being copied now."""
+        return [] if self._sync is None else self._sync.copies
 
     def positions(self) -> tuple[LSN, LSN]:
         """How far the journal has received, and where its last entry ends."""
@@ -187,6 +263,8 @@ class SubscriptionWorker:
             return "stopped"
         if self.failure is not None:
             return "retrying"
+        if self.copies:
+            return "copying"
         return "streaming" if self._receiver_ready() and self._query is not None else "starting"
 
     def summary(self) -> str:
@@ -239,16 +317,37 @@ class SubscriptionWorker:
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
         self._record(error)
         delay = half.failed(error, self._settings.wal_retrieve_retry_interval)
-        if error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict)):
+        if self._disables(error):
+            self._disable()
+        elif error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict)):
             logger.info('subscription "%s": trying again in %.1f s', self.subscription.name, delay)
         else:
             self.stopped = True
             self.stop()
 
-    def _record(self, error: SubscriberError) -> None:
+    def _disables(self, error: SubscriberError) -> bool:
+        """A connection that is lost comes back: that is no reason to disable a subscription."""
+        return self.subscription.options.disable_on_error and not error.transient
+
+    def _disable(self) -> None:
+        """Rule C35: PostgreSQL's DisableSubscriptionAndExit."""
+        with self._target.begin() as connection:
+            catalog.set_enabled(connection, self.subscription.name, enabled=False)
+        self.stopped = self.disabled = True
+        logger.warning('subscription "%s" has been disabled because of an error', self.subscription.name)
+
+    def _record(
+        self, error: SubscriberError, relation: SubscriptionRelation | None = None, *, sync: bool = False
+    ) -> None:
         try:
             with self._target.begin() as connection:
-                catalog.record_error(connection, self.subscription.name, error.report())
+                catalog.record_error(
+                    connection, self.subscription.name, error.report(), worker="sync" if sync else "apply"
+                )
+                if relation is not None:
+                    catalog.record_relation_error(
+                        connection, self.subscription.subid, relation.schema, relation.name, error.report()
+                    )
                 kind = conflict_kind(error)
                 if kind is not None:
                     # Counted here: the transaction that met it was rolled back, and a counter in it with it.
@@ -257,7 +356,88 @@ class SubscriptionWorker:
             # The target itself may be what failed; the log has the error.
             logger.debug("could not record an error in the target")
 
+    # Tables -------------------------------------------------------------------------------------------
+
+    def _synchronize_tables(self) -> None:
+        """Have tables copied, call those ready that are, and begin with two-phase when all are."""
+        if self._sync is None:
+            self._sync = TableSync(
+                self.subscription,
+                self._target,
+                self._journal,
+                gate=self._gate,
+                turn=self._turn,
+                pipeline=self._pipeline,
+                settings=self._settings,
+                on_error=self._copy_failed,
+            )
+        self._sync.tick(self.relations)
+        if self._sync.running or self._gate.busy:
+            return  # the target may have one writer
+        with contextlib.suppress(SubscriberError):
+            self._make_ready()
+            self._enable_two_phase()
+
+    def _copy_failed(self, error: SubscriberError, relation: SubscriptionRelation | None) -> None:
+        """Called in the round's thread."""
+        table = "" if relation is None else f', table "{relation.qualified_name}"'
+        logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
+        self._sync_error = error
+        self._record(error, relation, sync=True)
+        if self._disables(error):
+            with contextlib.suppress(SubscriberError):
+                self._disable()
+
+    def _make_ready(self) -> None:
+        """Tables that were handed over are ready when the apply worker's position has passed theirs (D5)."""
+        if all(relation.state is not RelationState.SYNCDONE for relation in self.relations):
+            return
+        received, last = self.positions()
+        # Where nothing is left to apply, the position is how far the journal has received.
+        position = received if last <= self.applied else self.applied
+        self._read_relations()
+        passed = [
+            relation
+            for relation in self.relations
+            if relation.state is RelationState.SYNCDONE and relation.lsn is not None and relation.lsn <= position
+        ]
+        if not passed:
+            return
+        with self._target.begin() as connection:
+            for relation in passed:
+                catalog.advance_relation(
+                    connection, self.subscription.subid, relation, RelationState.READY, relation.lsn
+                )
+        self._read_relations()
+        if self._tables_ready():
+            self._sync_error = None
+
+    def _enable_two_phase(self) -> None:
+        """What waited for the copies (C48): the receiver starts again, and tells the slot."""
+        if self.subscription.two_phase_state != "p" or not self.relations or not self._tables_ready():
+            return
+        with self._target.begin() as connection:
+            catalog.set_two_phase_state(connection, self.subscription.subid, "e")
+        self.subscription = replace(self.subscription, two_phase_state="e")
+        logger.info(
+            'logical replication apply worker for subscription "%s" will restart so that two_phase can be enabled',
+            self.subscription.name,
+        )
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.stop()
+
+    def _tables_ready(self) -> bool:
+        return all(relation.state is RelationState.READY for relation in self.relations)
+
+    def _read_relations(self) -> None:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            self.relations = catalog.relations_of(connection, self.subscription.subid)
+
+    # Starting the halves ------------------------------------------------------------------------------
+
     def _start_receiver(self) -> None:
+        self._know_publisher()
         applied = self._first_position()
         options = self.subscription.options
         assert self.subscription.slot_name is not None
@@ -272,13 +452,34 @@ class SubscriptionWorker:
                 slot=self.subscription.slot_name,
                 publications=self.subscription.publications,
                 streaming=options.streaming,
-                two_phase=options.two_phase,
+                two_phase=self.subscription.two_phase_state == "e",
+                binary=options.binary,
                 origin=options.origin,
                 system_identifier=self.subscription.system_identifier,
                 journal=self._journal,
                 applied_lsn=applied,
             )
         )
+
+    def _know_publisher(self) -> None:
+        """A subscription without a connection so far, or with another slot since, learns whom it replicates from.
+
+        It begins where the slot does: what that has confirmed is somebody else's unless there is a journal of it.
+        """
+        if self.subscription.system_identifier is not None:
+            return
+        assert self.subscription.slot_name is not None
+        with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
+            publisher = Publisher(server)
+            identifier = publisher.system_identifier()
+            confirmed = publisher.check_slot(self.subscription.slot_name).confirmed_flush_lsn
+        journal = journal_url(self._settings.journal, identifier, self.subscription.slot_name)
+        with self._target.begin() as connection:
+            applied = progress.read_progress(connection, self.subscription.origin)
+            if confirmed > applied and journal_positions(journal)[0] == INVALID_LSN:
+                progress.advance_progress(connection, self.subscription.origin, applied, confirmed)
+            catalog.set_system_identifier(connection, self.subscription.subid, identifier)
+        self.subscription = replace(self.subscription, system_identifier=identifier)
 
     def _first_position(self) -> LSN:
         """The target's progress; a subscription that never ran begins where its slot does.
@@ -302,24 +503,54 @@ class SubscriptionWorker:
     def _start_query(self) -> None:
         with self._target.reporting(), self._target.engine.connect() as connection:
             self.applied = progress.read_progress(connection, self.subscription.origin)
-            ready = catalog.ready_relations(connection, self.subscription.subid)
         write_consumer(open_storage(self._journal), self.subscription.name, self.applied)
         applier = ExactApplier(
             self._target,
             subscription=self.subscription.name,
             subid=self.subscription.subid,
-            should_apply=_RelationFilter(self.subscription.name, ready),
+            read_rules=self._read_rules,
         )
-        self._query = self._new_query(
+        self._query = self._pipeline.start_query(
             self.subscription.name,
             self._journal,
             applier,
             self.applied,
             self._settings,
             on_applied=self._note_applied,
-            turn=self._turn,
+            turn=self._gate,
         )
         logger.info('apply of subscription "%s" starts at %s', self.subscription.name, format_lsn(self.applied))
+
+    def _read_rules(self, connection: Any) -> Rules:
+        """Read in the transaction of every batch, so that it is of one mind with the catalog."""
+        subid = self.subscription.subid
+        stored = catalog.get_subscription(connection, self.subscription.name)
+        begins = {
+            (relation.schema, relation.name): relation.applies_from
+            for relation in catalog.relations_of(connection, subid)
+        }
+        return Rules(
+            partial(self._should_apply, begins),
+            skip_lsn=stored.skip_lsn,
+            clear_skip=lambda inside: catalog.set_skip_lsn(inside, subid, INVALID_LSN),
+            synchronous_commit=stored.options.synchronous_commit,
+        )
+
+    def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
+        """Rules C4, D5; what is ignored for good is said once."""
+        key = (relation.namespace, relation.name)
+        if key not in begins:
+            if relation.qualified_name not in self._ignored:
+                self._ignored.add(relation.qualified_name)
+                logger.warning(
+                    'subscription "%s" ignores changes of relation "%s": it was not published when the subscription was'
+                    " created or last refreshed",
+                    self.subscription.name,
+                    relation.qualified_name,
+                )
+            return False
+        begin = begins[key]
+        return begin is not None and begin <= final_lsn
 
     def _note_applied(self, result: ApplyResult) -> None:
         self.applied = result.progress
@@ -327,24 +558,3 @@ class SubscriptionWorker:
         self.changes += result.changes
         self._applying.works()
         write_consumer(open_storage(self._journal), self.subscription.name, result.progress)
-
-
-class _RelationFilter:
-    """Rule C4: changes of relations that the subscription does not know are ignored; said once each."""
-
-    def __init__(self, subscription: str, ready: frozenset[tuple[str, str]]) -> None:
-        self._subscription = subscription
-        self._ready = ready
-        self._said: set[str] = set()
-
-    def __call__(self, relation: Relation, _finish_lsn: LSN) -> bool:
-        if (relation.namespace, relation.name) in self._ready:
-            return True
-        if relation.qualified_name not in self._said:
-            self._said.add(relation.qualified_name)
-            logger.warning(
-                'subscription "%s" ignores changes of relation "%s": it was not published when the subscription was created',
-                self._subscription,
-                relation.qualified_name,
-            )
-        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Capabilities:
         run_lock: the target can tell that another runner is at work.
         lenient_foreign_keys: a foreign key may be declared before the table that it refers to exists, and is not enforced on
             our connections: only TRUNCATE asks for it (rule C30).
+        stored_columns: a generated column may be declared STORED, as PostgreSQL's are, and NOT NULL.
+        savepoints: a part of a transaction can be taken back.
+        copy_format: what the blocks of :meth:`~subscriber.target.target.Target.loader` are: ``text`` is COPY's text format,
+            whole lines; ``arrow`` is an Arrow IPC stream of one record batch, every column decoded.
     """
 
     database: str
@@ -28,3 +33,6 @@ class Capabilities:
     single_writer: bool = False
     run_lock: bool = False
     lenient_foreign_keys: bool = False
+    stored_columns: bool = True
+    savepoints: bool = True
+    copy_format: Literal["text", "arrow"] = "arrow"

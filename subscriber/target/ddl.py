@@ -14,7 +14,7 @@ other unique keys             where the target has the kind (deferrable, NULLS N
 defaults                      constants; others where :meth:`Target.expression` finds the same meaning
 generated columns, CHECK      where it does; a generated column is a plain one otherwise
 foreign keys                  where they are declared and not enforced on apply's connections
-sequences, identity           never: the publisher's values arrive
+identity, serial              the target's own auto-increment if asked for: else the publisher's values are all there is
 ============================  ====================================================================
 """
 
@@ -28,7 +28,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
-from subscriber.target.table import TargetColumn
+from subscriber.target.table import AutoIncrement, TargetColumn
 from subscriber.target.target import Target
 from subscriber.types import decode_column
 from subscriber.types.shape import ColumnShape, ForeignKey, TableShape
@@ -56,17 +56,30 @@ class NewTable:
             connection.execute(statement)
 
 
-def create_table(target: Target, shape: TableShape) -> NewTable:
-    """The target's table for a shape (see the module); nothing is run."""
+def create_table(target: Target, shape: TableShape, *, identity: bool = False) -> NewTable:
+    """The target's table for a shape (see the module); nothing is run.
+
+    Args:
+        target: where the table is to be.
+        shape: the table.
+        identity: identity and serial columns make values in the target too, for rows that are inserted there.
+    """
     schema, name = target.place(shape.schema, shape.name)
     notes: list[str] = []
-    items = [_column(target, shape, column, notes) for column in shape.columns]
-    constraints = [*_keys(target, shape, notes), *_checks(target, shape, notes), *_foreign_keys(target, shape, notes)]
+    increments = _auto_increments(target, shape) if identity else {}
+    items = [_column(target, shape, column, increments.get(column.name), notes) for column in shape.columns]
+    has_key = any(increment.is_key for increment in increments.values())
+    constraints = [
+        *_keys(target, shape, notes, has_key=has_key),
+        *_checks(target, shape, notes),
+        *_foreign_keys(target, shape, notes),
+    ]
     notes += [f'"{other}" is left out: it is no plain unique key' for other in shape.others]
     table = sa.Table(name, sa.MetaData(), *items, *constraints, schema=schema)
     statements: list[ExecutableDDLElement] = []
     if schema is not None:
         statements.append(CreateSchema(schema, if_not_exists=True))
+    statements += [statement for increment in increments.values() for statement in increment.before]
     return NewTable((*statements, CreateTable(table)), tuple(notes))
 
 
@@ -91,14 +104,33 @@ class _Declared(sa.types.UserDefinedType[Any]):
 # Columns ----------------------------------------------------------------------------------------
 
 
-def _column(target: Target, shape: TableShape, column: ColumnShape, notes: list[str]) -> sa.Column[Any]:
-    declared = target.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+def _declared(target: Target, shape: TableShape, column: ColumnShape) -> str:
+    return target.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+
+
+def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncrement]:
+    """The columns that make values of their own, as far as the target has the like."""
+    found = {
+        column.name: target.auto_increment(shape, column, _declared(target, shape, column))
+        for column in shape.columns
+        if column.identity or column.serial
+    }
+    return {name: increment for name, increment in found.items() if increment is not None}
+
+
+def _column(
+    target: Target, shape: TableShape, column: ColumnShape, increment: AutoIncrement | None, notes: list[str]
+) -> sa.Column[Any]:
+    nullable = column.nullable and column.name not in shape.key
+    if increment is not None:
+        return sa.Column(column.name, _Declared(increment.declared), nullable=nullable, autoincrement=False)
+    declared = _declared(target, shape, column)
     generated = _generated(target, shape, column, notes)
     return sa.Column(
         column.name,
         _Declared(declared),
         *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
-        nullable=column.nullable and column.name not in shape.key,
+        nullable=nullable,
         autoincrement=False,
         server_default=_default(target, shape, column, declared, notes),
     )
@@ -111,7 +143,9 @@ def _is_in_key(shape: TableShape, name: str) -> bool:
 def _generated(target: Target, shape: TableShape, column: ColumnShape, notes: list[str]) -> str | None:
     if column.generated is None:
         return None
-    expression = target.expression(column.generated, _types(shape))
+    expression = None
+    if target.capabilities.stored_columns:
+        expression = target.expression(column.generated, _types(shape))
     if expression is None:
         notes.append(
             f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
@@ -153,8 +187,8 @@ def _types(shape: TableShape) -> dict[str, int]:
 # Constraints ------------------------------------------------------------------------------------
 
 
-def _keys(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
-    if shape.key:
+def _keys(target: Target, shape: TableShape, notes: list[str], *, has_key: bool) -> Iterator[sa.Constraint]:
+    if shape.key and not has_key:
         yield sa.PrimaryKeyConstraint(*shape.key)
     for key in shape.unique:
         constraint = target.unique_constraint(key)

@@ -9,12 +9,20 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from subscriber.errors import UsageError
+from subscriber.target.duckdb import open_duckdb
 from subscriber.target.generic import open_generic
+from subscriber.target.mariadb import open_mariadb
 from subscriber.target.postgresql import open_postgresql
 from subscriber.target.sqlite import open_sqlite
 from subscriber.target.target import Target
 
-OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {"sqlite": open_sqlite, "postgresql": open_postgresql}
+OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {
+    "sqlite": open_sqlite,
+    "postgresql": open_postgresql,
+    "mysql": open_mariadb,
+    "mariadb": open_mariadb,
+    "duckdb": open_duckdb,
+}
 """By the dialect's name, the part of the URL before ``+`` or ``:``; every other dialect is opened generically."""
 
 _EXTRAS: Final = {"duckdb": "duckdb", "mysql": "mysql", "mariadb": "mysql"}

@@ -13,10 +13,9 @@ The journal mode is the user's choice and left alone.
 
 from __future__ import annotations
 
-import fcntl
-import os
+import re
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -24,9 +23,10 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
+from sqlglot import TokenType, tokenize
+from sqlglot.errors import SqlglotError
 
 from subscriber.errors import (
-    AlreadyRunning,
     ConflictError,
     SubscriberError,
     TargetError,
@@ -36,10 +36,13 @@ from subscriber.errors import (
 )
 from subscriber.target import sqlite_values
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.load import LoadColumn, bind_block, insert_statement, read_block
+from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
-from subscriber.target.table import TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target
+from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer before the target counts as unavailable."""
@@ -125,6 +128,25 @@ class SQLiteTarget(Target):
         """See :func:`subscriber.target.sqlite_values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)
 
+    @contextmanager
+    def loader(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+    ) -> Iterator[Callable[[bytes], None]]:
+        """See :meth:`Target.loader`; on the driver's own connection, which takes rows from an iterator."""
+        statement = insert_statement(self, table, columns)
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, sqlite3.Connection)
+
+        def load(block: bytes) -> None:
+            batch = read_block(block)
+            rows = statement.rows(bind_block(self, columns, batch), batch.num_rows)
+            try:
+                driver.executemany(statement.sql, rows)
+            except sqlite3.Error as error:
+                raise self._translate_driver(error) from None
+
+        yield load
+
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
         """See :meth:`Target.place` and the module."""
         return None, table if schema == "public" else f"{schema}.{table}"
@@ -152,6 +174,31 @@ class SQLiteTarget(Target):
             case _:
                 return super().literal(value)
 
+    def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
+        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole key."""
+        if shape.key != (column.name,) or sqlite_values.affinity(declared) != sqlite_values.INTEGER:
+            return None
+        return AutoIncrement("INTEGER PRIMARY KEY AUTOINCREMENT", is_key=True)
+
+    def set_sequence(
+        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
+    ) -> bool:
+        """See :meth:`Target.set_sequence`; counts in ones.
+
+        Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other ``INTEGER PRIMARY KEY`` goes on from its largest
+        rowid, which is the publisher's when its rows are here: there is nothing to set, and False says so.
+        """
+        found = table.column(column)
+        if found is None or not found.null_is_generated or position.next_value < 1:
+            return False
+        with self.reporting():
+            if not _is_auto_increment(connection, table):
+                return False
+            sequence = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
+            connection.execute(sa.delete(sequence).where(sequence.c.name == table.name))
+            connection.execute(sa.insert(sequence).values(name=table.name, seq=position.next_value - 1))
+        return True
+
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`."""
         with self.reporting():
@@ -162,33 +209,43 @@ class SQLiteTarget(Target):
                 _restart_identities(connection, tables)
 
     @contextmanager
+    def interruptible(self, connection: sa.Connection) -> Iterator[None]:
+        """See :meth:`Target.interruptible`; Python sees a signal only where SQLite calls it."""
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: None, _SIGNALS_SEEN_EVERY)
+        try:
+            yield
+        except exc.OperationalError as error:
+            if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_INTERRUPT":
+                raise KeyboardInterrupt from None
+            raise
+        finally:
+            driver.set_progress_handler(None, 0)
+
+    @contextmanager
     def run_lock(self) -> Iterator[None]:
         """Hold an advisory lock on ``<file>.subscriber-lock``, which ends with the process."""
-        path = Path(f"{self.url.database}.subscriber-lock")
-        try:
-            handle = path.open("a")
-        except OSError as error:
-            raise TargetUnavailable(f"cannot open the lock file {path}: {error.strerror}") from error
-        with handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise AlreadyRunning(
-                    f'another "subscriber run" is at work on {self.url.database}',
-                    hint="Stop it first; one process runs all subscriptions of a target.",
-                ) from None
-            handle.truncate(0)
-            handle.write(f"{os.getpid()}\n")
-            handle.flush()
+        with locked_file(str(self.url.database)):
             yield
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; SQLite's extended result codes say what failed."""
         original = getattr(error, "orig", None)
-        name = _NAMELESS.get(getattr(original, "sqlite_errorcode", 0)) or getattr(original, "sqlite_errorname", None)
+        if isinstance(original, sqlite3.Error) and _result_code(original) is not None:
+            return self._translate_driver(original)
+        return super().translate(error, columns)
+
+    def _translate_driver(self, error: sqlite3.Error) -> SubscriberError:
+        name = _result_code(error)
         if name is None:
-            return super().translate(error, columns)
-        return _translate(name, str(original), str(self.url.database))
+            return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
+        return _translate(name, str(error), str(self.url.database))
+
+
+def _result_code(error: sqlite3.Error) -> str | None:
+    """SQLite's name of what failed; None where it was Python's module that refused, and not SQLite."""
+    name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
+    return name or getattr(error, "sqlite_errorname", None)
 
 
 def _places(schema: str, table: str) -> Iterator[tuple[str, str]]:
@@ -245,6 +302,18 @@ def _check_references(connection: sa.Connection, table: TargetTable, truncated: 
         )
 
 
+def _is_auto_increment(connection: sa.Connection, table: TargetTable) -> bool:
+    """Whether the table is declared AUTOINCREMENT; only its SQL tells."""
+    schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=table.schema)
+    query = sa.select(schema.c.sql).where(schema.c.type == "table", schema.c.name == table.name)
+    statement = str(connection.execute(query).scalar_one())
+    try:
+        tokens = tokenize(statement, read="sqlite")
+    except SqlglotError:
+        return False
+    return any(token.token_type is TokenType.AUTO_INCREMENT for token in tokens)
+
+
 def _restart_identities(connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
     for table in tables:
         if _table_list(connection, str(table.schema), "sqlite_sequence") is not None:
@@ -264,6 +333,12 @@ _CONSTRAINTS: Final = {
 _NAMELESS: Final = {3091: "SQLITE_CONSTRAINT_DATATYPE"}
 """Result codes that Python's sqlite3 has no name for."""
 
+_SIGNALS_SEEN_EVERY: Final = 100_000
+"""Instructions of SQLite's virtual machine: about a millisecond."""
+
+_ABOUT_NAMES: Final = re.compile(r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input')
+"""Messages on a statement that names what is not there, or is none; they hold its words and nothing of any row."""
+
 _QUOTES: Final = str.maketrans("'", '"')
 _UNAVAILABLE: Final = ("BUSY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
 
@@ -282,6 +357,8 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
             f"the SQLite database {database} is not available ({name})",
             hint="Another program may hold it locked, or its disk may be full; the change will be tried again.",
         )
+    if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
+        return TargetError(text, sqlstate="42000")
     return TargetError(f"SQLite refused a statement ({name})", hint=f"The database is {database}.")
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import sqlalchemy as sa
+from sqlalchemy.schema import ExecutableDDLElement
 
-TableKind = Literal["table", "partitioned table", "view", "virtual table", "other"]
+TableKind = Literal["table", "partitioned table", "view", "virtual table", "non-transactional table", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,18 @@ class TargetTable:
         if self.locator is not None:
             names.append(self.locator)
         return sa.table(self.name, *(sa.column(name) for name in names), schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoIncrement:
+    """How a column of a new table makes values of its own.
+
+    Attributes:
+        declared: its declaration, the type included, without NOT NULL.
+        is_key: the declaration makes it the primary key, so the table must not do so again.
+        before: what has to be there before the table.
+    """
+
+    declared: str
+    is_key: bool = False
+    before: tuple[ExecutableDDLElement, ...] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Self
 
@@ -28,8 +28,10 @@ from subscriber.errors import (
 )
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.generic_types import generic_type
-from subscriber.target.table import TargetColumn, TargetTable
-from subscriber.types.shape import UniqueKey
+from subscriber.target.load import BlockFormat, LoadColumn, insert_loader
+from subscriber.target.query import QueryResult, read_result
+from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
+from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 
 class Target(ABC):
@@ -73,6 +75,12 @@ class Target(ABC):
     def prepare_transaction(self, connection: sa.Connection) -> None:  # noqa: B027 - nothing to do by default
         """Make ``connection`` apply as a replica (rule C23), for this transaction."""
 
+    def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:  # noqa: B027 - nothing to do by default
+        """Make this transaction commit as a subscription's ``synchronous_commit`` asks.
+
+        ``off`` leaves it to the target's own setting: what is committed must be durable there before the journal forgets it.
+        """
+
     @abstractmethod
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """The target's table for the publisher's ``schema.table`` (rule C1), None where there is none."""
@@ -92,6 +100,61 @@ class Target(ABC):
         Raises:
             UnsupportedValue: a value that the column cannot hold exactly.
         """
+
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """The column in a query that is to show every stored value as it is, where the driver would give another."""
+        return sa.column(column.name)
+
+    # Queries --------------------------------------------------------------------------------------------
+
+    def query(self, sql: str) -> QueryResult:
+        """The answer to a query in the target's own SQL, as text; what the query changes is rolled back.
+
+        Raises:
+            SubscriberError: as :meth:`translate` words it.
+        """
+        with self.reporting(), self.engine.connect() as connection, self.interruptible(connection):
+            # Without parameters no driver takes a percent sign for one.
+            result = connection.execution_options(no_parameters=True).exec_driver_sql(sql)
+            return self.read_result(result)
+
+    def interruptible(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """Let Control-C end a query of the block; most drivers see to it themselves."""
+        del connection
+        return nullcontext()
+
+    def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
+        """All of a result as text."""
+        return read_result(result)
+
+    # Loading --------------------------------------------------------------------------------------------
+
+    def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
+        """What :meth:`loader` takes for these columns."""
+        del columns  # the same for all
+        return self.capabilities.copy_format
+
+    @contextmanager
+    def loader(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+    ) -> Iterator[Callable[[bytes], None]]:
+        """Load many rows inside the caller's transaction: each call gets one block; when the with-block ends all are in.
+
+        Args:
+            connection: of :meth:`begin`.
+            table: where the rows go; columns of it that are not loaded get their defaults, identities are overridden.
+            columns: what the blocks hold, in the order in which they hold it (see :mod:`subscriber.target.load`).
+
+        Raises:
+            SubscriberError: as :meth:`translate` words it, from a call or from the end of the block.
+        """
+        with insert_loader(self, connection, table, columns) as load:
+            yield load
+
+    def is_database_of(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
+        """Whether the target is database ``database`` of the PostgreSQL cluster with this system identifier."""
+        del connection, system_identifier, database  # it is no PostgreSQL
+        return False
 
     # New tables (subscriber.target.ddl) -----------------------------------------------------------------
 
@@ -139,6 +202,17 @@ class Target(ABC):
         """A unique key; None where the target has none of the kind."""
         return None if key.deferrable or not key.nulls_distinct else sa.UniqueConstraint(*key.columns)
 
+    def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
+        """How an identity or serial column of a new table makes its values here; None where it cannot.
+
+        Args:
+            shape: the table.
+            column: one of its columns.
+            declared: the column's type, as :meth:`column_type` gave it.
+        """
+        del shape, column, declared
+        return None
+
     # -------------------------------------------------------------------------------------------------
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
@@ -156,6 +230,29 @@ class Target(ABC):
             )
         for table in tables:
             connection.execute(sa.delete(table.clause()))
+
+    def set_sequence(
+        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
+    ) -> bool:
+        """Let the values that the target makes for ``column`` go on as a sequence of the publisher does.
+
+        As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, whatever the target's own was: it may go back, and
+        rows that only the target has may stand in its way.
+
+        Args:
+            connection: of :meth:`begin`; some targets cannot take the change back with the transaction.
+            table: the table.
+            column: its column, owner of the sequence at the publisher.
+            position: where that sequence stands.
+
+        Returns:
+            Whether the column has something to set; if not, nothing has changed.
+
+        Raises:
+            SubscriberError: as :meth:`translate` words it.
+        """
+        del connection, table, column, position
+        return False
 
     def override_identity(self, insert: str) -> str:
         """An INSERT statement that writes identity columns too."""

@@ -34,6 +34,7 @@ class TypeFamily:
         decode_text: from output-function text (kind ``t``). Raises ProtocolError (22P02, 22007, 22021).
         decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
             or NotSupportedError for a type whose binary form is not read.
+        reads_binary: whether ``decode_binary`` reads anything.
     """
 
     name: str
@@ -41,6 +42,7 @@ class TypeFamily:
     arrow_type: pa.DataType
     decode_text: Decoder
     decode_binary: Decoder
+    reads_binary: bool = True
 
 
 def family(
@@ -53,6 +55,7 @@ def family(
         arrow_type,
         partial(_decode_present, from_text, arrow_type),
         partial(_decode_present, from_binary or partial(_refuse_binary, name), arrow_type),
+        from_binary is not None,
     )
 
 

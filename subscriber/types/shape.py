@@ -26,6 +26,7 @@ class ColumnShape:
         constant: the default's value as its type prints it, where the expression is a constant that is not NULL.
         generated: the expression that the column is generated from, or None.
         identity: whether it is an identity column.
+        serial: its default is the next value of a sequence that it owns.
     """
 
     name: str
@@ -36,6 +37,27 @@ class ColumnShape:
     constant: str | None = None
     generated: str | None = None
     identity: Identity = ""
+    serial: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequencePosition:
+    """Where a sequence stands.
+
+    Attributes:
+        last_value: as the sequence has it.
+        is_called: the last value has been given out; else it is the next one.
+        increment: from one value to the next; never zero.
+    """
+
+    last_value: int
+    is_called: bool
+    increment: int = 1
+
+    @property
+    def next_value(self) -> int:
+        """What the sequence gives next, its limits aside."""
+        return self.last_value + self.increment if self.is_called else self.last_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.target import open_target
 from subscriber.types import family_of
+from subscriber.types.shape import SequencePosition
 from tests.conftest import fresh_database
 from tests.frames import OIDS, frame, prepared, relation, transaction, values
 
@@ -323,3 +324,30 @@ def test_a_lost_connection_is_to_be_tried_again(target, apply, database):
         connection.exec_driver_sql("SELECT 1")
     assert raised.value.transient
     assert apply([T], *transaction(200, insert("1", "x"))).changes == 1
+
+
+def test_the_sequences_of_a_column_go_on_as_the_publishers(target, database):
+    """D14: identity, serial, and the default's own; in any schema, under any name"""
+    database.execute(
+        'CREATE SCHEMA "S x"; CREATE SEQUENCE "S x"."sha%red"; CREATE TABLE "S x"."T" (i int GENERATED ALWAYS AS IDENTITY,'
+        ' s serial, d int DEFAULT 1 + nextval(\'"S x"."sha%red"\'), n int)'
+    )
+    position = SequencePosition(last_value=41, is_called=True)
+    with target.begin() as connection:
+        table = target.reflect(connection, "S x", "T")
+        assert [target.set_sequence(connection, table, column, position) for column in "isdn"] == [
+            True,
+            True,
+            True,
+            False,
+        ]
+    assert database.execute('INSERT INTO "S x"."T" (n) VALUES (1) RETURNING i, s, d') == [(42, 42, 43)]
+
+
+def test_a_target_knows_whether_it_is_a_database(target, database):
+    """C54: a subscription of a database to itself is refused"""
+    identifier = database.execute("SELECT system_identifier::text FROM pg_control_system()")[0][0]
+    with target.begin() as connection:
+        assert target.is_database_of(connection, identifier, database.name)
+        assert not target.is_database_of(connection, identifier, "another")
+        assert not target.is_database_of(connection, "7", database.name)

@@ -91,6 +91,9 @@ SESSIONS = [
     "CREATE RULE r AS ON DELETE TO t DO ALSO (SELECT 1 AS one; SELECT 2 AS two); DELETE FROM t; DROP RULE r ON t;",
     "CREATE FUNCTION f(a int) RETURNS int BEGIN ATOMIC SELECT a; SELECT CASE WHEN a > 1 THEN 2 END; END; SELECT f(2);",
     "BEGIN; DECLARE c CURSOR FOR SELECT * FROM generate_series(1, 3) i; FETCH 2 FROM c; MOVE c; CLOSE c; END;",
+    "SELECT format('SELECT %s AS n', i), NULL, CASE i WHEN 2 THEN 'SELEC' END FROM generate_series(1, 3) i\n\\gexec\nSELECT 9;",
+    r"SELECT 1 / 0 \gexec",
+    "CREATE TABLE made (a int) \\gexec\nINSERT INTO made VALUES (1) RETURNING 'TABLE made; TABLE t;' \\gexec",
     "VACUUM t; CREATE DATABASE postgres; LISTEN x; CHECKPOINT; ANALYZE t;",
 ]  # fmt: skip
 

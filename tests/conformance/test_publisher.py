@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.errors import NotSupportedError, PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN
 from subscriber.protocol.envelope import XLogData, decode_envelope
 from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.publisher import PublishedTable, Publisher, connect_publisher
+from subscriber.receive.published import PublishedTable
+from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.receive.slots import StreamOptions, create_slot, start_command
 from subscriber.scenario.installations import find_postgresql
 from subscriber.scenario.postgresql import PostgreSQLServer
@@ -165,15 +166,90 @@ def test_a_slot_in_use_is_not_dropped_and_the_same_connection_may_try_again(data
 
 
 def test_publications_and_their_tables(database):
-    database.execute('CREATE TABLE t (a int); CREATE SCHEMA "S x"; CREATE TABLE "S x"."T" (a int)')
+    database.execute('CREATE TABLE t (a int, b int, c int); CREATE SCHEMA "S x"; CREATE TABLE "S x"."T" (a int)')
+    database.execute("ALTER TABLE t DROP COLUMN b")
     database.execute('CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION "Q" FOR TABLE t, "S x"."T"')
     with asking(database.conninfo) as publisher:
         assert publisher.check_publications(["p", "Q"]) == []
-        assert publisher.published_tables(["p"]) == [PublishedTable("public", "t")]
-        assert set(publisher.published_tables(["p", "Q"])) == {
-            PublishedTable("S x", "T"),
-            PublishedTable("public", "t"),
-        }
+        t, other = PublishedTable("public", "t", "table", ("a", "c")), PublishedTable("S x", "T", "table", ("a",))
+        assert publisher.published_tables(["p"]) == [t]
+        assert publisher.published_tables(["nope", "Q", "p"]) == [other, t]
+        assert publisher.published_tables([]) == []
+
+
+def test_a_table_with_a_column_list_is_published_with_those_columns(database):
+    """B39: the lists of all publications must be the same."""
+    database.execute("CREATE TABLE t (a int, b int); CREATE TABLE u (a int, g int GENERATED ALWAYS AS (1) STORED)")
+    database.execute("CREATE PUBLICATION g FOR TABLE u")
+    database.execute(
+        "CREATE PUBLICATION a FOR TABLE t (a); CREATE PUBLICATION b FOR TABLE t; CREATE PUBLICATION c FOR TABLE t (b, a)"
+    )
+    with asking(database.conninfo) as publisher:
+        assert publisher.published_tables(["g"]) == [PublishedTable("public", "u", "table", ("a",))]
+        assert publisher.published_tables(["a"]) == [PublishedTable("public", "t", "table", ("a",))]
+        assert publisher.published_tables(["b", "c"]) == [PublishedTable("public", "t", "table", ("a", "b"))]
+        with pytest.raises(NotSupportedError) as caught:
+            publisher.published_tables(["a", "b"])
+    assert caught.value.message == 'cannot use different column lists for table "public.t" in different publications'
+    assert (caught.value.sqlstate, caught.value.relation) == ("0A000", "public.t")
+
+
+def test_partitions_are_published_as_the_version_counts_them(database):
+    """D9: before 16 each publication is taken for itself."""
+    database.execute("CREATE TABLE r (a int) PARTITION BY LIST (a); CREATE TABLE leaf PARTITION OF r DEFAULT")
+    database.execute(
+        "CREATE PUBLICATION p FOR TABLE r; CREATE PUBLICATION q FOR TABLE r WITH (publish_via_partition_root)"
+    )
+    root, leaf = (
+        PublishedTable("public", "r", "partitioned table", ("a",)),
+        PublishedTable("public", "leaf", "table", ("a",)),
+    )
+    with asking(database.conninfo) as publisher:
+        assert publisher.published_tables(["p"]) == [leaf]
+        assert publisher.published_tables(["q"]) == [root]
+        assert publisher.published_tables(["p", "q"]) == ([root] if database.server.major >= 16 else [leaf, root])
+
+
+def test_columns_whose_binary_form_is_not_read_are_found(database):
+    """A12: a domain comes as its base type; a type without a send function comes as text."""
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN d AS int; CREATE DOMAIN e AS d; CREATE DOMAIN m AS mood"
+    )
+    database.execute(
+        "CREATE TABLE t (a int, b text, c d, f e, g aclitem, h uuid, i mood, j m, k int[], l inet, n numeric(9, 2))"
+    )
+    database.execute("CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION q FOR TABLE t (a, l)")
+    with asking(database.conninfo) as publisher:
+        found = publisher.unread_binary_columns(publisher.published_tables(["p"]))
+        assert [(one.relation, one.name, one.type_name) for one in found] == [
+            ("public.t", "i", "mood"),
+            ("public.t", "j", "m"),
+            ("public.t", "k", "integer[]"),
+            ("public.t", "l", "inet"),
+        ]
+        assert [one.name for one in publisher.unread_binary_columns(publisher.published_tables(["q"]))] == ["l"]
+
+
+def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):
+    database.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    database.execute(
+        "CREATE TABLE t (a int PRIMARY KEY, b int UNIQUE CHECK (b > 0), c int REFERENCES other CHECK (c > a),"
+        " g int GENERATED ALWAYS AS (a + 1) STORED, UNIQUE (a, b))"
+    )
+    with asking(database.conninfo) as publisher:
+        whole = publisher.shape(PublishedTable("public", "t"))
+        part = publisher.shape(PublishedTable("public", "t", "table", ("a", "b", "g")))
+        without_key = publisher.shape(PublishedTable("public", "t", "table", ("b",)))
+        assert publisher.shape(PublishedTable("public", "nope")) is None
+    assert whole is not None
+    assert [column.name for column in whole.columns] == ["a", "b", "c"]
+    assert (len(whole.unique), len(whole.checks), len(whole.foreign_keys)) == (2, 2, 1)
+    assert part is not None
+    assert [(column.name, column.generated) for column in part.columns] == [("a", None), ("b", None), ("g", None)]
+    assert part.key == ("a",)
+    assert (len(part.unique), part.checks, part.foreign_keys) == (2, ("(b > 0)",), ())
+    assert without_key is not None
+    assert (without_key.key, [key.columns for key in without_key.unique]) == ((), [("b",)])
 
 
 def test_a_missing_publication_is_what_the_version_makes_of_it(database):

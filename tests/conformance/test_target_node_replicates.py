@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from functools import partial
 from itertools import count
 
 import pytest
 import sqlalchemy as sa
 
 from subscriber.errors import AlreadyRunning, StatementTimeout
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario.fresh import TargetServers, fresh_target
 from subscriber.scenario.target_node import TargetNode
@@ -26,9 +25,9 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="module")
-def start_query(tmp_path_factory):
+def pipeline(tmp_path_factory):
     with spark_session("local[2]", tmp_path_factory.mktemp("spark") / "spark.log") as spark:
-        yield partial(ApplyQuery, spark)
+        yield spark_pipeline(spark)
 
 
 @pytest.fixture
@@ -40,12 +39,12 @@ def journal(tmp_path, monkeypatch):
 
 
 @contextlib.contextmanager
-def open_node(kind, publisher, start_query, folder):
+def open_node(kind, publisher, pipeline, folder):
     name = f"replica_{os.getpid()}_{next(_numbers)}"
     servers = TargetServers(lambda: publisher.server, lambda: pytest.fail("no MariaDB is asked for"))
     with fresh_target(kind, name, folder, servers) as url:
         settings = Settings.from_environment()
-        node = TargetNode(name, url, publisher.server, lambda _: publisher.conninfo, start_query, settings, PATIENCE)
+        node = TargetNode(name, url, publisher.server, lambda _: publisher.conninfo, pipeline, settings, PATIENCE)
         try:
             yield node
         finally:
@@ -53,8 +52,8 @@ def open_node(kind, publisher, start_query, folder):
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def node(request, publisher_database, start_query, journal, tmp_path):
-    with open_node(request.param, publisher_database, start_query, tmp_path) as opened:
+def node(request, publisher_database, pipeline, journal, tmp_path):
+    with open_node(request.param, publisher_database, pipeline, tmp_path) as opened:
         yield opened
 
 
@@ -136,6 +135,20 @@ def test_a_conflict_is_waited_for_once_and_goes_when_its_cause_goes(node, publis
     assert "conflict" not in node.state()
 
 
+def test_the_catalogs_tell_of_the_worker_and_show_the_connection_as_it_was_typed(node, publisher_database):
+    subscribe(node, publisher_database)
+    publisher_database.execute("INSERT INTO t (id) VALUES (1)")
+    node.settle(PATIENCE)
+    workers = (
+        "SELECT subconninfo, pid IS NOT NULL AS runs, received_lsn >= remote_lsn AS received FROM pg_subscription"
+        " JOIN pg_stat_subscription ON subid = oid JOIN pg_replication_origin_status ON external_id = 'pg_' || oid"
+    )
+    assert node.run(workers).splitlines()[2] == " dbname=pub  | t    | t"
+    node.run("ALTER SUBSCRIPTION s DISABLE")
+    node.settle(PATIENCE)
+    assert node.run(workers).splitlines()[2] == " dbname=pub  | f    | "
+
+
 def test_a_subscription_that_is_dropped_leaves_nothing(node, publisher_database, journal):
     subscribe(node, publisher_database)
     publisher_database.execute("INSERT INTO t (id) VALUES (1)")
@@ -151,10 +164,10 @@ def test_a_subscription_that_is_dropped_leaves_nothing(node, publisher_database,
 
 
 @pytest.mark.parametrize("gone", ["nothing", "slot", "publisher"])
-def test_what_is_left_is_removed_at_the_end(publisher_database, start_query, journal, tmp_path, gone):
+def test_what_is_left_is_removed_at_the_end(publisher_database, pipeline, journal, tmp_path, gone):
     """Slots, tables, the catalog, threads, journals; also where the slot or the publisher is gone already"""
     target = open_target(f"sqlite:///{tmp_path / 'users.db'}")
-    with target, open_node(str(target.url), publisher_database, start_query, tmp_path) as node:
+    with target, open_node(str(target.url), publisher_database, pipeline, tmp_path) as node:
         subscribe(node, publisher_database)
         assert [file for file in journal.rglob("*") if file.is_file()]
         if gone == "slot":
@@ -172,11 +185,11 @@ def test_what_is_left_is_removed_at_the_end(publisher_database, start_query, jou
     assert [file for file in journal.rglob("*") if file.is_file()] == []
 
 
-def test_two_nodes_may_have_subscriptions_of_one_name(publisher_database, start_query, journal, tmp_path):
+def test_two_nodes_may_have_subscriptions_of_one_name(publisher_database, pipeline, journal, tmp_path):
     """One Spark session, in which the names of queries must differ"""
     with (
-        open_node("sqlite", publisher_database, start_query, tmp_path) as one,
-        open_node("sqlite", publisher_database, start_query, tmp_path) as other,
+        open_node("sqlite", publisher_database, pipeline, tmp_path) as one,
+        open_node("sqlite", publisher_database, pipeline, tmp_path) as other,
     ):
         subscribe(one, publisher_database)
         other.run(TABLE)
@@ -188,8 +201,8 @@ def test_two_nodes_may_have_subscriptions_of_one_name(publisher_database, start_
         assert (ids(one), ids(other)) == (["1"], ["1"])
 
 
-def test_settling_has_an_end_and_says_how_things_are(publisher_database, start_query, journal, tmp_path):
-    with open_node("sqlite", publisher_database, start_query, tmp_path) as node:
+def test_settling_has_an_end_and_says_how_things_are(publisher_database, pipeline, journal, tmp_path):
+    with open_node("sqlite", publisher_database, pipeline, tmp_path) as node:
         subscribe(node, publisher_database)
         with node._engine.at_rest(PATIENCE):
             publisher_database.execute("INSERT INTO t (id) VALUES (1)")
@@ -201,9 +214,9 @@ def test_settling_has_an_end_and_says_how_things_are(publisher_database, start_q
         assert ids(node) == ["1"]
 
 
-def test_a_supervisor_that_cannot_work_is_no_silence(publisher_database, start_query, journal, tmp_path):
+def test_a_supervisor_that_cannot_work_is_no_silence(publisher_database, pipeline, journal, tmp_path):
     """Another one owns the target"""
-    with open_node("sqlite", publisher_database, start_query, tmp_path) as node:
+    with open_node("sqlite", publisher_database, pipeline, tmp_path) as node:
         with node._target.run_lock(), pytest.raises(AlreadyRunning):
             subscribe(node, publisher_database)
         node.run("DROP SUBSCRIPTION s")

@@ -97,6 +97,7 @@ def receiving(
         publications=("p",),
         streaming=streaming,  # type: ignore[arg-type]
         two_phase=two_phase,
+        binary=False,
         origin="any",
         system_identifier=system,
         journal=str(folder),

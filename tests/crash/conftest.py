@@ -67,6 +67,7 @@ def replicating(
     folder: Path,
     name: str,
     *,
+    create: str = f"PUBLICATION {PUBLICATIONS} WITH (copy_data = false)",
     environment: dict[str, str] | None = None,
     full_disk: bool = False,
 ) -> Iterator[Replication]:
@@ -81,10 +82,7 @@ def replicating(
         f"sqlite:///{database}", folder, {**failpoints.environment(full_disk=full_disk), **(environment or {})}
     )
     try:
-        runner.sql(
-            f"CREATE SUBSCRIPTION {name} CONNECTION '{server.conninfo(name)}' PUBLICATION {PUBLICATIONS}"
-            " WITH (copy_data = false)"
-        )
+        runner.sql(f"CREATE SUBSCRIPTION {name} CONNECTION '{server.conninfo(name)}' {create}")
         yield Replication(server.conninfo(name), database, runner, failpoints)
     finally:
         runner.close()

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import UsageError
-from subscriber.subscription.grammar import Command, parse
+from subscriber.subscription.grammar import parse
 from subscriber.subscription.lexer import Kind, lex
+from subscriber.subscription.parsed import Command
 from subscriber.subscription.statements import split_statements
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

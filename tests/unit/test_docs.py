@@ -15,8 +15,12 @@ import pytest
 
 from subscriber import __version__
 from subscriber.cli import cli
+from subscriber.cli.backslash import SQL_HELP
 from subscriber.failpoints import ENVIRONMENT, FAILPOINTS
 from subscriber.settings import PREFIX, Settings
+from subscriber.subscription.grammar import parse
+from subscriber.subscription.options import SubscriptionOptions
+from subscriber.subscription.parsed import Query
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "docs/architecture.md", "CHANGELOG.md")
@@ -142,6 +146,42 @@ def test_every_make_target_in_the_documents_exists():
             named = re.match(r"make (\w+)", line)
             assert named is None or named[1] in targets, line
     assert {"demo", "test", "check", "bench"} <= set(re.findall(r"make (\w+)", README))
+
+
+# --- subscriptions --------------------------------------------------------------------------------
+
+
+def test_the_readme_has_every_option_of_a_subscription_with_its_default():
+    """C53"""
+    written = {"True": "true", "False": "false", "None": "the name"}
+    documented = {row[0].strip("`"): row[1] for row in table(README, "Subscriptions")}
+    defaults = {option.name: str(option.default) for option in fields(SubscriptionOptions)}
+    assert documented == {name: written.get(default, default) for name, default in defaults.items()}
+
+
+def test_every_form_of_a_command_in_the_readme_is_understood_and_in_the_prompts_help():
+    """C54: each line of the grammar, with every word in brackets, is one that parses."""
+    filled = {
+        "{ SET | ADD | DROP }": "SET",
+        "{ ENABLE | DISABLE }": "DISABLE",
+        "option [= value] [, ...]": "streaming = on",
+        "refresh, copy_data": "refresh = false, copy_data = false",
+        "( copy_data )": "(copy_data = false)",
+        "lsn = value": "lsn = '0/1'",
+        " [, ...]": "",
+        "CASCADE | RESTRICT": "CASCADE",
+        "[": "",
+        "]": "",
+    }
+    forms = [
+        line for line in fenced(README, "sql") if re.match(r"(CREATE|ALTER|DROP) SUBSCRIPTION name|DROP SUBS", line)
+    ]
+    assert [*forms, "SELECT ... (in the target's own SQL)"] == SQL_HELP.splitlines()
+    for form in forms:
+        command = form
+        for placeholder, text in filled.items():
+            command = command.replace(placeholder, text)
+        assert not isinstance(parse(command), Query), command
 
 
 # --- settings -------------------------------------------------------------------------------------

@@ -31,10 +31,11 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_WAL_RETRIEVE_RETRY_INTERVAL": "3s",
             "SUBSCRIBER_SEGMENT_BYTES": "4kB",
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
+            "SUBSCRIBER_PARTITION_BYTES": "6kB",
         }
     )
-    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 5120)
-    assert len(fields(Settings)) == 6
+    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 5120, 6144)
+    assert len(fields(Settings)) == 7
 
 
 def test_the_process_environment_is_the_default(monkeypatch):

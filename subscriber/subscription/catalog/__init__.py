@@ -9,24 +9,33 @@ up exactly as they are stored: the grammar has folded them.
 
 from __future__ import annotations
 
-import sqlalchemy as sa
-
 from subscriber.subscription.catalog.relations import (
+    CatchUpProgress,
     RelationState,
     SubscriptionRelation,
-    ready_relations,
+    advance_relation,
+    delete_relation,
+    record_relation_error,
     relations_of,
     set_relation_state,
 )
 from subscriber.subscription.catalog.statistics import record_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
+    TwoPhaseState,
     delete_subscription,
     find_subscription,
     get_subscription,
     insert_subscription,
     list_subscriptions,
+    rename_subscription,
+    set_connection,
     set_enabled,
+    set_options,
+    set_publications,
+    set_skip_lsn,
+    set_system_identifier,
+    set_two_phase_state,
 )
 from subscriber.subscription.catalog.tables import CATALOG, SUBSCRIPTION, SUBSCRIPTION_REL, ensure_catalog
 
@@ -34,26 +43,30 @@ __all__ = [
     "CATALOG",
     "SUBSCRIPTION",
     "SUBSCRIPTION_REL",
+    "CatchUpProgress",
     "RelationState",
     "Subscription",
     "SubscriptionRelation",
+    "TwoPhaseState",
+    "advance_relation",
+    "delete_relation",
     "delete_subscription",
     "ensure_catalog",
     "find_subscription",
     "get_subscription",
     "insert_subscription",
     "list_subscriptions",
-    "ready_relations",
     "record_error",
+    "record_relation_error",
     "relations_of",
-    "run_query",
+    "rename_subscription",
+    "set_connection",
     "set_enabled",
+    "set_options",
+    "set_publications",
     "set_relation_state",
+    "set_skip_lsn",
+    "set_system_identifier",
+    "set_two_phase_state",
     "statistics_of",
 ]
-
-
-def run_query(connection: sa.Connection, sql: str) -> tuple[list[str], list[tuple[object, ...]]]:
-    """The column names and rows of a SELECT in the target's own SQL."""
-    result = connection.exec_driver_sql(sql)
-    return list(result.keys()), [tuple(row) for row in result]

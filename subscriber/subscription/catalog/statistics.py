@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -11,8 +11,10 @@ from subscriber.apply.progress import SUBSCRIPTION_STATS
 from subscriber.subscription.catalog.subscriptions import find_subscription
 
 
-def record_error(connection: sa.Connection, name: str, report: str) -> None:
-    """Keep an apply error for ``subscriber status``: counted, with its report and the time (UTC, ISO 8601).
+def record_error(
+    connection: sa.Connection, name: str, report: str, *, worker: Literal["apply", "sync"] = "apply"
+) -> None:
+    """Keep an error for ``subscriber status``: counted, with its report and the time (UTC, ISO 8601).
 
     Call it in a transaction of its own: the one that failed is rolled back.
 
@@ -20,6 +22,7 @@ def record_error(connection: sa.Connection, name: str, report: str) -> None:
         connection: to the target.
         name: the subscription's; one that was dropped meanwhile is left alone.
         report: :meth:`SubscriberError.report`, which holds no values.
+        worker: who met it; a table's copy and catch-up are counted apart, as in pg_stat_subscription_stats.
     """
     stats = SUBSCRIPTION_STATS
     subscription = find_subscription(connection, name)
@@ -29,9 +32,11 @@ def record_error(connection: sa.Connection, name: str, report: str) -> None:
         sa.update(stats)
         .where(stats.c.subid == subscription.subid)
         .values(
-            apply_error_count=stats.c.apply_error_count + 1,
-            last_error=report,
-            last_error_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            {
+                f"{worker}_error_count": stats.c[f"{worker}_error_count"] + 1,
+                "last_error": report,
+                "last_error_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            }
         )
     )
 

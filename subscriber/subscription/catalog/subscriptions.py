@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
@@ -14,6 +14,9 @@ from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.subscription.catalog.tables import SUBSCRIPTION, SUBSCRIPTION_REL
 from subscriber.subscription.options import Streaming, SubscriptionOptions
+
+TwoPhaseState = Literal["d", "p", "e"]
+"""``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class Subscription:
     skip_lsn: LSN
     """The finish LSN of the transaction to skip; 0/0 is none."""
     system_identifier: str | None
-    """The publisher's, in decimal; None until the first connection."""
+    """The publisher's, in decimal; None until the first connection with this slot."""
+    two_phase_state: TwoPhaseState = "d"
+    """Prepared transactions are sent as such in state ``e`` only; ``options.two_phase`` is what was asked for."""
 
     @property
     def origin(self) -> str:
@@ -46,8 +51,18 @@ def insert_subscription(
     publications: Sequence[str],
     options: SubscriptionOptions,
     system_identifier: str | None = None,
+    two_phase_state: TwoPhaseState | None = None,
 ) -> Subscription:
     """Store a new subscription and its row of statistics, and give it its number.
+
+    Args:
+        connection: to the target.
+        name: the subscription's.
+        conninfo: how to reach the publisher.
+        publications: in the order given.
+        options: as read.
+        system_identifier: the publisher's, None when it was not asked.
+        two_phase_state: None is where PostgreSQL begins: p with ``two_phase``, else d (C48).
 
     Raises:
         UsageError: 42710, ``subscription "…" already exists``.
@@ -61,10 +76,12 @@ def insert_subscription(
         "subname": name,
         "subskiplsn": format_lsn(INVALID_LSN),
         "subconninfo": conninfo,
-        "subpublications": json.dumps(list(publications), ensure_ascii=False),
+        "subpublications": _stored_names(publications),
         "systemidentifier": system_identifier,
     }
-    connection.execute(sa.insert(SUBSCRIPTION).values(**values, **_option_columns(options)))
+    if two_phase_state is not None:
+        values["subtwophasestate"] = two_phase_state
+    connection.execute(sa.insert(SUBSCRIPTION).values(_option_columns(options) | values))
     connection.execute(sa.insert(SUBSCRIPTION_STATS).values(subid=subid, subname=name))
     return get_subscription(connection, name)
 
@@ -99,8 +116,61 @@ def set_enabled(connection: sa.Connection, name: str, *, enabled: bool) -> None:
     Raises:
         UsageError: 42704, ``subscription "…" does not exist``.
     """
-    subid = get_subscription(connection, name).subid
-    connection.execute(sa.update(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subid).values(subenabled=enabled))
+    _update(connection, get_subscription(connection, name).subid, subenabled=enabled)
+
+
+def set_options(connection: sa.Connection, subid: int, changes: Mapping[str, Any]) -> None:
+    """Change options.
+
+    Args:
+        connection: to the target.
+        subid: the subscription's number.
+        changes: options by name, values as :class:`SubscriptionOptions` has them. ``two_phase`` starts its state anew: p or d.
+    """
+    columns = {column: to_stored(changes[name]) for name, (column, to_stored) in _OPTIONS.items() if name in changes}
+    if columns:
+        _update(connection, subid, **columns)
+
+
+def rename_subscription(connection: sa.Connection, subid: int, name: str) -> None:
+    """Give a subscription another name, in its statistics too.
+
+    Raises:
+        UsageError: 42710, ``subscription "…" already exists``.
+    """
+    if find_subscription(connection, name) is not None:
+        raise UsageError(f'subscription "{name}" already exists', sqlstate="42710")
+    _update(connection, subid, subname=name)
+    connection.execute(sa.update(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subid).values(subname=name))
+
+
+def set_publications(connection: sa.Connection, subid: int, publications: Sequence[str]) -> None:
+    """Replace the list of publications."""
+    _update(connection, subid, subpublications=_stored_names(publications))
+
+
+def set_connection(connection: sa.Connection, subid: int, conninfo: str) -> None:
+    """Replace the connection string."""
+    _update(connection, subid, subconninfo=conninfo)
+
+
+def set_skip_lsn(connection: sa.Connection, subid: int, lsn: LSN) -> None:
+    """Set the finish LSN of the transaction to skip; 0/0 is none (C40)."""
+    _update(connection, subid, subskiplsn=format_lsn(lsn))
+
+
+def set_two_phase_state(connection: sa.Connection, subid: int, state: TwoPhaseState) -> None:
+    """Move the state of two_phase (C48)."""
+    _update(connection, subid, subtwophasestate=state)
+
+
+def set_system_identifier(connection: sa.Connection, subid: int, system_identifier: str | None) -> None:
+    """Remember which cluster the publisher is; None until the next connection tells."""
+    _update(connection, subid, systemidentifier=system_identifier)
+
+
+def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
+    connection.execute(sa.update(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subid).values(**columns))
 
 
 def delete_subscription(connection: sa.Connection, name: str) -> None:
@@ -124,21 +194,33 @@ _STREAM_CODES: Final[dict[Streaming, str]] = {"off": "f", "on": "t", "parallel":
 _STREAMING: Final[dict[str, Streaming]] = {code: value for value, code in _STREAM_CODES.items()}
 
 
+def _as_it_is(value: object) -> object:
+    return value
+
+
+_OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
+    "enabled": ("subenabled", _as_it_is),
+    "binary": ("subbinary", _as_it_is),
+    "streaming": ("substream", lambda streaming: _STREAM_CODES[streaming]),
+    "two_phase": ("subtwophasestate", lambda two_phase: "p" if two_phase else "d"),
+    "disable_on_error": ("subdisableonerr", _as_it_is),
+    "password_required": ("subpasswordrequired", _as_it_is),
+    "run_as_owner": ("subrunasowner", _as_it_is),
+    "failover": ("subfailover", _as_it_is),
+    "slot_name": ("subslotname", _as_it_is),
+    "synchronous_commit": ("subsynccommit", _as_it_is),
+    "origin": ("suborigin", _as_it_is),
+    "create_tables": ("subcreatetables", _as_it_is),
+}
+"""Each option that is kept: its column, and how it is stored there."""
+
+
 def _option_columns(options: SubscriptionOptions) -> dict[str, object]:
-    return {
-        "subenabled": options.enabled,
-        "subbinary": options.binary,
-        "substream": _STREAM_CODES[options.streaming],
-        # PostgreSQL, too, starts with e where no copy is pending (C48).
-        "subtwophasestate": "e" if options.two_phase else "d",
-        "subdisableonerr": options.disable_on_error,
-        "subpasswordrequired": options.password_required,
-        "subrunasowner": options.run_as_owner,
-        "subfailover": options.failover,
-        "subslotname": options.slot_name,
-        "subsynccommit": options.synchronous_commit,
-        "suborigin": options.origin,
-    }
+    return {column: to_stored(getattr(options, name)) for name, (column, to_stored) in _OPTIONS.items()}
+
+
+def _stored_names(publications: Sequence[str]) -> str:
+    return json.dumps(list(publications), ensure_ascii=False)
 
 
 def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
@@ -156,6 +238,7 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         failover=row.subfailover,
         origin=row.suborigin,
         synchronous_commit=row.subsynccommit,
+        create_tables=row.subcreatetables,
     )
     return Subscription(
         subid=row.subid,
@@ -167,4 +250,5 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         slot_name=row.subslotname,
         skip_lsn=parse_lsn(row.subskiplsn),
         system_identifier=row.systemidentifier,
+        two_phase_state=row.subtwophasestate,
     )

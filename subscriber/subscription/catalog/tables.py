@@ -38,6 +38,7 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subpublications", sa.Text, nullable=False),
     sa.Column("suborigin", sa.String(63), nullable=False),
     sa.Column("systemidentifier", sa.String(32)),
+    sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
 )
 """pg_subscription 18 (``subid`` is its oid), and the publisher's system identifier, which names the journal."""
 
@@ -49,6 +50,8 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srrelname", _NAME, primary_key=True),
     sa.Column("srsubstate", sa.String(1), nullable=False),
     sa.Column("srsublsn", sa.String(32)),
+    sa.Column("srerror", sa.Text),
+    sa.Column("srerrorat", sa.String(40)),
 )
 """pg_subscription_rel, with the relation by its name at the publisher since a target has no oids."""
 

@@ -12,7 +12,7 @@ from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.changes import Frame
 from subscriber.apply.conflict import applied_before, conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
 from subscriber.errors import (
     ApplyError,
     ConflictError,
@@ -228,7 +228,7 @@ def test_a_relation_that_is_not_subscribed_is_ignored_before_it_is_looked_up(tar
         asked.append((shape.name, lsn))
         return shape.name == "t"
 
-    applier = ExactApplier(target, subscription="sub", subid=1, should_apply=subscribed)
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(subscribed))
     unknown = relation("public.unknown", {"a": "int4"}, oid=9)
     changes: list[m.Message] = [insert("1", None, None), insert("1", into=9), m.Truncate((9,), False, False)]
     result = applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
@@ -351,7 +351,7 @@ def test_frames_are_taken_one_at_a_time(target):
         events.append("change")
         return True
 
-    applier = ExactApplier(target, subscription="sub", subid=1, should_apply=noting)
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(noting))
     applier.apply(frames(), start=START, end=END)
     assert events == ["frame", "change"] * 3
 
@@ -582,3 +582,86 @@ def test_a_second_pass_stops_before_a_prepared_transaction_that_finished_later(r
 
 def test_an_empty_frame_is_nothing(applier):
     assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
+
+
+# SKIP -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def skip(target):
+    """Applies frames with a skip LSN, and says whether it was cleared."""
+
+    def call(lsn: int, *messages: m.Message) -> tuple[ApplyResult, bool]:
+        cleared = []
+        rules = Rules(skip_lsn=LSN(lsn), clear_skip=lambda connection: cleared.append(connection.in_transaction()))
+        applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+        return applier.apply([frame([T, U], messages)], start=START, end=END), cleared == [True]
+
+    return call
+
+
+def test_the_changes_of_the_skipped_transaction_are_dropped_and_the_skip_is_used_up(skip, rows, stored):
+    """C40, C41: truncates too; its neighbour is applied"""
+    skipped = transaction(200, insert("1", None, None), m.Truncate((16384,), False, False))
+    result, cleared = skip(192, *skipped, *transaction(300, insert("2", None, None)))
+    assert cleared
+    assert [row[0] for row in rows()] == [2]
+    assert result.changes == 1
+    assert stored() == END
+
+
+def test_a_transaction_that_is_not_the_one_clears_the_skip_with_a_warning(skip, rows, caplog):
+    """C41"""
+    _, cleared = skip(500, *transaction(200, insert("1", None, None)))
+    assert cleared
+    assert [row[0] for row in rows()] == [1]
+    assert 'skip-LSN of subscription "sub" cleared' in caplog.text
+
+
+def test_an_empty_transaction_leaves_the_skip(skip):
+    """C41"""
+    assert skip(500, *transaction(200))[1] is False
+
+
+def test_a_skip_that_was_used_up_does_not_skip_what_comes_after(skip, rows):
+    """C41: also where a transaction before the skipped one has cleared it"""
+    first, second = transaction(200, insert("1", None, None)), transaction(300, insert("2", None, None))
+    skip(292, *first, *second)
+    assert [row[0] for row in rows()] == [1, 2]
+
+
+def test_a_prepared_transaction_can_be_skipped(skip, rows):
+    """C40: by the LSN of its PREPARE"""
+    messages = prepared(300, insert("1", None, None))
+    _, cleared = skip(200, *messages)
+    assert cleared
+    assert rows() == []
+
+
+# Progress of another kind ---------------------------------------------------------------------------
+
+
+def test_what_is_moved_with_the_data_may_be_something_else(target, rows):
+    """progress_with_data: a table that catches up has a position of its own"""
+
+    class Kept:
+        name = "other"
+        position = LSN(100)
+
+        def read(self, connection):
+            return self.position
+
+        def lock(self, connection, expected):
+            assert expected == self.position
+
+        def advance(self, connection, from_lsn, to_lsn):
+            assert connection.in_transaction()
+            self.position = to_lsn
+
+    kept = Kept()
+    applier = ExactApplier(target, subscription="sub", subid=1, kept=kept)
+    applier.apply([frame([T], transaction(200, insert("1", None, None)))], start=START, end=LSN(200))
+    assert kept.position == 200
+    assert len(rows()) == 1
+    with target.begin() as connection:
+        assert progress.read_progress(connection, "pg_1") == 100

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import io
 import logging
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
-from subscriber.cli.live import live_table, worker_table
+from subscriber.cli.live import live_table, worker_table, worker_view
 from subscriber.cli.options import log_to_stderr
 from subscriber.lsn import LSN
+from subscriber.subscription.copies import CopyStatus
 
 
-def supervisor() -> Any:
+def copy(name: str, rows: int = 1_234_567) -> CopyStatus:
+    return CopyStatus("public", name, rows, 234_567_890, 30_000_000, 4_567_890_123, 123_456.7, "2026-01-02T03:04:05Z")
+
+
+def supervisor(*copies: CopyStatus) -> Any:
     """One worker, with a backlog larger than most."""
     worker = SimpleNamespace(
         subscription=SimpleNamespace(name="subscriber"),
@@ -24,6 +32,7 @@ def supervisor() -> Any:
         applied=LSN(0x10_016B3778),
         transactions=123_456,
         changes=1_234_567,
+        copies=list(copies),
     )
     return SimpleNamespace(workers={1: worker})
 
@@ -48,6 +57,35 @@ def test_the_table_fits_into_80_columns(console):
     assert "…" not in heading + row
     for text in ("streaming", "FF/16B3778", "10/16B3778", "1.0 TB", "123,456", "1,234,567"):
         assert text in row
+
+
+def test_a_table_that_is_copied_has_a_bar_that_fits_into_80_columns(console):
+    console.print(worker_view(supervisor(copy("orders"))))
+    *_, heading, row = console.file.getvalue().splitlines()
+    assert "copying" in heading
+    for text in ("public.orders ", "1.2M of 30.0M", "234.6 MB of 4.6 GB", "123.5k rows/s", "━"):
+        assert text in row
+    assert cell_len(Text.from_ansi(row).plain) <= 80
+
+
+def test_a_table_may_have_more_rows_than_estimated_and_none_at_all(console):
+    console.print(worker_view(supervisor(copy("grown", 40_000_000), replace(copy("empty", 0), estimated_rows=0))))
+    grown, empty = console.file.getvalue().splitlines()[-2:]
+    assert "40.0M of 30.0M" in grown
+    assert "0 of 0" in empty
+
+
+def test_of_many_tables_only_the_first_have_a_bar(console):
+    console.print(worker_view(supervisor(*(copy(f"t{number}") for number in range(11)))))
+    printed = console.file.getvalue()
+    assert "t7" in printed
+    assert "t8" not in printed
+    assert "and 3 more" in printed
+
+
+def test_without_copies_there_is_only_the_table_of_workers(console):
+    console.print(worker_view(supervisor()))
+    assert len(console.file.getvalue().splitlines()) == 2
 
 
 def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, logging_as_run_does):

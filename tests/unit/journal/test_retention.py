@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.journal.retention import consumer_files, read_consumer, slowest_consumer, trimmable, write_consumer
+from subscriber.journal.retention import (
+    consumer_files,
+    read_consumer,
+    remove_consumer,
+    slowest_consumer,
+    trimmable,
+    undecided,
+    write_consumer,
+)
 from subscriber.journal.segment import Entry, Kind, Segment
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
@@ -86,3 +94,26 @@ def test_a_rollback_is_a_verdict_too():
 def test_a_verdict_on_another_transaction_releases_nothing():
     entries = [entry(0x200, "p", 7), entry(0x300, "p", 8), entry(0x400, "k", 8)]
     assert ends(trimmable(entries, LSN(0x400))) == [0x300, 0x400]
+
+
+def test_a_prepared_transaction_is_undecided_until_its_verdict_stands_behind_it():
+    """C52: an xid is given again after the verdict."""
+    entries = [
+        entry(10, Kind.PREPARED, 7),
+        entry(20, Kind.PREPARED, 8),
+        entry(30, Kind.COMMIT_PREPARED, 7),
+        entry(40, Kind.PREPARED, 9),
+        entry(50, Kind.ROLLBACK_PREPARED, 9),
+        entry(60, Kind.PREPARED, 7),
+    ]
+    assert ends(undecided(entries)) == [20, 60]
+    assert undecided(entries[:1] + entries[2:3]) == []
+
+
+def test_a_forgotten_consumer_holds_nothing(storage):
+    write_consumer(storage, "a", LSN(10))
+    write_consumer(storage, "b", LSN(20))
+    remove_consumer(storage, "a")
+    remove_consumer(storage, "unknown")
+    assert slowest(storage) == 20
+    assert read_consumer(storage, "a") == INVALID_LSN

@@ -13,6 +13,7 @@ from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.receive.connection import (
     NAP_SECONDS,
     ReplicationConnection,
+    check_conninfo,
     connection_refused,
     server_error,
     session_conninfo,
@@ -66,6 +67,30 @@ def test_a_string_that_libpq_does_not_read_is_refused_without_repeating_it(bad):
         session_conninfo(bad, "sub")
     assert "s3cret" not in caught.value.report()
     assert caught.value.sqlstate == "42601"
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("test_pub", 'missing "=" after "test_pub" in connection info string'),
+        ("dbname=d server=here", 'invalid connection option "server"'),
+        ("host='h", "unterminated quoted string in connection info string"),
+        ("password=one s3cret", 'missing "=" after "…" in connection info string'),
+        ("sslpassword=one s3cret=x", 'invalid connection option "…"'),
+        ("oauth_client_secret=one s3cret", 'missing "=" after "…" in connection info string'),
+        ("mysql://u:s3cret@h/d", 'missing "=" after "…" in connection info string'),
+        ("s3cret@h", 'missing "=" after "…" in connection info string'),
+        ("postgresql://u:s3cret%zz@h/d", None),
+        ("postgresql://u:s3cret@h/d?s3cret", None),
+    ],
+)
+def test_libpq_s_reason_is_told_as_far_as_it_cannot_hold_a_password(bad, reason):
+    """C54: PostgreSQL tells all of it."""
+    with pytest.raises(UsageError) as caught:
+        check_conninfo(bad)
+    assert caught.value.message == "invalid connection string syntax" + (f": {reason}" if reason else "")
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
 
 
 @pytest.mark.parametrize(

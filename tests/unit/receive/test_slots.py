@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from subscriber.errors import NotSupportedError
 from subscriber.lsn import LSN
-from subscriber.receive.slots import CreatedSlot, StreamOptions, create_slot, protocol_version, start_command
+from subscriber.receive.slots import (
+    CreatedSlot,
+    StreamOptions,
+    alter_slot,
+    create_slot,
+    protocol_version,
+    start_command,
+)
 
 P = StreamOptions(("p",))
 
@@ -18,7 +27,7 @@ class Recording:
         self.server_version = server_version
         self.commands: list[str] = []
 
-    def execute(self, command: str) -> list[dict[str, str | None]]:
+    def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
         self.commands.append(command)
         return [
             {"slot_name": "s", "consistent_point": "16/B374D848", "snapshot_name": "00000003-1", "output_plugin": "p"}
@@ -55,6 +64,15 @@ def test_each_server_is_asked_for_the_highest_protocol_it_speaks(server, version
 def test_a_slot_is_created_in_the_words_of_the_server_s_version(server, options, command):
     """Rule A37."""
     assert created(server, **options) == f'CREATE_REPLICATION_SLOT "s" LOGICAL pgoutput {command}'
+
+
+@pytest.mark.parametrize(
+    ("server", "options"), [(100000, "EXPORT_SNAPSHOT"), (149999, "EXPORT_SNAPSHOT"), (150000, "(SNAPSHOT 'export')")]
+)
+def test_a_temporary_slot_is_one_since_the_oldest_version(server, options):
+    """Rule A37."""
+    command = created(server, snapshot="export", temporary=True)
+    assert command == f'CREATE_REPLICATION_SLOT "s" TEMPORARY LOGICAL pgoutput {options}'
 
 
 def test_a_new_slot_says_where_it_begins_and_what_it_exports():
@@ -126,3 +144,17 @@ def test_names_are_quoted_whatever_they_hold():
     assert 'SLOT "a""b" LOGICAL' in command
     assert """publication_names '"it''s","x""y","a,b"'""" in command
     assert created(180000, 'a"b', snapshot="nothing").startswith('CREATE_REPLICATION_SLOT "a""b" LOGICAL')
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"),
+    [
+        ({"failover": True}, "FAILOVER true"),
+        ({"two_phase": False}, "TWO_PHASE false"),
+        ({"failover": False, "two_phase": True}, "FAILOVER false, TWO_PHASE true"),
+    ],
+)
+def test_only_the_options_that_are_given_are_altered(options, listed):
+    connection = Recording(180000)
+    alter_slot(connection, 'a"b', **options)  # type: ignore[arg-type]
+    assert connection.commands == [f'ALTER_REPLICATION_SLOT "a""b" ({listed})']

@@ -28,7 +28,7 @@ def test_what_reads_or_writes_rows_waits_for_the_subscriptions(text):
     [
         "CREATE SUBSCRIPTION s CONNECTION '' PUBLICATION p",
         "alter subscription s disable",
-        "SELECT 1; ALTER SUBSCRIPTION s ENABLE",
+        "SET a = 1; ALTER SUBSCRIPTION s ENABLE",
     ],
 )
 def test_a_subscription_that_is_made_or_altered_is_waited_for(text):
@@ -42,10 +42,19 @@ def test_definitions_wait_for_nothing(text):
     assert effect_of(text) is Effect.OTHER
 
 
+@pytest.mark.parametrize("text", ["SELECT 1; ALTER SUBSCRIPTION s ENABLE;", r"SELECT command FROM t \gexec"])
+def test_what_does_both_or_may_do_both_waits_before_and_after(text):
+    assert effect_of(text) is Effect.ROWS | Effect.SUBSCRIPTION
+
+
 def test_only_the_string_after_connection_is_replaced():
     text = "CREATE SUBSCRIPTION connection\n CONNECTION 'dbname=a ''b''' -- CONNECTION 'c'\n PUBLICATION p;"
     replaced = replace_conninfo(text, lambda given: f"{given} port='1'")
     assert replaced == text.replace("'dbname=a ''b'''", "'dbname=a ''b'' port=''1'''")
+
+
+def test_a_connection_of_no_subscription_is_left_alone():
+    assert replace_conninfo("SELECT connection 'dbname=a'", str.upper) == "SELECT connection 'dbname=a'"
 
 
 def test_a_text_that_does_not_parse_is_the_server_s_to_refuse():

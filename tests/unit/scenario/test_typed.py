@@ -78,6 +78,23 @@ def test_a_semicolon_behind_a_backslash_joins_statements_to_one_query():
     assert query.ordered == (False, True, False)
 
 
+def test_gexec_ends_a_query_whose_result_is_run():
+    first, second = cut("SELECT 'ANALYZE'\n -- all\n\\gexec\nSELECT 2;")
+    assert (first.text, first.ended, first.executes) == ("SELECT 'ANALYZE'", True, True)
+    assert (second.text, second.executes) == ("SELECT 2;", False)
+
+
+def test_the_order_of_what_gexec_runs_is_not_that_of_its_query():
+    (query,) = cut("SELECT 'TABLE t' ORDER BY 1 \\gexec")
+    assert query.ordered == (False,)
+
+
+@pytest.mark.parametrize("text", [r"SELECT 1; \gexec", r"SELECT 1 \gexec SELECT 2;", r"SELECT 1 \ gexec"])
+def test_gexec_has_one_query_before_it_and_nothing_behind_it(text):
+    with pytest.raises(NotSupportedError, match="behind a statement"):
+        cut(text)
+
+
 @pytest.mark.parametrize(
     "text", [r"SELECT 1 \gx", r"SELECT 1 \g", r"SELECT 1; \d t", r"SELECT 1 \ ; SELECT 2;", "SELECT 1; \\"]
 )

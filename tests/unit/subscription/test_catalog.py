@@ -78,6 +78,7 @@ def test_what_was_inserted_is_read_back(connection):
         {"failover": True},
         {"origin": "none"},
         {"synchronous_commit": "remote_apply"},
+        {"create_tables": True},
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):
@@ -92,7 +93,7 @@ def test_every_option_of_a_subscription_is_kept(connection, change):
 def test_streaming_and_two_phase_are_stored_in_pg_subscriptions_letters(connection, streaming, code):
     insert(connection, options=replace(OPTIONS, streaming=streaming, two_phase=True))
     row = connection.execute(sa.select(catalog.SUBSCRIPTION)).one()
-    assert (row.substream, row.subtwophasestate, row.subskiplsn) == (code, "e", "0/0")
+    assert (row.substream, row.subtwophasestate, row.subskiplsn) == (code, "p", "0/0")
 
 
 def test_a_name_is_taken_once(connection):
@@ -137,6 +138,65 @@ def test_enabling_and_disabling_touches_one_subscription(connection):
     assert [subscription.enabled for subscription in catalog.list_subscriptions(connection)] == [False, True]
     catalog.set_enabled(connection, "a", enabled=True)
     assert catalog.get_subscription(connection, "a").options.enabled
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"binary": True, "streaming": "off", "disable_on_error": True, "synchronous_commit": "on"},
+        {"password_required": False, "run_as_owner": True, "failover": True, "origin": "none", "create_tables": True},
+        {"slot_name": None},
+        {"two_phase": True},
+        {},
+    ],
+)
+def test_only_the_options_that_are_named_change(connection, changes):
+    """C39."""
+    subscription = insert(connection, "a")
+    other = insert(connection, "b")
+    catalog.set_options(connection, subscription.subid, changes)
+    assert catalog.get_subscription(connection, "a").options == replace(subscription.options, **changes)
+    assert catalog.get_subscription(connection, "b") == other
+
+
+def test_two_phase_is_pending_until_somebody_says_that_it_is_enabled(connection):
+    """C48."""
+    subscription = insert(connection, options=replace(OPTIONS, two_phase=True))
+    assert subscription.two_phase_state == "p"
+    catalog.set_two_phase_state(connection, subscription.subid, "e")
+    enabled = catalog.get_subscription(connection, "s")
+    assert (enabled.two_phase_state, enabled.options.two_phase) == ("e", True)
+    catalog.set_options(connection, subscription.subid, {"two_phase": False})
+    assert catalog.get_subscription(connection, "s").two_phase_state == "d"
+    assert catalog.insert_subscription(connection, "t", CONNINFO, ("p",), OPTIONS, None, "e").two_phase_state == "e"
+
+
+def test_each_part_of_a_subscription_is_replaced_for_itself(connection):
+    subscription = insert(connection, "a", system_identifier="7")
+    other = insert(connection, "b")
+    catalog.set_publications(connection, subscription.subid, ("q", 'ü",'))
+    catalog.set_connection(connection, subscription.subid, "host=other")
+    catalog.set_skip_lsn(connection, subscription.subid, LSN(0x16B3778))
+    catalog.set_system_identifier(connection, subscription.subid, None)
+    assert catalog.get_subscription(connection, "a") == replace(
+        subscription,
+        publications=("q", 'ü",'),
+        conninfo="host=other",
+        skip_lsn=LSN(0x16B3778),
+        system_identifier=None,
+    )
+    assert catalog.get_subscription(connection, "b") == other
+
+
+def test_a_subscription_is_renamed_with_its_statistics(connection):
+    subscription = insert(connection, "a")
+    insert(connection, "b")
+    catalog.rename_subscription(connection, subscription.subid, "c")
+    assert catalog.get_subscription(connection, "c") == replace(subscription, name="c")
+    assert catalog.statistics_of(connection, subscription.subid)["subname"] == "c"
+    with pytest.raises(UsageError, match=r'^subscription "b" already exists$') as caught:
+        catalog.rename_subscription(connection, subscription.subid, "b")
+    assert caught.value.sqlstate == "42710"
 
 
 def test_nothing_of_a_dropped_subscription_stays(connection):

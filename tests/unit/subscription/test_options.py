@@ -1,11 +1,18 @@
 """subscription.options: names, defaults, values and combinations as in PostgreSQL 18 (C53, C54)."""
 
-from dataclasses import replace
-
 import pytest
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
-from subscriber.subscription.options import Option, OptionValue, SubscriptionOptions, check_supported, parse_options
+from subscriber.subscription.options import (
+    ALTERABLE,
+    REFRESHING,
+    SKIPPING,
+    Option,
+    OptionValue,
+    SubscriptionOptions,
+    parse_options,
+    read_options,
+)
 
 
 def options(**given: OptionValue) -> SubscriptionOptions:
@@ -20,7 +27,7 @@ def refusal(**given: OptionValue) -> tuple[str, str]:
 
 BOOLEANS = (
     *("connect", "enabled", "create_slot", "copy_data", "binary", "two_phase", "disable_on_error"),
-    *("password_required", "run_as_owner", "failover"),
+    *("password_required", "run_as_owner", "failover", "create_tables"),
 )
 
 
@@ -41,6 +48,7 @@ def test_the_defaults_are_postgresqls():
         failover=False,
         origin="any",
         synchronous_commit="off",
+        create_tables=False,
     )
 
 
@@ -96,7 +104,6 @@ def test_streaming_refuses_the_rest(value):
         ({"synchronous_commit": None}, "synchronous_commit requires a parameter", "42601"),
         ({"refresh": "false"}, 'unrecognized subscription parameter: "refresh"', "42601"),
         ({"Enabled": "true"}, 'unrecognized subscription parameter: "Enabled"', "42601"),
-        ({"carrier": "x"}, 'unrecognized subscription parameter: "carrier"', "42601"),
     ],
 )
 def test_a_wrong_option_is_refused_in_postgresqls_words(given, message, sqlstate):
@@ -157,50 +164,56 @@ def test_no_slot_is_possible():
     assert options(slot_name="none", enabled="off", create_slot="off").slot_name is None
 
 
-WORKS = SubscriptionOptions(slot_name="s", copy_data=False)
+def altering(known: frozenset[str], **given: OptionValue) -> dict[str, object]:
+    return read_options("", [Option(name, value, 0) for name, value in given.items()], known)
+
+
+def test_what_is_altered_is_what_was_given():
+    """C53: nothing gets its default again."""
+    assert altering(ALTERABLE, binary="on", slot_name="none") == {"binary": True, "slot_name": None}
+    assert altering(REFRESHING) == {}
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("known", "name"),
     [
-        {},
-        {"enabled": False},
-        {"create_slot": False},
-        {"slot_name": "other"},
-        {"slot_name": None, "enabled": False, "create_slot": False},
-        {"streaming": "off"},
-        {"streaming": "on"},
-        {"two_phase": True},
-        {"password_required": False},
-        {"origin": "none"},
+        *(
+            (ALTERABLE, name)
+            for name in ("connect", "enabled", "create_slot", "copy_data", "refresh", "lsn", "carrier")
+        ),
+        *((REFRESHING, name) for name in ("binary", "create_tables", "lsn")),
+        *((SKIPPING, name) for name in ("refresh", "binary")),
     ],
 )
-def test_what_works_is_let_through(change):
-    check_supported(replace(WORKS, **change))
+def test_each_form_knows_its_own_options(known, name):
+    """C54."""
+    with pytest.raises(SQLSyntaxError, match=f'^unrecognized subscription parameter: "{name}"$'):
+        altering(known, **{name: "x"})
+
+
+@pytest.mark.parametrize(("value", "lsn"), [("16/B374D848", 0x16B374D848), ("0/1", 1), ("none", 0)])
+def test_the_lsn_to_skip_is_an_lsn_or_none(value, lsn):
+    """C40, C41."""
+    assert altering(SKIPPING, lsn=value) == {"lsn": lsn}
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("value", "message", "sqlstate"),
     [
-        ({"copy_data": True}, "initial copy is not supported yet"),
-        ({"connect": False}, "connect = false is not supported yet"),
-        ({"binary": True}, "binary = true is not supported yet"),
-        ({"disable_on_error": True}, "disable_on_error = true is not supported yet"),
-        ({"run_as_owner": True}, "run_as_owner = true is not supported yet"),
-        ({"failover": True}, "failover = true is not supported yet"),
-        ({"synchronous_commit": "remote_apply"}, "synchronous_commit = remote_apply is not supported yet"),
+        ("0/0", "invalid WAL location (LSN): 0/0", "22023"),
+        ("NONE", 'invalid input syntax for type pg_lsn: "NONE"', "22P02"),
+        (7, 'invalid input syntax for type pg_lsn: "7"', "22P02"),
+        (None, "lsn requires a parameter", "42601"),
     ],
 )
-def test_what_does_not_work_yet_is_refused_by_name(change, message):
-    """Invariant refuse_not_guess: no option is ignored."""
-    with pytest.raises(NotSupportedError) as caught:
-        check_supported(replace(WORKS, **change))
-    assert caught.value.message == message
-    assert caught.value.sqlstate == "0A000"
+def test_another_lsn_is_refused(value, message, sqlstate):
+    with pytest.raises(UsageError) as caught:
+        altering(SKIPPING, lsn=value)
+    assert (caught.value.message, caught.value.sqlstate) == (message, sqlstate)
+
+
+def test_a_carrier_is_refused_by_name():
+    """Invariant refuse_not_guess."""
+    with pytest.raises(NotSupportedError, match=r"^carrier is not supported yet$") as caught:
+        options(carrier="x")
     assert caught.value.hint
-
-
-def test_the_hint_about_the_copy_says_what_to_write():
-    with pytest.raises(NotSupportedError) as caught:
-        check_supported(options())
-    assert "WITH (copy_data = false)" in caught.value.report()

@@ -3,7 +3,7 @@
 import pytest
 
 from subscriber.errors import SQLSyntaxError
-from subscriber.subscription.statements import Statement, split_statements
+from subscriber.subscription.statements import Statement, open_in, split_statements
 
 
 @pytest.mark.parametrize("text", ["", "  \n", ";", " ; ;; ", "-- only a comment", "/* ; */"])
@@ -23,6 +23,7 @@ def test_there_may_be_nothing_to_do(text):
         r"SELECT E'\';';",
         "CALL f(';');",
         "SELECT 'a\n;\nb';",
+        "CREATE RULE r AS ON INSERT TO t DO (SELECT 1; SELECT 2);",
     ],
 )
 def test_a_semicolon_inside_something_does_not_end_a_statement(statement):
@@ -58,6 +59,32 @@ def test_a_text_that_does_not_end_is_refused_as_a_whole():
     with pytest.raises(SQLSyntaxError, match="unterminated quoted string") as caught:
         split_statements("SELECT 1;\nSELECT 'x;")
     assert "line 2" in caught.value.report()
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("", "="),
+        (" -- only a comment", "="),
+        ("SELECT 1; ;", "="),
+        ("SELECT 1; -- done", "="),
+        ("SELECT 1", "-"),
+        ("SELECT 1; SELECT", "-"),
+        ("SELECT 1 -- it's;", "-"),
+        ("SELECT (1;", "("),
+        ("SELECT (1));", "="),
+        ("SELECT 1; SELECT 'x;", "'"),
+        ("SELECT E'\\';", "'"),
+        ("SELECT U&'x", "'"),
+        ("SELECT ('", "'"),
+        ('SELECT "x;', '"'),
+        ('SELECT U&"x', '"'),
+        ("SELECT /* /* */ ;", "*"),
+        ("SELECT $a$ $$;", "$"),
+    ],
+)
+def test_a_text_that_goes_on_is_in_the_middle_of_what_psqls_prompt_says(text, state):
+    assert open_in(text) == state
 
 
 def test_a_statement_does_not_show_its_text():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 
+from subscriber.apply import progress
 from subscriber.errors import (
     ConflictError,
     JournalGap,
@@ -17,9 +19,12 @@ from subscriber.errors import (
 )
 from subscriber.lsn import LSN
 from subscriber.settings import Settings
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.worker import SubscriptionWorker
+from subscriber.target import open_target
+from tests.frames import relation as shape
 
 SUBSCRIPTION = Subscription(
     1, "s", "", ("p",), SubscriptionOptions(), enabled=True, slot_name="s", skip_lsn=LSN(0), system_identifier="1"
@@ -97,15 +102,199 @@ def test_the_wait_doubles_up_to_the_longest(worker):
 
 def test_a_change_that_cannot_be_applied_tells_when_its_batch_began(worker):
     """C35: so that one who waits knows whether a change of the target's came before it or after"""
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 0))
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 0, 0))
     worker._query = Ended(ConflictError("conflict"))
     worker.tick()
-    assert (worker.stuck_since, worker.failed_attempts) == (12.5, (0, 1))
+    assert (worker.stuck_since, worker.failed_attempts) == (12.5, (0, 1, 0))
     worker._applying.works()
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1))
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1, 0))
 
 
 def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
     worker._query = Ended(TargetUnavailable("the target is not available"))
     worker.tick()
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1))
+    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1, 0))
+
+
+# disable_on_error, two-phase, what restarts a worker --------------------------------------------------
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A target with subscription s, and a function that makes a worker for it as it is then."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        catalog.ensure_catalog(target.engine)
+
+        def make(**options) -> SubscriptionWorker:
+            with target.begin() as connection:
+                subscription = catalog.insert_subscription(
+                    connection, "s", "", ["p"], SubscriptionOptions(slot_name="s", **options), "1"
+                )
+                progress.create_progress(connection, subscription.origin, LSN(50))
+            return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext())  # type: ignore[arg-type]
+
+        yield make
+
+
+def current(worker) -> Subscription:
+    with worker._target.engine.connect() as connection:
+        return catalog.get_subscription(connection, "s")
+
+
+@pytest.mark.parametrize("error", [ConflictError("duplicate key"), ProtocolError("bad message")], ids=repr)
+def test_a_subscription_is_disabled_by_an_error_when_it_asks_for_that(stored, error, caplog):
+    """C35"""
+    worker = stored(disable_on_error=True)
+    worker._query = Ended(error)
+    worker.tick()
+    assert worker.stopped
+    assert worker.disabled
+    assert not current(worker).enabled
+    assert 'subscription "s" has been disabled because of an error' in caplog.text
+
+
+def test_a_lost_connection_does_not_disable_a_subscription(stored):
+    worker = stored(disable_on_error=True)
+    worker._receiver = Ended(PublisherUnavailable("away"))
+    worker.tick()
+    assert not worker.stopped
+    assert current(worker).enabled
+
+
+def test_a_failed_copy_disables_a_subscription_that_asks_for_that(stored):
+    """C35: in tablesync too"""
+    worker = stored(disable_on_error=True)
+    worker._copy_failed(ConflictError("duplicate key"), None)
+    assert not current(worker).enabled
+    assert worker.disabled
+
+
+def test_a_failed_copy_is_counted_apart_and_kept_with_its_table(stored):
+    worker = stored()
+    with worker._target.begin() as connection:
+        catalog.set_relation_state(connection, 1, "public", "t", RelationState.DATASYNC)
+        (relation,) = catalog.relations_of(connection, 1)
+    worker._copy_failed(ConflictError("duplicate key"), relation)
+    with worker._target.begin() as connection:
+        statistics = catalog.statistics_of(connection, 1)
+        (relation,) = catalog.relations_of(connection, 1)
+    assert (statistics["apply_error_count"], statistics["sync_error_count"]) == (0, 1)
+    assert relation.error == "ERROR:  duplicate key"
+    assert worker.failure is not None
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "restarts"),
+    [
+        ("disable_on_error", True, False),
+        ("synchronous_commit", "local", False),
+        ("run_as_owner", True, False),
+        ("binary", True, True),
+        ("streaming", "off", True),
+        ("origin", "none", True),
+    ],
+)
+def test_some_options_are_taken_up_without_a_restart(worker, option, value, restarts):
+    """C39"""
+    changed = replace(SUBSCRIPTION, options=replace(SUBSCRIPTION.options, **{option: value}))
+    assert worker.needs_restart(changed) == restarts
+
+
+def test_a_skip_lsn_needs_no_restart_and_a_publication_does(worker):
+    """C39"""
+    assert not worker.needs_restart(replace(SUBSCRIPTION, skip_lsn=LSN(9)))
+    assert worker.needs_restart(replace(SUBSCRIPTION, publications=("p", "q")))
+    assert worker.needs_restart(replace(SUBSCRIPTION, name="t"))
+
+
+@pytest.fixture
+def tables(stored, monkeypatch):
+    """A worker whose journal has received up to 400, with nothing to apply after 50; and a way to give it tables."""
+    worker = stored(two_phase=True)
+    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(50)))
+    worker.applied = LSN(50)
+
+    def give(**states: tuple[RelationState, int | None]):
+        with worker._target.begin() as connection:
+            for name, (state, lsn) in states.items():
+                catalog.set_relation_state(connection, 1, "public", name, state, None if lsn is None else LSN(lsn))
+        worker._read_relations()
+        return worker
+
+    return give
+
+
+def test_a_table_is_ready_when_the_position_has_passed_its_own(tables):
+    """D5: with nothing to apply, the position is how far the journal has received"""
+    worker = tables(a=(RelationState.SYNCDONE, 300), b=(RelationState.SYNCDONE, 500))
+    worker._make_ready()
+    assert [(one.state.value, one.lsn) for one in worker.relations] == [("r", 300), ("s", 500)]
+
+
+def test_a_table_is_not_ready_while_changes_before_its_position_wait(tables, monkeypatch):
+    """D5"""
+    worker = tables(a=(RelationState.SYNCDONE, 300))
+    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(200)))
+    worker._make_ready()
+    assert worker.relations[0].state is RelationState.SYNCDONE
+
+
+def test_two_phase_begins_when_every_table_is_ready_and_there_is_one(tables):
+    """C48"""
+    worker = tables()
+    worker._receiver = receiver = Ended(PublisherUnavailable("away"))
+    worker._enable_two_phase()
+    assert current(worker).two_phase_state == "p"
+    tables(a=(RelationState.READY, None), b=(RelationState.SYNCDONE, 300))
+    worker._enable_two_phase()
+    assert current(worker).two_phase_state == "p"
+    tables(b=(RelationState.READY, 300))
+    worker._enable_two_phase()
+    assert current(worker).two_phase_state == worker.subscription.two_phase_state == "e"
+    assert worker._receiver is None
+    assert receiver.failure()
+
+
+def test_changes_count_from_the_position_where_a_table_joined(tables):
+    """C4, D5: looked up in the batch's own transaction"""
+    worker = tables(
+        ready=(RelationState.READY, 300), joined=(RelationState.SYNCDONE, 300), copied=(RelationState.FINISHEDCOPY, 10)
+    )
+    with worker._target.engine.connect() as connection:
+        rules = worker._read_rules(connection)
+    wanted = {
+        name: [lsn for lsn in (299, 300, 301) if rules.should_apply(shape(f"public.{name}", {"a": "int4"}), LSN(lsn))]
+        for name in ("ready", "joined", "copied", "unknown")
+    }
+    assert wanted == {"ready": [299, 300, 301], "joined": [300, 301], "copied": [], "unknown": []}
+
+
+def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(stored):
+    """C41"""
+    worker = stored(synchronous_commit="local")
+    with worker._target.begin() as connection:
+        catalog.set_skip_lsn(connection, 1, LSN(7))
+        rules = worker._read_rules(connection)
+        assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
+        rules.clear_skip(connection)
+    assert current(worker).skip_lsn == 0
+
+
+def test_a_settled_table_is_ready_or_has_failed_since_the_last_change(tables):
+    worker = tables(a=(RelationState.READY, None))
+    assert worker.sync_settled(0.0)
+    tables(b=(RelationState.DATASYNC, None))
+    assert not worker.sync_settled(0.0)
+
+    class Failed:
+        running = False
+
+        def has_failed_since(self, relation, moment):
+            return relation.name == "b" and moment < 5
+
+        def stop(self):
+            pass
+
+    worker._sync = Failed()
+    assert worker.sync_settled(4.0)
+    assert not worker.sync_settled(6.0)

@@ -38,7 +38,7 @@ def postgresql():
 @pytest.fixture
 def mysql():
     """As above, and as a database of which only SQLAlchemy knows something."""
-    with open_target("mysql+pymysql://me@127.0.0.1:1/d") as opened:
+    with open_generic(sa.make_url("mysql+pymysql://me@127.0.0.1:1/d")) as opened:
         yield opened
 
 

@@ -8,13 +8,18 @@ import pytest
 
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.target import open_target, registry
+from subscriber.target.duckdb import DuckDBTarget
 from subscriber.target.generic import GenericTarget
+from subscriber.target.mariadb import MariaDBTarget
 from subscriber.target.postgresql import PostgreSQLTarget
 from subscriber.target.sqlite import SQLiteTarget
 
 
 def test_the_urls_dialect_chooses_the_target(tmp_path):
     assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), SQLiteTarget)
+    assert isinstance(open_target(f"duckdb:///{tmp_path / 't.duckdb'}"), DuckDBTarget)
+    assert isinstance(open_target("mysql://user@host/db"), MariaDBTarget)
+    assert isinstance(open_target("mariadb+pymysql://user@host/db"), MariaDBTarget)
     assert isinstance(open_target("postgresql+psycopg://user@host/db"), PostgreSQLTarget)
     assert isinstance(open_target("postgresql://user@host/db"), PostgreSQLTarget)
 

@@ -11,6 +11,7 @@ from subscriber.errors import AlreadyRunning, ConflictError, TargetError, Target
 from subscriber.target import open_target
 from subscriber.target.sqlite import new_database
 from subscriber.target.sqlite_keywords import KEYWORDS
+from subscriber.types.shape import SequencePosition
 
 
 def create(target, *statements: str) -> None:
@@ -265,9 +266,27 @@ def test_a_null_is_reported_with_its_column(target):
     assert (raised.value.sqlstate, raised.value.detail) == ("23502", "Column b must not be null.")
 
 
-def test_a_wrong_statement_is_a_target_error(target):
-    with pytest.raises(TargetError, match="SQLITE_ERROR"):
-        create(target, "SELECT * FROM missing")
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT * FROM missing", "no such table: missing"),
+        ("SELECT missing", "no such column: missing"),
+        ("SELEC 1", 'near "SELEC": syntax error'),
+        ("SELECT (", "incomplete input"),
+    ],
+)
+def test_a_statement_that_names_what_is_not_there_is_answered_in_sqlites_words(target, statement, said):
+    with pytest.raises(TargetError) as raised:
+        create(target, statement)
+    assert raised.value.message == said
+
+
+@pytest.mark.parametrize("statement", ["SELECT 1 AS 'x' 'secret'", """SELECT json('{"secret')"""])
+def test_a_statement_that_fails_otherwise_does_not_show_what_it_holds(target, statement):
+    """Invariant names_are_data."""
+    with pytest.raises(TargetError, match="SQLITE_ERROR") as raised:
+        create(target, statement)
+    assert "secret" not in raised.value.report()
 
 
 # --- one runner -------------------------------------------------------------------------------
@@ -313,3 +332,23 @@ def test_the_capabilities_are_what_sqlite_does(target):
             connection.execute(sa.text("INSERT INTO t VALUES (9)"))
             savepoint.rollback()
         assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 0
+
+
+# --- sequences --------------------------------------------------------------------------------
+
+
+def test_an_autoincrement_goes_on_as_the_publishers_sequence(target):
+    """D14: other integer keys go on from their largest value, so there is nothing to set"""
+    create(
+        target,
+        "CREATE TABLE a (i INTEGER PRIMARY KEY /* */ autoincrement, b)",
+        "CREATE TABLE p (i INTEGER PRIMARY KEY, \"AUTOINCREMENT\" TEXT DEFAULT 'AUTOINCREMENT')",
+        "INSERT INTO a (b) VALUES (1)",
+    )
+    position = SequencePosition(last_value=41, is_called=True, increment=2)
+    with target.begin() as connection:
+        assert target.set_sequence(connection, target.reflect(connection, "public", "a"), "i", position)
+        assert not target.set_sequence(connection, target.reflect(connection, "public", "a"), "b", position)
+        assert not target.set_sequence(connection, target.reflect(connection, "public", "p"), "i", position)
+        connection.exec_driver_sql("INSERT INTO a (b) VALUES (2)")
+        assert connection.exec_driver_sql("SELECT i FROM a ORDER BY i").scalars().all() == [1, 43]

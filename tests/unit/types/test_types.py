@@ -292,12 +292,17 @@ def test_the_first_and_last_moments_and_the_infinities_are_written():
     assert [from_binary("date", day)[0] for day in packed] == list(expected)
 
 
+def test_every_family_reads_the_binary_form():
+    assert all(family.reads_binary for family in FAMILIES)
+
+
 @pytest.mark.parametrize("type_oid", [869, 1007, 790, 3904, 5069, 16_400])
 def test_a_type_without_a_family_is_its_text_and_its_binary_form_is_refused(type_oid):
     """C5, refuse_not_guess: inet, integer[], money, int4range, xid8 and an extension's type."""
     family = family_of(type_oid)
     assert family.arrow_type == pa.string()
     assert family.decode_text(bytes_of("{ü}".encode(), None)).to_pylist() == ["{ü}", None]
+    assert not family.reads_binary
     with pytest.raises(NotSupportedError, match="in binary format") as caught:
         family.decode_binary(bytes_of(b"\0"))
     assert type_name(type_oid) in caught.value.message

@@ -1,0 +1,128 @@
+r"""The backslash commands of ``subscriber sql``: psql's own, as far as they mean something here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from subscriber.cli.table import format_rows
+from subscriber.errors import UsageError
+from subscriber.lsn import format_lsn
+from subscriber.settings import redact_conninfo
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import Subscription
+from subscriber.target import Target
+
+COMMANDS_HELP: Final = r"""\dRs[+]   list subscriptions
+\h        help with the SQL commands
+\?        help with the backslash commands
+\q        leave (so does Control-D)
+
+A statement ends with a semicolon. Control-C clears what is typed, or interrupts what runs."""
+
+SQL_HELP: Final = """CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [ WITH ( option [= value] [, ...] ) ]
+ALTER SUBSCRIPTION name CONNECTION 'conninfo'
+ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [ WITH ( refresh, copy_data ) ]
+ALTER SUBSCRIPTION name REFRESH PUBLICATION [ WITH ( copy_data ) ]
+ALTER SUBSCRIPTION name REFRESH SEQUENCES
+ALTER SUBSCRIPTION name { ENABLE | DISABLE }
+ALTER SUBSCRIPTION name SET ( option [= value] [, ...] )
+ALTER SUBSCRIPTION name SKIP ( lsn = value )
+ALTER SUBSCRIPTION name RENAME TO new_name
+DROP SUBSCRIPTION [ IF EXISTS ] name [ CASCADE | RESTRICT ]
+SELECT ... (in the target's own SQL)"""
+
+WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands
+       \? for help with the backslash commands
+       \q to quit"""
+
+
+def is_backslash_command(text: str) -> bool:
+    """Whether this is a command of the prompt's and not SQL."""
+    return text.lstrip().startswith("\\")
+
+
+def run_backslash(text: str, target: Target) -> str:
+    r"""What a backslash command prints, without the last newline.
+
+    Raises:
+        UsageError: there is no such command, or it takes no argument.
+    """
+    name, *arguments = text.split()
+    command = _COMMANDS.get(name)
+    if command is None:
+        raise UsageError(f"invalid command {name}", hint=r"Try \? for help.")
+    if arguments:
+        raise UsageError(f"{name} takes no argument", hint="A backslash command stands alone in its line.")
+    return command(target)
+
+
+def _list_subscriptions(target: Target) -> str:
+    rows = [_row(subscription) for subscription in _subscriptions(target)]
+    return format_rows(_HEADINGS, rows, "List of subscriptions") + "\n"
+
+
+def _list_subscriptions_in_full(target: Target) -> str:
+    rows = [(*_row(subscription), *_details(subscription)) for subscription in _subscriptions(target)]
+    return format_rows((*_HEADINGS, *_DETAILS), rows, "List of subscriptions") + "\n"
+
+
+_HEADINGS: Final = ("Name", "Enabled", "Publication")
+_DETAILS: Final = (
+    "Binary", "Streaming", "Two-phase commit", "Disable on error", "Origin", "Password required", "Run as owner?",
+    "Failover", "Synchronous commit", "Conninfo", "Skip LSN",
+)  # fmt: skip
+"""psql's headings. Owners there are none: who may write the catalog's tables may do everything."""
+
+
+def _subscriptions(target: Target) -> list[Subscription]:
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+    with target.reporting(), target.engine.connect() as connection:
+        return catalog.list_subscriptions(connection)
+
+
+def _row(subscription: Subscription) -> tuple[str, str, str]:
+    return subscription.name, _boolean(subscription.enabled), _array(subscription.publications)
+
+
+def _details(subscription: Subscription) -> tuple[str, ...]:
+    options = subscription.options
+    return (
+        _boolean(options.binary),
+        options.streaming,
+        subscription.two_phase_state,
+        _boolean(options.disable_on_error),
+        options.origin,
+        _boolean(options.password_required),
+        _boolean(options.run_as_owner),
+        _boolean(options.failover),
+        options.synchronous_commit,
+        redact_conninfo(subscription.conninfo),
+        format_lsn(subscription.skip_lsn),
+    )
+
+
+def _boolean(value: bool) -> str:
+    return "t" if value else "f"
+
+
+def _array(names: tuple[str, ...]) -> str:
+    """text[] as PostgreSQL writes it."""
+    return "{" + ",".join(map(_element, names)) + "}"
+
+
+def _element(name: str) -> str:
+    if re.search(r'[\s{},"\\]', name) or name.lower() in ("", "null"):
+        return '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
+    return name
+
+
+_COMMANDS: Final[dict[str, Callable[[Target], str]]] = {
+    r"\dRs": _list_subscriptions,
+    r"\dRs+": _list_subscriptions_in_full,
+    r"\h": lambda _: SQL_HELP,
+    r"\help": lambda _: SQL_HELP,
+    r"\?": lambda _: COMMANDS_HELP,
+}

@@ -1,0 +1,165 @@
+r"""The prompt of ``subscriber sql``: psql's manners over prompt_toolkit.
+
+::
+
+    shop.db=> SELECT *
+    shop.db-> FROM orders WHERE customer = 'O
+    shop.db'> ''Hara';
+
+Enter sends what is typed when every statement in it has ended, and goes on in the next line before that. So a statement
+is edited, recalled and kept in the history as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+import click
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from subscriber import __version__
+from subscriber.cli.backslash import WELCOME_HELP, is_backslash_command
+from subscriber.errors import SubscriberError
+from subscriber.subscription import catalog
+from subscriber.subscription.options import SubscriptionOptions
+from subscriber.subscription.statements import NOTHING_OPEN, open_in, split_statements
+from subscriber.target import Target
+
+_QUOTED: Final = frozenset("'\"$*")
+"""What :func:`open_in` says where a backslash is an ordinary character."""
+
+_KEYWORDS: Final = (
+    "CREATE", "ALTER", "DROP", "SUBSCRIPTION", "CONNECTION", "PUBLICATION", "WITH", "SET", "ADD", "REFRESH", "SEQUENCES",
+    "ENABLE", "DISABLE", "SKIP", "RENAME", "TO", "IF", "EXISTS", "CASCADE", "RESTRICT", "SELECT", "FROM", "WHERE",
+)  # fmt: skip
+
+
+def prompt_name(target: Target) -> str:
+    """What the prompt calls the target: the database's name, or the last part of its file's path."""
+    return Path(target.url.database or "").name or target.url.get_backend_name()
+
+
+def prompt_after(name: str, text: str) -> str:
+    """The prompt of the line after ``text``, as psql's: ``name=>``, ``name->``, ``name'>`` …"""
+    return f"{name}{open_in(text)}> "
+
+
+def is_finished(text: str) -> bool:
+    """Whether Enter sends what is typed."""
+    if is_backslash_command(text) or is_leaving(text) or _word(text) == "help":
+        return True
+    return open_in(text) == NOTHING_OPEN
+
+
+def is_leaving(text: str) -> bool:
+    r"""Whether the last line says so: ``\q`` also in the middle of a statement, ``quit`` and ``exit`` only alone."""
+    before, _, line = text.rpartition("\n")
+    word = line.strip()
+    return (word == r"\q" and open_in(before) not in _QUOTED) or _word(text) in ("quit", "exit")
+
+
+def _word(text: str) -> str:
+    return text.strip().removesuffix(";").rstrip().lower()
+
+
+def open_session(target: Target, history: History) -> PromptSession[str]:
+    """A prompt on the terminal, which names the target, and recalls and keeps what is typed."""
+    name = prompt_name(target)
+    session: PromptSession[str] = PromptSession(
+        prompt_after(name, ""),
+        multiline=True,
+        prompt_continuation=lambda _width, number, wrapped: "" if wrapped else continuation(number),
+        history=history,
+        key_bindings=_key_bindings(),
+        completer=WordCompleter(lambda: list(_completions(target)), ignore_case=True),
+        complete_while_typing=False,
+        complete_style=CompleteStyle.READLINE_LIKE,
+    )
+
+    def continuation(number: int) -> str:
+        return prompt_after(name, "\n".join(session.default_buffer.document.lines[:number]))
+
+    return session
+
+
+def _key_bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))
+    def _(event: KeyPressEvent) -> None:
+        if is_finished(event.current_buffer.text):
+            event.current_buffer.validate_and_handle()
+        else:
+            event.current_buffer.newline(copy_margin=False)
+
+    @bindings.add(
+        "c-d", filter=has_focus(DEFAULT_BUFFER) & Condition(lambda: not get_app().current_buffer.document.current_line)
+    )
+    def _(event: KeyPressEvent) -> None:
+        event.app.exit(exception=EOFError)
+
+    return bindings
+
+
+def _completions(target: Target) -> Iterator[str]:
+    yield from _KEYWORDS
+    yield from (option.name for option in fields(SubscriptionOptions))
+    yield from catalog.CATALOG.tables
+    try:
+        with target.reporting(), target.engine.connect() as connection:
+            yield from (subscription.name for subscription in catalog.list_subscriptions(connection))
+    except SubscriberError:
+        pass  # no catalog yet, or no connection: a completion is no place to say so
+
+
+def converse(session: PromptSession[str], run: Callable[[str], str]) -> None:
+    r"""Read and run until Control-D or ``\q``; an error is printed, and the prompt comes again.
+
+    Args:
+        session: reads what is typed.
+        run: carries out one statement or backslash command, and gives what to print.
+    """
+    click.echo(f'subscriber ({__version__})\nType "help" for help.\n')
+    while True:
+        try:
+            text = session.prompt()
+            if is_leaving(text):
+                return
+            _answer(text, run)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            click.echo(r"\q")
+            return
+
+
+def _answer(text: str, run: Callable[[str], str]) -> None:
+    if _word(text) == "help":
+        click.echo(WELCOME_HELP)
+        return
+    try:
+        with _printing_errors():
+            for statement in [text] if is_backslash_command(text) else [piece.text for piece in split_statements(text)]:
+                with _printing_errors():
+                    click.echo(run(statement))
+    except KeyboardInterrupt:
+        click.echo("ERROR:  canceling statement due to user request", err=True)
+
+
+@contextmanager
+def _printing_errors() -> Iterator[None]:
+    try:
+        yield
+    except SubscriberError as error:
+        click.echo(error.report(), err=True)

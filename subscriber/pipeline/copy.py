@@ -1,0 +1,171 @@
+"""The initial copy of a table: Spark jobs read it from the publisher, the driver loads it in one transaction (rules D2, D6).
+
+::
+
+    plan ──ranges──▶ jobs.RangeJobs ──a Spark job each──▶ COPY … TO STDOUT ──▶ blocks.py ──▶ Target.loader ──▶ one transaction
+                          ▲                                (executors)        (executors)        (driver)
+                          └──────── the rest of a range ────────┘
+
+Every task sees the same snapshot. The order of ranges does not matter; blocks are loaded as they come, and only a few
+are in memory at a time. What is small, or cannot be read in ranges, is read by the driver itself: a job costs more.
+
+The subscription's option ``binary`` is about the stream. The copy is binary where source and target have the same types of
+a kind that binary means the same for, and text everywhere else, so no pair of types is refused that text allows (as rule D7's would
+be), and what the target gets is the same.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from pyspark.sql import SparkSession
+
+from subscriber import failpoints
+from subscriber.apply.relations import RelationMap
+from subscriber.errors import SubscriberError
+from subscriber.pipeline.jobs import RangeJobs
+from subscriber.receive.copy_out import CopyFormat, CopyPlan, CopyReader, TableFiles, plan_copy
+from subscriber.receive.snapshot import snapshot_session
+from subscriber.settings import Settings
+from subscriber.target import Target
+from subscriber.target.load import BlockFormat, LoadColumn
+
+_FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
+
+_READ_BY_DRIVER_BYTES: Final = 1024 * 1024
+"""A table up to this size is read sooner than a Spark task has started."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopySource:
+    """A table to copy, and where from.
+
+    Attributes:
+        conninfo: the publisher.
+        subscription: for the names of sessions.
+        publications: all that the subscription names.
+        schema: the table's.
+        table: its name.
+        snapshot: the name of the exported snapshot.
+        files: of this table, by :func:`subscriber.receive.copy_out.table_files` from before the snapshot was made.
+    """
+
+    conninfo: str = field(repr=False)
+    subscription: str
+    publications: tuple[str, ...]
+    schema: str
+    table: str
+    snapshot: str
+    files: TableFiles
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """How far a copy is.
+
+    Attributes:
+        rows: loaded.
+        bytes: of COPY data that they came as.
+        estimated_rows: of the table, by the publisher's statistics; 0 where it has none.
+        estimated_bytes: of the table, on the publisher's disk.
+    """
+
+    rows: int
+    bytes: int
+    estimated_rows: int
+    estimated_bytes: int
+
+
+def copy_table(
+    spark: SparkSession,
+    source: CopySource,
+    target: Target,
+    connection: Any,
+    settings: Settings,
+    *,
+    on_progress: Callable[[CopyProgress], None],
+    stop: threading.Event,
+) -> CopyProgress:
+    """Copy a table inside the caller's transaction; when it raises, the transaction must be rolled back.
+
+    Args:
+        spark: the session.
+        source: what to copy.
+        target: where to.
+        connection: of ``target.begin()``.
+        settings: its ``partition_bytes``.
+        on_progress: told after every block.
+        stop: ends the copy, which then raises.
+
+    Raises:
+        PublisherError: the table cannot be read; ``transient`` where another snapshot will do.
+        ApplyError: the target's table does not fit, or a row does not.
+        TargetUnavailable: try again.
+        PipelineError: Spark failed; 57014 when ``stop`` was set.
+    """
+    qualified = f"{source.schema}.{source.table}"
+    try:
+        plan = _plan(source, settings)
+        local = RelationMap(target, connection).open(plan.relation)
+        columns = [
+            LoadColumn(column, announced.type_oid)
+            for column, announced in zip(local.columns, plan.relation.columns, strict=True)
+        ]
+        reader = CopyReader(
+            source.conninfo, source.subscription, source.snapshot, plan.query, _FORMATS[target.block_format(columns)]
+        )
+        progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
+        with (
+            RangeJobs(
+                spark.sparkContext,
+                reader,
+                plan.relation,
+                plan.ranges,
+                settings.partition_bytes,
+                group=f"copy of {qualified} {uuid.uuid4()}",
+                driver_reads=plan.estimated_bytes <= _READ_BY_DRIVER_BYTES,
+            ) as jobs,
+            target.loader(connection, local.table, columns) as load,
+        ):
+            for block in jobs.blocks(stop):
+                failpoints.hit("copy.block.before")
+                load(block.content())
+                failpoints.hit("copy.block.after")
+                progress = CopyProgress(
+                    progress.rows + block.rows, progress.bytes + block.size, plan.estimated_rows, plan.estimated_bytes
+                )
+                on_progress(progress)
+    except SubscriberError as error:
+        error.relation = error.relation or qualified
+        raise
+    return progress
+
+
+def _plan(source: CopySource, settings: Settings) -> CopyPlan:
+    with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
+        return plan_copy(
+            connection, source.publications, source.schema, source.table, settings.partition_bytes, source.files
+        )
+
+
+class CopyTable(Protocol):
+    """Copies one table: ``functools.partial(copy_table, spark)``.
+
+    Whoever copies tables is given this, and need not know that there is a session.
+    """
+
+    def __call__(
+        self,
+        source: CopySource,
+        target: Target,
+        connection: Any,
+        settings: Settings,
+        *,
+        on_progress: Callable[[CopyProgress], None],
+        stop: threading.Event,
+    ) -> CopyProgress:
+        """The arguments, result and errors are those of :func:`copy_table`."""

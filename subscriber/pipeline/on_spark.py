@@ -1,0 +1,29 @@
+"""What a subscription has done by Spark, for callers that need not know that there is a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from subscriber.pipeline.copy import CopyTable, copy_table
+from subscriber.pipeline.query import ApplyQuery, StartQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The two kinds of work.
+
+    Attributes:
+        start_query: applies a journal from a position on, until it is stopped.
+        copy_table: loads one table as it is in a snapshot.
+    """
+
+    start_query: StartQuery
+    copy_table: CopyTable
+
+
+def spark_pipeline(spark: SparkSession) -> Pipeline:
+    """The pipeline on a Spark session."""
+    return Pipeline(partial(ApplyQuery, spark), partial(copy_table, spark))

@@ -1,0 +1,91 @@
+"""CREATE, ALTER and DROP SUBSCRIPTION, carried out.
+
+::
+
+    parse ──▶ run_command ──┬─▶ create        the tables at both ends, the slot, the catalog
+                            ├─▶ alter         options, connection, name, SKIP, ENABLE
+                            ├─▶ publications  lists of publications and tables, sequences
+                            └─▶ drop          the slot, the journal, the catalog
+"""
+
+from __future__ import annotations
+
+from subscriber.settings import Settings
+from subscriber.subscription import catalog
+from subscriber.subscription.commands import alter, publications
+from subscriber.subscription.commands.create import create_subscription
+from subscriber.subscription.commands.drop import drop_subscription, remove_journal
+from subscriber.subscription.commands.notices import Notify
+from subscriber.subscription.parsed import (
+    AlterConnection,
+    AlterEnabled,
+    AlterOptions,
+    AlterOwner,
+    AlterPublications,
+    AlterSkip,
+    AlterSubscription,
+    CreateSubscription,
+    DropSubscription,
+    RefreshPublication,
+    RefreshSequences,
+    RenameSubscription,
+    SubscriptionCommand,
+)
+from subscriber.target import Target
+
+__all__ = ["Notify", "create_subscription", "drop_subscription", "remove_journal", "run_command"]
+
+
+def run_command(target: Target, command: SubscriptionCommand, settings: Settings, notify: Notify) -> str:
+    """Carry out a command on a target.
+
+    Args:
+        target: where the catalog is, and the tables.
+        command: as parsed.
+        settings: where journals are.
+        notify: told notices and warnings, as psql prints them.
+
+    Returns:
+        The command's tag, such as ``CREATE SUBSCRIPTION``.
+
+    Raises:
+        SubscriberError: it could not be carried out, in PostgreSQL's words where it has some.
+    """
+    match command:
+        case CreateSubscription():
+            create_subscription(target, command, notify)
+            return "CREATE SUBSCRIPTION"
+        case DropSubscription():
+            drop_subscription(target, command, settings, notify)
+            return "DROP SUBSCRIPTION"
+        case _:
+            _alter(target, command, settings, notify)
+            return "ALTER SUBSCRIPTION"
+
+
+def _alter(target: Target, command: AlterSubscription, settings: Settings, notify: Notify) -> None:
+    if isinstance(command, AlterOwner) and command.owner is not None:
+        alter.refuse_owner(command)  # PostgreSQL, too, looks for the role before the subscription
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+        with target.engine.connect() as connection:
+            subscription = catalog.get_subscription(connection, command.name)
+    match command:
+        case AlterConnection():
+            alter.alter_connection(target, subscription, command)
+        case AlterEnabled():
+            alter.alter_enabled(target, subscription, command)
+        case AlterOptions():
+            alter.alter_options(target, subscription, command, settings)
+        case AlterSkip():
+            alter.alter_skip(target, subscription, command)
+        case AlterOwner():
+            alter.refuse_owner(command)
+        case RenameSubscription():
+            alter.rename_subscription(target, subscription, command, settings)
+        case AlterPublications():
+            publications.alter_publications(target, subscription, command, notify)
+        case RefreshPublication():
+            publications.refresh_publication(target, subscription, command, notify)
+        case RefreshSequences():
+            publications.refresh_sequences(target, subscription, notify)

@@ -1,0 +1,162 @@
+"""CREATE SUBSCRIPTION (rules C53, C54, C55, D1, D9, D13).
+
+It touches two databases without a transaction over both, so the slot is made last but one: when storing the subscription then
+fails, the slot is dropped again. No data is copied here: the tables are written down as to be copied (state i), and ``subscriber
+run`` copies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from subscriber.apply import progress
+from subscriber.errors import UsageError
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.receive.connection import check_conninfo
+from subscriber.receive.published import PublishedTable
+from subscriber.receive.publisher import Publisher
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import RelationState, TwoPhaseState
+from subscriber.subscription.commands import remote, requirements
+from subscriber.subscription.commands.notices import (
+    Notify,
+    notice,
+    warn_missing_publications,
+    warn_other_origins,
+    warning,
+)
+from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
+from subscriber.subscription.parsed import CreateSubscription
+from subscriber.target import Target
+
+
+def create_subscription(target: Target, command: CreateSubscription, notify: Notify) -> None:
+    """Carry out CREATE SUBSCRIPTION.
+
+    Raises:
+        UsageError: the name is taken, a target table is missing, …
+        PublisherError: the publisher is not ready, in its own words.
+    """
+    requirements.check_target(target, asdict(command.options))
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+        with target.engine.connect() as connection:
+            others = catalog.list_subscriptions(connection)
+    if any(other.name == command.name for other in others):
+        raise UsageError(
+            f'subscription "{command.name}" already exists',
+            sqlstate="42710",
+            hint="Choose another name, or DROP SUBSCRIPTION it first.",
+        )
+    check_conninfo(command.conninfo)
+    check_named_once(command.publications)
+    if not command.options.connect:
+        if command.options.slot_name is not None:
+            requirements.check_slot_is_free(others, command.options.slot_name, command.conninfo, None)
+        _store(target, command, notify)
+        warning(
+            notify,
+            "subscription was created, but is not connected",
+            hint="To initiate replication, you must manually create the replication slot, enable the subscription, "
+            "and refresh the subscription.",
+        )
+        return
+    with remote.connected(command.conninfo, command.name) as publisher:
+        _create_connected(target, command, publisher, others, notify)
+
+
+def check_named_once(publications: Sequence[str]) -> None:
+    """Refuse a list that names a publication twice (C54).
+
+    Raises:
+        UsageError: 42710.
+    """
+    for place, publication in enumerate(publications):
+        if publication in publications[:place]:
+            raise UsageError(f'publication name "{publication}" used more than once', sqlstate="42710")
+
+
+def _create_connected(
+    target: Target,
+    command: CreateSubscription,
+    publisher: Publisher,
+    others: Sequence[catalog.Subscription],
+    notify: Notify,
+) -> None:
+    options = command.options
+    publisher.check_server()
+    requirements.check_publisher(publisher.version, asdict(options))
+    system_identifier = publisher.system_identifier()
+    with target.reporting(), target.engine.connect() as connection:
+        requirements.check_other_database(target, connection, system_identifier, publisher.database)
+    if options.slot_name is not None and not options.create_slot:
+        requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
+    warn_missing_publications(notify, publisher.missing_publications(command.publications))
+    if options.copy_data and options.origin == "none":
+        warn_other_origins(notify, command.name, publisher.publications_of_other_origins(command.publications, ()))
+    tables = publisher.published_tables(command.publications)
+    missing = check_tables(target, publisher, tables, create_tables=options.create_tables)
+    if options.binary:
+        requirements.check_binary(publisher, tables)
+    # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
+    ready = options.two_phase and options.create_slot and not options.copy_data and bool(tables)
+    start = _make_slot(command, publisher, two_phase=ready, notify=notify)
+    try:
+        _store(
+            target,
+            command,
+            notify,
+            tables=tables,
+            missing=missing,
+            system_identifier=system_identifier,
+            start=start,
+            two_phase_state="e" if ready else None,
+        )
+    except BaseException:
+        if options.create_slot and options.slot_name:
+            publisher.drop_slot(options.slot_name)
+        raise
+
+
+def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: bool, notify: Notify) -> LSN:
+    """Make the slot, or look at the one that is to be used; gives where changes begin."""
+    options = command.options
+    if options.slot_name is None:
+        return INVALID_LSN
+    if not options.create_slot:
+        slot = publisher.slot(options.slot_name)
+        return slot.confirmed_flush_lsn if slot else INVALID_LSN
+    created = remote.make_slot(
+        command.conninfo, command.name, options.slot_name, two_phase=two_phase, failover=options.failover
+    )
+    notice(notify, f'created replication slot "{options.slot_name}" on publisher')
+    return created.consistent_point
+
+
+def _store(
+    target: Target,
+    command: CreateSubscription,
+    notify: Notify,
+    *,
+    tables: Sequence[PublishedTable] = (),
+    missing: Sequence[MissingTable] = (),
+    system_identifier: str | None = None,
+    start: LSN = INVALID_LSN,
+    two_phase_state: TwoPhaseState | None = None,
+) -> None:
+    state = RelationState.INIT if command.options.copy_data else RelationState.READY
+    with target.begin() as connection:
+        make_tables(target, connection, missing, notify)
+        subscription = catalog.insert_subscription(
+            connection,
+            command.name,
+            command.conninfo,
+            command.publications,
+            command.options,
+            system_identifier,
+            two_phase_state,
+        )
+        for table in tables:
+            catalog.set_relation_state(connection, subscription.subid, table.schema, table.name, state)
+        progress.create_progress(connection, subscription.origin, start)

@@ -1,0 +1,151 @@
+"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
+
+The publisher is asked first, while the target is free for everybody; then one transaction of the target makes missing tables and
+adds and removes what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+from subscriber.errors import UsageError
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import RelationState, Subscription
+from subscriber.subscription.commands import remote, requirements
+from subscriber.subscription.commands.create import check_named_once
+from subscriber.subscription.commands.notices import Notify, notice, warn_missing_publications, warn_other_origins
+from subscriber.subscription.commands.tables import check_tables, make_tables
+from subscriber.subscription.options import REFRESHING, read_options
+from subscriber.subscription.parsed import AlterPublications, RefreshPublication
+from subscriber.target import Target
+
+
+def alter_publications(target: Target, subscription: Subscription, command: AlterPublications, notify: Notify) -> None:
+    """ALTER SUBSCRIPTION … SET, ADD, DROP PUBLICATION.
+
+    Raises:
+        UsageError: the list does not fit, or the tables cannot be refreshed.
+        PublisherError: the publisher could not be asked; nothing has changed.
+    """
+    given = {"refresh": True, "copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING)
+    publications = _new_list(subscription, command)
+    if not given["refresh"]:
+        with target.begin() as connection:
+            catalog.set_publications(connection, subscription.subid, publications)
+        return
+    form = f"ALTER SUBSCRIPTION ... {command.action.upper()} PUBLICATION"
+    if not subscription.enabled:
+        without = f"{form} ... WITH (refresh = false)"
+        raise UsageError(
+            "ALTER SUBSCRIPTION with refresh is not allowed for disabled subscriptions",
+            sqlstate="55000",
+            hint=f"Use {without}." if command.action == "set" else f"Use {without} instead.",
+        )
+    if subscription.two_phase_state == "e" and given["copy_data"]:
+        raise UsageError(
+            "ALTER SUBSCRIPTION with refresh and copy_data is not allowed when two_phase is enabled",
+            sqlstate="55000",
+            hint=f"Use {form} with refresh = false, or with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
+        )
+    named = () if command.action == "drop" else command.publications
+    _refresh(target, replace(subscription, publications=publications), named, notify, copy_data=given["copy_data"])
+
+
+def refresh_publication(
+    target: Target, subscription: Subscription, command: RefreshPublication, notify: Notify
+) -> None:
+    """ALTER SUBSCRIPTION … REFRESH PUBLICATION.
+
+    Raises:
+        UsageError: the tables cannot be refreshed.
+        PublisherError: the publisher could not be asked; nothing has changed.
+    """
+    if not subscription.enabled:
+        raise UsageError("ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions", sqlstate="55000")
+    given = {"copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING - {"refresh"})
+    if subscription.two_phase_state == "e" and given["copy_data"]:
+        raise UsageError(
+            "ALTER SUBSCRIPTION ... REFRESH with copy_data is not allowed when two_phase is enabled",
+            sqlstate="42601",
+            hint="Use ALTER SUBSCRIPTION ... REFRESH with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
+        )
+    _refresh(target, subscription, (), notify, copy_data=given["copy_data"])
+
+
+def refresh_sequences(target: Target, subscription: Subscription, notify: Notify) -> None:
+    """ALTER SUBSCRIPTION … REFRESH SEQUENCES: the target's sequences and auto-increment values from the publisher's.
+
+    Raises:
+        PublisherError: the publisher could not be asked.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
+    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+        sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
+    with target.begin() as connection:
+        for sequence in sequences:
+            table = target.reflect(connection, sequence.schema, sequence.table)
+            name = f"{sequence.schema}.{sequence.table}.{sequence.column}"
+            if table is None or not target.set_sequence(connection, table, sequence.column, sequence):
+                notice(notify, f'column "{name}" has no sequence at the subscriber, skipping')
+
+
+def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:
+    """The publications after the command."""
+    check_named_once(command.publications)
+    if command.action == "set":
+        return command.publications
+    publications = list(subscription.publications)
+    for name in command.publications:
+        if command.action == "add" and name in publications:
+            raise UsageError(f'publication "{name}" is already in subscription "{subscription.name}"', sqlstate="42710")
+        if command.action == "drop" and name not in publications:
+            raise UsageError(f'publication "{name}" is not in subscription "{subscription.name}"', sqlstate="42P17")
+        if command.action == "add":
+            publications.append(name)
+        else:
+            publications.remove(name)
+    if not publications:
+        raise UsageError("cannot drop all the publications from a subscription", sqlstate="42P17")
+    return tuple(publications)
+
+
+def _refresh(
+    target: Target, subscription: Subscription, named: Sequence[str], notify: Notify, *, copy_data: bool
+) -> None:
+    """Bring the tables in line with what the publications publish.
+
+    Args:
+        target: the subscriber's database.
+        subscription: with the publications that it is to have.
+        named: the publications whose absence is worth a warning.
+        notify: told warnings and notices.
+        copy_data: new tables are copied.
+    """
+    options = subscription.options
+    with target.reporting(), target.engine.connect() as connection:
+        known = {(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)}
+    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+        publisher.check_server()
+        requirements.check_publisher(publisher.version, asdict(options))
+        system_identifier = publisher.system_identifier()
+        with target.reporting(), target.engine.connect() as connection:
+            requirements.check_other_database(target, connection, system_identifier, publisher.database)
+        warn_missing_publications(notify, publisher.missing_publications(named))
+        tables = publisher.published_tables(subscription.publications)
+        if copy_data and options.origin == "none":
+            others = publisher.publications_of_other_origins(subscription.publications, tuple(known))
+            warn_other_origins(notify, subscription.name, others)
+        missing = check_tables(target, publisher, tables, create_tables=options.create_tables)
+        if options.binary:
+            requirements.check_binary(publisher, tables)
+    published = {(table.schema, table.name) for table in tables}
+    state = RelationState.INIT if copy_data else RelationState.READY
+    with target.begin() as connection:
+        make_tables(target, connection, missing, notify)
+        catalog.set_publications(connection, subscription.subid, subscription.publications)
+        for schema, name in sorted(published - known):
+            catalog.set_relation_state(connection, subscription.subid, schema, name, state)
+        for schema, name in sorted(known - published):
+            catalog.delete_relation(connection, subscription.subid, schema, name)

@@ -1,0 +1,426 @@
+"""The table synchronization of one subscription: copies tables and hands them over to the apply worker (D1-D6).
+
+::
+
+    publisher   ──────┬── L ─────────────────────────────────────────────▶ WAL
+                      │   └ one snapshot for all tables of a round, from a temporary slot
+    table      i ─ d ═╪═ copy ═ f@L ─ catch-up ─ s@C ─────────── r
+    apply worker ─────┴──────────────── A ───────┘└ its changes are everybody's from C on
+
+One *round* copies the tables in i and d, each in one transaction of the target that ends in f@L. A table is then
+*handed over*: between two batches of the apply worker, whose position A cannot move meanwhile, it goes to s at its own position C,
+provided that C is not behind A. Where it is - the stream of the other tables went on during the copy - a second query over the
+same journal first applies this table's changes from L on (the *catch-up*), its position kept in ``srsublsn``; only for its last
+stretch does the apply worker stand still, as PostgreSQL's does for all of it (D4).
+
+Invariants:
+
+- A transaction's changes of a table are in exactly one of: the copy (it committed before L), the catch-up (up to C), the stream.
+- What a step leaves behind is in the target, in the transaction of the data; a crash anywhere repeats a step, or does nothing.
+- The journal keeps everything from L on while the round lasts: the round is a consumer of its own.
+- A table that fails stays where it is, with its error; the others go on. It is tried again in a round of its own, with a new
+  snapshot, not sooner than ``wal_retrieve_retry_interval`` (D15).
+
+Rejected: one slot and one stream a table, as PostgreSQL has. The journal already holds every table's changes from before L, and each
+slot more costs the publisher a walsender that decodes all of its WAL once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from subscriber import failpoints
+from subscriber.apply import progress
+from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
+from subscriber.errors import (
+    JournalUnavailable,
+    ProgressConflict,
+    PublisherUnavailable,
+    SlotInUse,
+    SubscriberError,
+    TargetUnavailable,
+)
+from subscriber.journal.retention import remove_consumer, write_consumer
+from subscriber.journal.storage import open_storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.copy import CopyProgress, CopySource
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.pipeline.query import ApplyQuery
+from subscriber.receive.copy_out import TableFiles, table_files
+from subscriber.receive.publisher import connect_publisher
+from subscriber.receive.snapshot import Snapshot, exported_snapshot
+from subscriber.settings import Settings
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
+from subscriber.subscription.consumers import sync_consumer
+from subscriber.subscription.copies import Copies, CopyStatus
+from subscriber.subscription.gate import Gate
+from subscriber.target import Target
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.05
+_HOLD_SECONDS: Final = 5.0
+"""How long the apply worker waits for the first round: tables that are copied by then need no catch-up."""
+_RACE_SECONDS: Final = 60.0
+"""How long a catch-up may run beside the apply worker before that is stopped for it."""
+_FIRST_RETRY_SECONDS: Final = 0.5
+_COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
+PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
+"""The states of a table that still has to be copied, or handed over."""
+
+
+class StoppedError(Exception):
+    """The worker is to end: nothing has failed."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """How often a table has failed in a row, when the last attempt began, and when it is tried again (monotonic seconds)."""
+
+    count: int
+    began: float
+    not_before: float
+
+
+class TableSync:
+    """See the module.
+
+    Args:
+        subscription: whose tables.
+        target: where they are copied to.
+        journal: URL of the subscription's journal.
+        gate: what the batches of the apply worker go through.
+        turn: held while the target is written.
+        pipeline: copies tables, and starts the query of a catch-up.
+        settings: sizes and intervals.
+        on_error: told each failure, with the table unless it is about all of them.
+
+    Attributes:
+        failed_rounds: how often a round has failed as a whole since the worker began.
+    """
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        target: Target,
+        journal: str,
+        *,
+        gate: Gate,
+        turn: contextlib.AbstractContextManager[Any],
+        pipeline: Pipeline,
+        settings: Settings,
+        on_error: Callable[[SubscriberError, SubscriptionRelation | None], None],
+    ) -> None:
+        self._subscription = subscription
+        self._target = target
+        self._journal = journal
+        self._gate = gate
+        self._turn = turn
+        self._pipeline = pipeline
+        self._settings = settings
+        self._on_error = on_error
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failures: dict[tuple[str, str], _Failure] = {}
+        self._rounds_in_a_row = 0
+        self._round_not_before = 0.0
+        self.failed_rounds = 0
+        self._copies = Copies(open_storage(journal), subscription.name)
+
+    # From the worker's thread -------------------------------------------------------------------------
+
+    def tick(self, relations: Iterable[SubscriptionRelation]) -> None:
+        """Begin a round where there is something to do, and it is time."""
+        now = time.monotonic()
+        if self.running or now < self._round_not_before or self._stop.is_set():
+            return
+        due = [one for one in relations if one.state in PENDING and now >= self._not_before(one)]
+        if due:
+            self._thread = threading.Thread(
+                target=self._run, args=(due,), name=f"table sync of {self._subscription.name}", daemon=True
+            )
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a copy in progress is rolled back by the target."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        """Whether a round is in progress."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def copies(self) -> list[CopyStatus]:
+        """The tables that are being copied now."""
+        return self._copies.current()
+
+    @property
+    def failures_in_a_row(self) -> int:
+        """How many rounds have failed as a whole since the last one that did not."""
+        return self._rounds_in_a_row
+
+    def failures(self, relation: SubscriptionRelation) -> int:
+        """How often in a row a table has failed."""
+        failure = self._failures.get(_key(relation))
+        return 0 if failure is None else failure.count
+
+    def has_failed_since(self, relation: SubscriptionRelation, moment: float) -> bool:
+        """Whether an attempt that began after ``moment`` (monotonic seconds) has failed, so that another would too."""
+        failure = self._failures.get(_key(relation))
+        return failure is not None and failure.began > moment
+
+    def _not_before(self, relation: SubscriptionRelation) -> float:
+        failure = self._failures.get(_key(relation))
+        return 0.0 if failure is None else failure.not_before
+
+    # A round ------------------------------------------------------------------------------------------
+
+    def _run(self, due: list[SubscriptionRelation]) -> None:
+        try:
+            self._sync(due)
+            self._rounds_in_a_row = 0
+        except StoppedError:
+            pass
+        except SubscriberError as error:
+            self.failed_rounds += 1
+            self._rounds_in_a_row += 1
+            self._round_not_before = time.monotonic() + self._delay(self._rounds_in_a_row)
+            self._on_error(error, None)
+        finally:
+            with contextlib.suppress(SubscriberError):
+                self._keep_journal(None)
+
+    def _sync(self, wanted: Sequence[SubscriptionRelation]) -> None:
+        keys = {_key(relation) for relation in wanted}
+        due = [one for one in self._relations() if _key(one) in keys and one.state in PENDING]
+        with self._apply_held() as release:
+            for relation in due:
+                if relation.state is RelationState.FINISHEDCOPY:
+                    self._attempt(relation, self._hand_over)
+            to_copy = [relation for relation in due if relation.state in _COPIED]
+            if not to_copy:
+                return
+            with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
+                files = table_files(server, [_key(relation) for relation in to_copy])
+            self._keep_journal(self._applied())
+            with exported_snapshot(self._subscription.conninfo, self._subscription.name, self._stop) as snapshot:
+                self._keep_journal(snapshot.lsn)
+                for relation in to_copy:
+                    copy = partial(self._copy, snapshot=snapshot, files=files.get(_key(relation), ()), release=release)
+                    self._attempt(relation, copy)
+                    release()
+
+    @contextlib.contextmanager
+    def _apply_held(self) -> Iterator[Callable[[], None]]:
+        """Keep the apply worker back for a while when all that it could apply is still to be copied.
+
+        Gives a function that lets it go when the while is over.
+        """
+        with contextlib.ExitStack() as hold:
+            if all(relation.state in _COPIED for relation in self._relations()):
+                hold.enter_context(self._gate.closed())
+            until = time.monotonic() + _HOLD_SECONDS
+
+            def release() -> None:
+                if time.monotonic() > until:
+                    hold.close()
+
+            yield release
+
+    def _attempt(self, relation: SubscriptionRelation, step: Callable[[SubscriptionRelation], None]) -> None:
+        """Do one table's step; what is wrong with this table alone is kept with it, and the others go on."""
+        began = time.monotonic()
+        if self._stop.is_set():
+            raise StoppedError
+        try:
+            step(relation)
+        except ProgressConflict as error:
+            # Nobody's fault: a command has changed the subscription meanwhile, and its tables are looked at again.
+            logger.info('table "%s": %s', relation.qualified_name, error.message)
+        except SubscriberError as error:
+            if self._stop.is_set():
+                raise StoppedError from None
+            if isinstance(error, _FOR_ALL):
+                raise
+            before = self._failures.get(_key(relation))
+            count = 1 if before is None else before.count + 1
+            not_before = time.monotonic() + self._settings.wal_retrieve_retry_interval
+            self._failures[_key(relation)] = _Failure(count, began, not_before)
+            self._on_error(error, relation)
+        else:
+            self._failures.pop(_key(relation), None)
+
+    def _delay(self, failures: int) -> float:
+        return float(min(self._settings.wal_retrieve_retry_interval, _FIRST_RETRY_SECONDS * 2 ** (failures - 1)))
+
+    # Copy ---------------------------------------------------------------------------------------------
+
+    def _copy(
+        self,
+        relation: SubscriptionRelation,
+        *,
+        snapshot: Snapshot,
+        files: TableFiles,
+        release: Callable[[], None],
+    ) -> None:
+        self._log(relation, "has started")
+        failpoints.hit("copy.begin.before")
+        if relation.state is RelationState.INIT:
+            relation = self._change(relation, RelationState.DATASYNC, None)
+        failpoints.hit("copy.begin.after")
+        source = CopySource(
+            conninfo=self._subscription.conninfo,
+            subscription=self._subscription.name,
+            publications=self._subscription.publications,
+            schema=relation.schema,
+            table=relation.name,
+            snapshot=snapshot.name,
+            files=files,
+        )
+
+        def note(done: CopyProgress) -> None:
+            release()
+            self._copies.note(relation, done)
+
+        with self._copies.showing(relation), self._turn, self._target.begin() as connection:
+            done = self._pipeline.copy_table(
+                source, self._target, connection, self._settings, on_progress=note, stop=self._stop
+            )
+            copied = catalog.advance_relation(
+                connection, self._subscription.subid, relation, RelationState.FINISHEDCOPY, snapshot.lsn
+            )
+            failpoints.hit("copy.commit.before")
+        failpoints.hit("copy.commit.after")
+        logger.info(
+            'table "%s" of subscription "%s" is copied: %s rows, as of %s',
+            relation.qualified_name,
+            self._subscription.name,
+            f"{done.rows:,}",
+            format_lsn(snapshot.lsn),
+        )
+        self._hand_over(copied)
+        self._log(relation, "has finished")
+
+    # Hand-over ------------------------------------------------------------------------------------------
+
+    def _hand_over(self, relation: SubscriptionRelation) -> None:
+        with self._gate.closed():
+            applied = self._applied()
+            if self._position(relation) >= applied:
+                self._synced(relation)
+                return
+        query = self._start_catch_up(relation)
+        try:
+            # Beside the apply worker first, so that it need not stand still for long.
+            self._wait_for(query, applied, _RACE_SECONDS)
+            with self._gate.closed():
+                self._wait_for(query, self._applied(), None)
+                query.stop()
+                self._synced(relation)
+        finally:
+            query.stop()
+
+    def _synced(self, relation: SubscriptionRelation) -> None:
+        """The table's changes are everybody's from its own position on; no batch is in progress."""
+        failpoints.hit("handover.before")
+        position = self._position(relation)
+        finished = replace(relation, state=RelationState.FINISHEDCOPY, lsn=position)
+        self._change(finished, RelationState.SYNCDONE, position)
+        failpoints.hit("handover.after")
+
+    def _start_catch_up(self, relation: SubscriptionRelation) -> ApplyQuery:
+        position = self._position(relation)
+        rules = Rules(should_apply=lambda remote, _lsn: (remote.namespace, remote.name) == _key(relation))
+        applier = ExactApplier(
+            self._target,
+            subscription=self._subscription.name,
+            subid=self._subscription.subid,
+            read_rules=lambda _connection: rules,
+            kept=CatchUpProgress(self._subscription.subid, relation),
+        )
+        logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
+        return self._pipeline.start_query(
+            f"{self._subscription.name} {relation.qualified_name}",
+            self._journal,
+            applier,
+            position,
+            self._settings,
+            on_applied=_nothing,
+            turn=self._turn,
+        )
+
+    def _wait_for(self, query: ApplyQuery, position: LSN, longest: float | None) -> None:
+        """Return when the catch-up has reached ``position``, or after ``longest`` seconds.
+
+        Raises:
+            SubscriberError: why it ended.
+            StoppedError: it is of no use any more.
+        """
+        deadline = time.monotonic() + longest if longest is not None else float("inf")
+        while query.applied < position and time.monotonic() < deadline:
+            if self._stop.wait(_POLL_SECONDS):
+                raise StoppedError
+            if not query.running:
+                raise query.failure() or StoppedError()
+
+    # The catalog ----------------------------------------------------------------------------------------
+
+    def _relations(self) -> list[SubscriptionRelation]:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return catalog.relations_of(connection, self._subscription.subid)
+
+    def _applied(self) -> LSN:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return progress.read_progress(connection, progress.origin_name(self._subscription.subid))
+
+    def _position(self, relation: SubscriptionRelation) -> LSN:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return CatchUpProgress(self._subscription.subid, relation).read(connection)
+
+    def _change(self, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None) -> SubscriptionRelation:
+        with self._turn, self._target.begin() as connection:
+            return catalog.advance_relation(connection, self._subscription.subid, relation, state, lsn)
+
+    def _keep_journal(self, snapshot_lsn: LSN | None) -> None:
+        """Let the journal keep what the tables of this round, and those that have not caught up, still need."""
+        needed = [
+            one.lsn for one in self._relations() if one.state is RelationState.FINISHEDCOPY and one.lsn is not None
+        ]
+        if snapshot_lsn is not None:
+            needed.append(snapshot_lsn)
+        storage = open_storage(self._journal)
+        if needed:
+            write_consumer(storage, sync_consumer(self._subscription.name), min(needed))
+        else:
+            remove_consumer(storage, sync_consumer(self._subscription.name))
+
+    def _log(self, relation: SubscriptionRelation, what: str) -> None:
+        logger.info(
+            'logical replication table synchronization worker for subscription "%s", table "%s" %s',
+            self._subscription.name,
+            relation.qualified_name,
+            what,
+        )
+
+
+_FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
+"""Errors that are not about one table: the round ends, and the next one begins with a new snapshot."""
+
+
+def _key(relation: SubscriptionRelation) -> tuple[str, str]:
+    return relation.schema, relation.name
+
+
+def _nothing(_result: ApplyResult) -> None:
+    pass

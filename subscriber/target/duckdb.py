@@ -1,0 +1,380 @@
+"""DuckDB as a target: one file, one process, several connections in it.
+
+- *Processes.* A process that has the file open keeps all others out. A connection is therefore opened for one transaction and closed
+  after it, which costs some twenty milliseconds, and lets ``subscriber sql`` and ``status`` (and the users' own tools) in between.
+  Whoever finds the file open elsewhere tries again for :data:`BUSY_TIMEOUT`. Closing writes no checkpoint: DuckDB makes one when
+  its write-ahead log has grown.
+  A transaction that copies a large table keeps them out until it ends.
+- *Transactions* are optimistic, and several connections of our process write at once: of two that change a row, the later one is refused, and tried again by us. There are no savepoints.
+- *Schemas.* ``public`` is ``main``; every other schema is the one of its name.
+- *Names* are always quoted. DuckDB finds columns and tables whatever the case of their letters; we compare exactly.
+- *Foreign keys* cannot be switched off (unlike rule C23), so rows of a referring table must come after those that they refer to.
+
+duckdb-engine reflects neither columns nor keys with today's versions: shapes are read from ``duckdb_columns()`` and its like.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    ConflictError,
+    SubscriberError,
+    TargetError,
+    TargetUnavailable,
+    UnsupportedValue,
+    UsageError,
+)
+from subscriber.target import duckdb_values
+from subscriber.target.capabilities import Capabilities
+from subscriber.target.load import LoadColumn, read_block
+from subscriber.target.run_lock import locked_file
+from subscriber.target.sqlite_expressions import sqlite_expression
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.target import Target
+from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
+
+BUSY_TIMEOUT: Final = 10.0
+"""Seconds to wait for another process to close the file before the target counts as unavailable."""
+
+_BUSY_PAUSE: Final = 0.05
+_BLOCK: Final = "subscriber_block"
+"""The name under which a block is visible to SQL while it is loaded."""
+
+
+def open_duckdb(url: sa.URL) -> DuckDBTarget:
+    """Open the database file that ``url`` names; it is created when it does not exist.
+
+    Raises:
+        UsageError: an in-memory database, which would forget the progress with the data.
+        ImportError: DuckDB is not installed.
+    """
+    import duckdb
+
+    if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
+        raise UsageError(
+            "an in-memory DuckDB database cannot be a target",
+            hint="Name a file: duckdb:////absolute/path.duckdb or duckdb:///relative/path.duckdb.",
+        )
+    engine = sa.create_engine(url, paramstyle="qmark", poolclass=sa.NullPool, hide_parameters=True)
+    _quote_every_name(engine.dialect, Path(str(url.database)).name)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
+        deadline = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                connection = dialect.connect(*arguments, **options)
+            except duckdb.Error as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_BUSY_PAUSE)
+            else:
+                connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+                return connection
+
+    return DuckDBTarget(url, engine)
+
+
+def _is_busy(error: Exception) -> bool:
+    """Whether the file is open in another process, or another thread of this one is just about to close it."""
+    kind = type(error).__name__
+    return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in str(error))
+
+
+def _quote_every_name(dialect: Any, database: str) -> None:
+    """Quote names one by one: duckdb-engine takes what has a dot for ``database.schema``, and quotes by a list of words.
+
+    A schema with the database's own name is qualified, since DuckDB takes it for either.
+    """
+
+    class _Preparer(dialect.preparer):  # type: ignore[misc]  # duckdb-engine has no types
+        def _requires_quotes(self, _value: str) -> bool:
+            return True
+
+        def quote_schema(self, schema: str, force: Any = None) -> str:
+            del force  # as SQLAlchemy's own
+            own = database.partition(".")[0]
+            return ".".join(self.quote(name) for name in ([own, schema] if schema.lower() == own.lower() else [schema]))
+
+        format_schema = quote_schema
+
+    dialect.preparer = _Preparer
+    dialect.identifier_preparer = _Preparer(dialect)
+
+
+class DuckDBTarget(Target):
+    """A DuckDB database file."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        database="DuckDB",
+        restart_identity=True,
+        multi_rowcount=True,
+        run_lock=True,
+        stored_columns=False,
+        savepoints=False,
+    )
+
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """See :meth:`Target.reflect`; names compare exactly, though DuckDB's own look-up does not."""
+        place = {"schema": _schema(schema), "table": table}
+        with self.reporting():
+            kind = connection.execute(_RELATION, place).scalar_one_or_none()
+            if kind is None:
+                return None
+            columns = connection.execute(_COLUMNS, place).all()
+            key = connection.execute(_KEY, place).scalar_one_or_none()
+        kinds: dict[str, TableKind] = {"table": "table", "view": "view"}
+        return TargetTable(
+            place["schema"],
+            table,
+            tuple(
+                TargetColumn(
+                    name=column.column_name,
+                    declared_type=column.data_type,
+                    storage=self.storage(column.data_type),
+                    nullable=column.is_nullable,
+                    generated=bool(column.is_generated),
+                )
+                for column in columns
+            ),
+            tuple(key) if key else None,
+            kinds[kind],
+            locator=None if any(column.column_name.lower() == "rowid" for column in columns) else "rowid",
+        )
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.target.duckdb_values.check_column`."""
+        duckdb_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.target.duckdb_values.bind_values`."""
+        return duckdb_values.bind_values(type_oid, column, values)
+
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Dates and times as text: Python has neither infinities nor years before Christ, and DuckDB gives others instead."""
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage not in duckdb_values.TEMPORAL:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.Text()), r"^(\S+) \(BC\)(.*)$", r"\1\2 BC").label(column.name)
+
+    @contextmanager
+    def loader(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+    ) -> Iterator[Callable[[bytes], None]]:
+        """See :meth:`Target.loader`; DuckDB reads the block's Arrow memory itself."""
+        driver: Any = connection.connection.driver_connection
+        insert = self._insert_from_block(table, [one.column for one in columns])
+
+        def load(block: bytes) -> None:
+            batch = read_block(block)
+            arrays = [
+                duckdb_values.as_stored(one.column, values) for one, values in zip(columns, batch.columns, strict=True)
+            ]
+            names = [f"c{number}" for number in range(len(arrays))]
+            driver.register(_BLOCK, pa.Table.from_arrays(arrays, names=names))
+            with self.reporting():
+                connection.exec_driver_sql(insert)
+            # After a failure nothing works but the rollback, which takes the name away too.
+            driver.unregister(_BLOCK)
+
+        yield load
+
+    def _insert_from_block(self, table: TargetTable, columns: Sequence[TargetColumn]) -> str:
+        quote = self.engine.dialect.identifier_preparer
+        names = ", ".join(quote.quote(column.name) for column in columns)
+        casts = ", ".join(f"CAST(c{number} AS {column.declared_type})" for number, column in enumerate(columns))
+        return f"INSERT INTO {quote.format_table(table.clause())} ({names}) SELECT {casts} FROM {_BLOCK}"
+
+    # New tables -----------------------------------------------------------------------------------------
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """See :meth:`Target.place` and the module."""
+        return None if schema == "public" else schema, table
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """See :func:`subscriber.target.duckdb_values.declaration`."""
+        del key  # any type will do
+        return duckdb_values.declaration(type_oid, type_name)
+
+    def storage(self, declared: str) -> str:
+        """See :func:`subscriber.target.duckdb_values.storage`."""
+        return duckdb_values.storage(declared)
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """What means the same in SQLite means the same here; see :mod:`subscriber.target.sqlite_expressions`."""
+        return sqlite_expression(expression, types, self.engine.dialect.identifier_preparer.quote)
+
+    def literal(self, value: Any) -> str | None:
+        """See :meth:`Target.literal`; blobs too, and a backslash is an ordinary character."""
+        match value:
+            case bytes():
+                return f"from_hex('{value.hex()}')"
+            case str() if "\0" not in value:
+                return "'" + value.replace("'", "''") + "'"
+            case _:
+                return super().literal(value)
+
+    def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
+        """A sequence of ours that the column's default takes values from; it outlives its table, and begins anew with the next."""
+        name = self.engine.dialect.identifier_preparer.quote(f"subscriber.{shape.qualified_name}.{column.name}")
+        create = sa.DDL(f"CREATE OR REPLACE SEQUENCE {name}".replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
+        return AutoIncrement(f"{declared} DEFAULT nextval({self.literal(name)})", before=(create,))
+
+    # -------------------------------------------------------------------------------------------------
+
+    def set_sequence(
+        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
+    ) -> bool:
+        """See :meth:`Target.set_sequence`; at once, whatever becomes of the transaction."""
+        with self.reporting():
+            sequence = _sequence_of(connection, table, column)
+            if sequence is None:
+                return False
+            values = {"sequence": sequence, "last": position.last_value, "called": position.is_called}
+            connection.execute(_SET_SEQUENCE, values)
+        return True
+
+    def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
+        """See :meth:`Target.truncate`; sequences start again from their MINVALUE at once, whatever becomes of the transaction."""
+        with self.reporting():
+            for table in tables:
+                _check_references(connection, table, tables)
+            super().truncate(connection, tables, restart_identity=restart_identity)
+            if restart_identity:
+                for table in tables:
+                    _restart_sequences(connection, table)
+
+    @contextmanager
+    def run_lock(self) -> Iterator[None]:
+        """Hold an advisory lock on ``<file>.subscriber-lock``: the database's own is given up between transactions."""
+        with locked_file(str(self.url.database)):
+            yield
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Target.translate`; by the class of DuckDB's exception."""
+        original = getattr(error, "orig", None)
+        if original is None:
+            return super().translate(error, columns)
+        return _translate(type(original).__name__, str(original), str(self.url.database))
+
+
+# The catalog ----------------------------------------------------------------------------------------
+
+_RELATION: Final = sa.text(
+    "SELECT 'table' FROM duckdb_tables() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table"
+    " UNION ALL SELECT 'view' FROM duckdb_views() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND view_name = :table"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT column_name, data_type, is_nullable, is_generated FROM duckdb_columns()"
+    " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table ORDER BY column_index"
+)
+_KEY: Final = sa.text(
+    "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND constraint_type = 'PRIMARY KEY'"
+)
+_REFERENCES: Final = sa.text(
+    "SELECT DISTINCT table_name FROM duckdb_constraints() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND constraint_type = 'FOREIGN KEY' AND referenced_table = :table"
+)
+
+
+def _schema(schema: str) -> str:
+    return "main" if schema == "public" else schema
+
+
+def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
+    # A foreign key cannot leave its schema.
+    place = {"schema": table.schema, "table": table.name}
+    referencing = set(connection.execute(_REFERENCES, place).scalars())
+    referencing -= {other.name for other in truncated if other.schema == table.schema}
+    if referencing:
+        raise ConflictError(
+            "cannot truncate a table referenced in a foreign key constraint",
+            sqlstate="0A000",
+            detail=f'Table "{min(referencing)}" references "{table.name}".',
+            hint="Truncate the referencing table at the publisher in the same command.",
+        )
+
+
+_DEFAULT: Final = sa.text(
+    "SELECT column_default FROM duckdb_columns() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND column_name = :column"
+)
+_SEQUENCES: Final = sa.text(
+    # DuckDB 2.0 forgets START when it opens the file again; the first value by default is the last resort.
+    "SELECT schema_name, sequence_name, CASE WHEN increment_by > 0 THEN min_value ELSE max_value END"
+    " FROM duckdb_sequences() WHERE database_name = current_database()"
+)
+_SET_SEQUENCE: Final = sa.text("SELECT setval(:sequence, :last, :called)")
+
+
+def _sequence_of(connection: sa.Connection, table: TargetTable, column: str) -> str | None:
+    """The sequence that a column's default takes values from, as the default writes it."""
+    place = {"schema": table.schema, "table": table.name, "column": column}
+    default = connection.execute(_DEFAULT, place).scalar_one_or_none()
+    found = re.fullmatch(r"nextval\('((?:[^']|'')+)'\)", default or "")
+    return found[1].replace("''", "'") if found else None
+
+
+def _restart_sequences(connection: sa.Connection, table: TargetTable) -> None:
+    names = {_sequence_of(connection, table, column.name) for column in table.columns} - {None}
+    if not names:
+        return
+    quote = connection.dialect.identifier_preparer.quote
+    for schema, sequence, start in connection.execute(_SEQUENCES).all():
+        spellings = {sequence, quote(sequence), f"{schema}.{sequence}", f"{quote(schema)}.{quote(sequence)}"}
+        for name in names & spellings:
+            connection.execute(_SET_SEQUENCE, {"sequence": name, "last": start, "called": False})
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+_CONSTRAINTS: Final = (
+    ("Duplicate key", "23505", "duplicate key value violates unique constraint"),
+    ("PRIMARY KEY or UNIQUE constraint", "23505", "duplicate key value violates unique constraint"),
+    ("NOT NULL constraint failed", "23502", "null value violates not-null constraint"),
+    ("Violates foreign key constraint", "23503", "change violates foreign key constraint"),
+    ("CHECK constraint failed", "23514", "new row violates check constraint"),
+)
+_VALUES: Final = frozenset(
+    {"ConversionException", "OutOfRangeException", "InvalidInputException", "TypeMismatchException"}
+)
+_UNAVAILABLE: Final = frozenset(
+    {"IOException", "ResourceInUseException", "OutOfMemoryException", "InterruptException", "ConnectionException"}
+)
+
+
+def _translate(kind: str, text: str, database: str) -> SubscriberError:
+    if kind == "ConstraintException":
+        for words, sqlstate, message in _CONSTRAINTS:
+            if words in text:
+                null = re.search(r"NOT NULL constraint failed: .*\.([^.\n]+)", text)
+                column = null[1] if null and sqlstate == "23502" else None
+                return ConflictError(message, sqlstate=sqlstate, column=column)
+        return ConflictError("a constraint of DuckDB forbids the change", sqlstate="23000")
+    if kind in _VALUES:
+        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000")
+    if kind == "TransactionException":
+        return TargetUnavailable(
+            "another transaction changed the same rows of the DuckDB database",
+            sqlstate="40001",
+            hint="It will be tried again.",
+        )
+    if kind in _UNAVAILABLE:
+        return TargetUnavailable(
+            f"the DuckDB database {database} is not available ({kind})",
+            hint="Another process may have it open, or its disk may be full; the change will be tried again.",
+        )
+    return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

@@ -1,0 +1,389 @@
+"""MariaDB and MySQL as a target, through PyMySQL.
+
+- *Sessions* are strict (nothing is cut without an error, 0 is no auto-increment), in UTC and utf8mb4. Foreign keys are off on our
+  connections, as PostgreSQL's apply worker does not enforce them (rule C23); unique keys are not; triggers fire.
+- *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table named ``s.t`` in it, or table ``t`` of
+  a database ``s``.
+- *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress and data would part.
+- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the foreign keys (rule C30).
+- *Rows without a key* cannot be told apart: there is no row locator.
+- *DDL commits.* Tables that are made, and auto-increment values that are set, stay whatever becomes of the transaction.
+- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's own text, or row by row where the server forbids it. LOCAL makes warnings of
+  errors; any warning is an error here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    AlreadyRunning,
+    ConflictError,
+    NotSupportedError,
+    SubscriberError,
+    TargetError,
+    TargetUnavailable,
+    UnsupportedValue,
+    UsageError,
+)
+from subscriber.target import mariadb_values
+from subscriber.target.capabilities import Capabilities
+from subscriber.target.load import LoadColumn
+from subscriber.target.sqlite_expressions import sqlite_expression
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.target import Target
+from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
+
+_SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
+_SESSION: Final = (
+    f"SET SESSION sql_mode = '{_SQL_MODE}', SESSION time_zone = '+00:00', SESSION foreign_key_checks = 0,"
+    " SESSION unique_checks = 1"
+)
+_SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
+_BINARY: Final = ("_bin", "binary")
+_LONG_WAIT: Final = 31_536_000
+"""Seconds that the run lock's connection may be idle: the server's largest, a year."""
+
+
+def open_mariadb(url: sa.URL) -> MariaDBTarget:
+    """Open the database that ``url`` names, through PyMySQL.
+
+    Raises:
+        NotSupportedError: the URL asks for another driver.
+        UsageError: the URL names no database.
+        ImportError: PyMySQL is not installed.
+    """
+    from subscriber.target.mariadb_connection import Connection
+
+    backend = url.get_backend_name()
+    if url.drivername == backend:
+        url = url.set(drivername=f"{backend}+pymysql")
+    if url.get_driver_name() != "pymysql":
+        raise NotSupportedError(
+            f'driver "{url.get_driver_name()}" is not supported for MariaDB',
+            hint=f"Write the URL as {backend}+pymysql://...",
+        )
+    if not url.database:
+        raise UsageError(
+            "the target URL names no database",
+            hint=f"Write it at the end: {backend}+pymysql://user@host/database.",
+        )
+    engine = sa.create_engine(url.update_query_dict({"charset": "utf8mb4"}), pool_pre_ping=True, hide_parameters=True)
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
+        return Connection(**options)
+
+    sa.event.listen(engine, "connect", _on_connect)
+    return MariaDBTarget(url, engine)
+
+
+def _on_connect(connection: Any, _record: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_SESSION)
+
+
+class MariaDBTarget(Target):
+    """A database of a MariaDB or MySQL server."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        database="MariaDB",
+        multi_rowcount=True,
+        run_lock=True,
+        stored_columns=False,
+        copy_format="text",
+    )
+
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """See :meth:`Target.reflect` and the module."""
+        with self.reporting():
+            for database, name in _places(schema, table):
+                found = connection.execute(_RELATION, {"database": database, "name": name}).all()
+                # The server may compare names without their case.
+                exact = [row for row in found if row.name == name]
+                if exact:
+                    return self._reflect(connection, database, name, _kind(exact[0]))
+        return None
+
+    def _reflect(self, connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
+        place = {"database": database, "name": name}
+        columns = connection.execute(_COLUMNS, place).all()
+        key = tuple(connection.execute(_KEY, place).scalars())
+        return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.target.mariadb_values.check_column`."""
+        mariadb_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.target.mariadb_values.bind_values`."""
+        return mariadb_values.bind_values(type_oid, column, values)
+
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Times without the zeros at the end of their fraction, as PostgreSQL writes them."""
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage not in mariadb_values.TIMES | {"time"}:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.CHAR()), r"\.?0+$", "").label(column.name)
+
+    @contextmanager
+    def loader(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+    ) -> Iterator[Callable[[bytes], None]]:
+        """See :meth:`Target.loader` and :mod:`subscriber.target.mariadb_load`."""
+        from subscriber.target.mariadb_load import load_blocks
+
+        yield load_blocks(self, connection, table, columns)
+
+    # New tables -----------------------------------------------------------------------------------------
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """See :meth:`Target.place` and the module."""
+        return None, table if schema == "public" else f"{schema}.{table}"
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """See :func:`subscriber.target.mariadb_values.declaration`."""
+        # Until the first connection nobody knows which of the two it is.
+        is_mysql = self.engine.dialect.server_version_info is not None and not self.engine.dialect.is_mariadb  # type: ignore[attr-defined]
+        collation = "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
+        return mariadb_values.declaration(type_oid, type_name, key=key, collation=collation)
+
+    def storage(self, declared: str) -> str:
+        """The type's name as the server has it in its catalog."""
+        word = re.split(r"[ (]", declared, maxsplit=1)[0].lower()
+        return {"boolean": "tinyint"}.get(word, word)
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """What means the same in SQLite means the same here, but for ``||``, which is OR, and length, which counts bytes."""
+        written = sqlite_expression(expression, types, _quote)
+        return None if written is None or "||" in written or "length(" in written else written
+
+    def literal(self, value: Any) -> str | None:
+        """See :meth:`Target.literal`; bytes too."""
+        return f"X'{value.hex()}'" if isinstance(value, bytes) else super().literal(value)
+
+    def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
+        """AUTO_INCREMENT, which a table has for one column, the first of a key."""
+        if column.name != _incremented(shape) or self.storage(declared) not in mariadb_values.INTEGERS:
+            return None
+        return AutoIncrement(f"{declared} AUTO_INCREMENT")
+
+    # -------------------------------------------------------------------------------------------------
+
+    def set_sequence(
+        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
+    ) -> bool:
+        """See :meth:`Target.set_sequence`; counts as the server does (``auto_increment_increment``).
+
+        ALTER TABLE commits the transaction. A value at or below the table's largest is raised above it by the server.
+        """
+        found = table.column(column)
+        if (
+            found is None
+            or not found.null_is_generated
+            or found.storage in mariadb_values.TIMES
+            or position.next_value < 1
+        ):
+            return False
+        name = connection.dialect.identifier_preparer.format_table(table.clause())
+        with self.reporting():
+            connection.exec_driver_sql(f"ALTER TABLE {name} AUTO_INCREMENT = {position.next_value}")
+        return True
+
+    def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
+        """See :meth:`Target.truncate`; an auto-increment cannot be restarted within a transaction."""
+        with self.reporting():
+            for table in tables:
+                _check_references(connection, table, tables)
+            has_identity = any(column.null_is_generated for table in tables for column in table.columns)
+            super().truncate(connection, tables, restart_identity=restart_identity and has_identity)
+
+    @contextmanager
+    def run_lock(self) -> Iterator[None]:
+        """Hold the server's lock (GET_LOCK) of this database's name on a connection of its own."""
+        digest = hashlib.sha256(str(self.url.database).encode()).hexdigest()[:32]
+        name = f"subscriber run {digest}"  # at most 64 characters
+        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self.reporting(), autocommit.connect() as connection:
+            connection.exec_driver_sql(f"SET SESSION wait_timeout = {_LONG_WAIT}")
+            if connection.execute(sa.select(sa.func.get_lock(name, 0))).scalar_one() != 1:
+                raise AlreadyRunning(
+                    f'another "subscriber run" is at work on database "{self.url.database}"',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                )
+            try:
+                yield
+            finally:
+                connection.execute(sa.select(sa.func.release_lock(name)))
+                connection.invalidate()  # its session is no longer like the others
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Target.translate`; by MariaDB's error numbers."""
+        arguments = getattr(getattr(error, "orig", None), "args", ())
+        if not arguments or not isinstance(arguments[0], int):
+            return super().translate(error, columns)
+        return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "")
+
+
+# The catalog ----------------------------------------------------------------------------------------
+
+_HERE: Final = "COALESCE(:database, DATABASE())"
+_RELATION: Final = sa.text(
+    "SELECT t.table_name AS name, t.table_type AS type, e.transactions AS transactions FROM information_schema.tables t"
+    f" LEFT JOIN information_schema.engines e ON e.engine = t.engine WHERE t.table_schema = {_HERE} AND t.table_name = :name"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
+    " collation_name AS collation, generation_expression AS generated FROM information_schema.columns"
+    f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
+)
+_KEY: Final = sa.text(
+    "SELECT column_name AS name FROM information_schema.statistics"
+    f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+)
+_REFERENCES: Final = sa.text(
+    "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
+    " FROM information_schema.key_column_usage"
+    f" WHERE referenced_table_schema = {_HERE} AND referenced_table_name = :name"
+)
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _places(schema: str, table: str) -> Iterator[tuple[str | None, str]]:
+    if schema == "public":
+        yield None, table
+        return
+    yield None, f"{schema}.{table}"
+    if schema.lower() not in _SYSTEM:
+        yield schema, table
+
+
+def _incremented(shape: TableShape) -> str | None:
+    """The first identity or serial column that a key begins with."""
+    first = {
+        columns[0] for columns in (shape.key, *(key.columns for key in shape.unique if not key.deferrable)) if columns
+    }
+    return next((one.name for one in shape.columns if (one.identity or one.serial) and one.name in first), None)
+
+
+def _kind(row: sa.Row[Any]) -> TableKind:
+    if row.type != "BASE TABLE":
+        return "view" if row.type == "VIEW" else "other"
+    return "table" if row.transactions == "YES" else "non-transactional table"
+
+
+def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
+    nullable = row.nullable == "YES"
+    inexact = row.name in key and row.collation is not None and not row.collation.endswith(_BINARY)
+    return TargetColumn(
+        name=row.name,
+        declared_type=row.declared,
+        storage=row.storage + (mariadb_values.INEXACT_KEY if inexact else ""),
+        nullable=nullable,
+        generated=bool(row.generated),
+        # A NULL for a TIMESTAMP that takes none may become the current time.
+        null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
+    )
+
+
+def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
+    rows = connection.execute(_REFERENCES, {"database": table.schema, "name": table.name}).all()
+    gone = {(other.schema, other.name) for other in truncated}
+    left = [row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone]
+    if left:
+        raise ConflictError(
+            "cannot truncate a table referenced in a foreign key constraint",
+            sqlstate="0A000",
+            detail=f'Table "{min(left)}" references "{table.name}".',
+            hint="Truncate the referencing table at the publisher in the same command.",
+        )
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+_CONSTRAINTS: Final = {
+    1022: ("23505", "duplicate key value violates unique constraint"),
+    1062: ("23505", "duplicate key value violates unique constraint"),
+    1586: ("23505", "duplicate key value violates unique constraint"),
+    1048: ("23502", "null value violates not-null constraint"),
+    1263: ("23502", "null value violates not-null constraint"),
+    1364: ("23502", "null value violates not-null constraint"),
+    1216: ("23503", "change violates foreign key constraint"),
+    1217: ("23503", "change violates foreign key constraint"),
+    1451: ("23503", "change violates foreign key constraint"),
+    1452: ("23503", "change violates foreign key constraint"),
+    3819: ("23514", "new row violates check constraint"),
+    4025: ("23514", "new row violates check constraint"),
+    1644: ("P0001", "a trigger of the target refused the change"),
+}
+_VALUES: Final = {
+    1153: ("54000", "a value is larger than the server's max_allowed_packet"),
+    1264: ("22003", "value out of range for the column's type"),
+    1265: ("22001", "value would be cut to the column's type"),
+    1292: ("22007", "invalid input syntax for the column's type"),
+    1366: ("22P02", "invalid input syntax for the column's type"),
+    1406: ("22001", "value too long for the column's type"),
+    1411: ("22007", "invalid input syntax for the column's type"),
+}
+_UNAVAILABLE: Final = frozenset(
+    {
+        1040,
+        1041,
+        1044,
+        1045,
+        1049,
+        1053,
+        1077,
+        1129,
+        1158,
+        1159,
+        1160,
+        1161,
+        1203,
+        1205,
+        1213,
+        1226,
+        1290,
+        1927,
+        2002,
+        2003,
+    }
+    | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
+)
+"""Connections, logins, locks and full disks."""
+
+_COLUMN: Final = re.compile(
+    r"(?:for column |^Column )(?:`[^`]*`\.`[^`]*`\.)?[`']([^`']+)[`'](?: at row \d+| cannot be null)$"
+)
+_KEY_NAME: Final = re.compile(r"for key '([^']+)'$")
+
+
+def translate_number(number: int, text: str) -> SubscriberError:
+    """MariaDB's error in our words; of its text only names are taken, from where no value can stand."""
+    column = found[1] if (found := _COLUMN.search(text)) else None
+    if number in _CONSTRAINTS:
+        sqlstate, message = _CONSTRAINTS[number]
+        key = found[1] if sqlstate == "23505" and (found := _KEY_NAME.search(text)) else None
+        return ConflictError(
+            message if key is None else f'{message} "{key}"',
+            sqlstate=sqlstate,
+            column=column,
+            detail=None if key is None else f'Key already exists in unique index "{key}".',
+        )
+    if number in _VALUES:
+        sqlstate, message = _VALUES[number]
+        return UnsupportedValue(message, sqlstate=sqlstate, column=column)
+    if number in _UNAVAILABLE:
+        return TargetUnavailable(f"MariaDB is not available (error {number})")
+    return TargetError(f"MariaDB refused a statement (error {number})")

@@ -1,0 +1,92 @@
+"""A query's result as text, the way PostgreSQL writes it, for people who read it in psql's tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+_NUMERIC: Final = 1700
+_UNKNOWN: Final = 705
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """What a query answered.
+
+    Attributes:
+        names: of its columns.
+        type_oids: PostgreSQL's type of each; where the target does not tell, numeric if all values are numbers, else unknown.
+        rows: values as text; None is NULL.
+    """
+
+    names: tuple[str, ...]
+    type_oids: tuple[int, ...]
+    rows: list[tuple[str | None, ...]]
+
+
+def read_result(result: sa.CursorResult[Any]) -> QueryResult:
+    """The result of a target whose driver gives Python values."""
+    names = tuple(result.keys())
+    rows = [tuple(row) for row in result]
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
+    return QueryResult(
+        names,
+        tuple(_NUMERIC if _are_numbers(column) else _UNKNOWN for column in columns),
+        [tuple(map(value_text, row)) for row in rows],
+    )
+
+
+def value_text(value: object) -> str | None:
+    r"""A driver's value as PostgreSQL writes it; what has no counterpart there as Python does.
+
+    >>> value_text(True), value_text(2.0), value_text(b"\x00a"), value_text(datetime(2026, 1, 2, 3, 4, 5, 60))
+    ('t', '2', '\\x0061', '2026-01-02 03:04:05.00006')
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return "t" if value else "f"
+        case float():
+            return _float_text(value)
+        case Decimal():
+            # Python would write 1E-7; a numeric has no exponent.
+            return f"{value:f}" if value.is_finite() else _float_text(float(value))
+        case bytes() | bytearray() | memoryview():
+            return rf"\x{bytes(value).hex()}"
+        case datetime() | time():
+            return _time_text(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def _are_numbers(values: Sequence[object]) -> bool:
+    present = [value for value in values if value is not None]
+    return bool(present) and all(
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in present
+    )
+
+
+def _float_text(value: float) -> str:
+    """float8out: the shortest text that reads back the same, with an exponent from 1e15 and below 1e-4."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if 1e15 <= abs(value) < 1e16:  # Python's own exponent begins here
+        return f"{Decimal(repr(value)).normalize():e}"
+    return repr(value).removesuffix(".0")
+
+
+def _time_text(value: datetime | time) -> str:
+    """ISO with a blank: no zeros at the end of the fraction, and no minutes of a zone that has none."""
+    text = value.replace(tzinfo=None, microsecond=0).isoformat().replace("T", " ")
+    fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
+    zone = value.isoformat()[len(value.replace(tzinfo=None).isoformat()) :].removesuffix(":00")
+    return text + fraction + zone

@@ -1,0 +1,494 @@
+"""The exact path and the loader into a real MariaDB."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from itertools import count
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber.apply import progress
+from subscriber.apply.exact import ExactApplier
+from subscriber.errors import (
+    AlreadyRunning,
+    ConflictError,
+    NotSupportedError,
+    TargetError,
+    TargetRelationError,
+    TargetUnavailable,
+    UnsupportedValue,
+    UsageError,
+)
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.scenario.compare import replicated_rows, text_of
+from subscriber.target import TargetColumn, TargetTable, open_target
+from subscriber.target.load import LoadColumn
+from subscriber.target.mariadb_values import INEXACT_KEY, check_column
+from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.types.shape import SequencePosition
+from tests.frames import OIDS, frame, prepared, relation, transaction, values
+
+SECRET = "sec" + "ret"  # tracebacks quote source lines
+T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
+_numbers = count(1)
+
+
+@pytest.fixture
+def target(mariadb):
+    name = f"test_{os.getpid()}_{next(_numbers)}"
+    mariadb.create_database(name)
+    try:
+        with open_target(mariadb.url(name)) as opened:
+            yield opened
+    finally:
+        mariadb.drop_database(name)
+
+
+@pytest.fixture
+def apply(target):
+    with target.begin() as connection:
+        progress.STATE.create_all(connection)
+        progress.create_progress(connection, "pg_1", LSN(100))
+    applier = ExactApplier(target, subscription="sub", subid=1)
+
+    def call(relations, *messages, start=100):
+        return applier.apply([frame(relations, messages)], start=LSN(start), end=LSN(1000))
+
+    return call
+
+
+def create(target, *statements: str) -> None:
+    with target.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def rows(target, query: str) -> list[tuple[object, ...]]:
+    with target.engine.connect() as connection:
+        return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
+def reflected(target, name: str, schema: str = "public") -> TargetTable:
+    with target.engine.connect() as connection:
+        table: TargetTable | None = target.reflect(connection, schema, name)
+    assert table is not None
+    return table
+
+
+def insert(*texts: str | m.Absence | None) -> m.Insert:
+    return m.Insert(16384, values(*texts))
+
+
+def load(target, table: TargetTable, types: dict[str, int], *blocks: bytes) -> None:
+    columns = [LoadColumn(next(one for one in table.columns if one.name == name), oid) for name, oid in types.items()]
+    with target.begin() as connection, target.loader(connection, table, columns) as load_block:
+        for block in blocks:
+            load_block(block)
+
+
+@pytest.fixture(params=["local data", "no local data"])
+def local_infile(mariadb, request):
+    """Both ways to load; the second is for servers that forbid the first."""
+    if request.param == "no local data":
+        mariadb.execute("SET GLOBAL local_infile = 0")
+    yield
+    mariadb.execute("SET GLOBAL local_infile = 1")
+
+
+# The URL ------------------------------------------------------------------------------------------
+
+
+def test_another_driver_is_refused():
+    with pytest.raises(NotSupportedError, match="mysqldb"):
+        open_target("mysql+mysqldb://user@host/db")
+
+
+def test_a_url_without_a_database_is_refused():
+    with pytest.raises(UsageError, match="names no database"):
+        open_target("mariadb://user@host")
+
+
+def test_a_server_that_is_not_there_is_unavailable():
+    target = open_target(f"mysql://user:{SECRET}@127.0.0.1:1/db")
+    with pytest.raises(TargetUnavailable) as raised, target.begin():
+        pass
+    assert SECRET not in "".join(traceback.format_exception(raised.value)) + raised.value.report()
+
+
+# Shapes -------------------------------------------------------------------------------------------
+
+
+def test_a_tables_shape(target):
+    create(
+        target,
+        "CREATE TABLE `T ``1``` (a INT AUTO_INCREMENT UNIQUE, `b.c` VARCHAR(9) COLLATE utf8mb4_bin, d DECIMAL(5,2) NOT NULL,"
+        " x VARCHAR(3), y TIMESTAMP(6) NOT NULL, g INT AS (length(x)) STORED, PRIMARY KEY (`b.c`, x))",
+        "CREATE VIEW v AS SELECT 1 AS a",
+    )
+    table = reflected(target, "T `1`")
+    assert (table.key, table.kind, table.locator) == (("b.c", "x"), "table", None)
+    assert [(c.name, c.declared_type, c.storage, c.nullable, c.generated, c.null_is_generated) for c in table.columns] == [
+        ("a", "int(11)", "int", False, False, True),
+        ("b.c", "varchar(9)", "varchar", False, False, False),
+        ("d", "decimal(5,2)", "decimal", False, False, False),
+        ("x", "varchar(3)", f"varchar{INEXACT_KEY}", False, False, False),
+        ("y", "timestamp(6)", "timestamp", False, False, True),
+        ("g", "int(11)", "int", True, True, False),
+    ]  # fmt: skip
+    assert reflected(target, "v").kind == "view"
+    with target.engine.connect() as connection:
+        assert target.reflect(connection, "public", "absent") is None
+
+
+def test_an_engine_without_transactions_is_refused(apply, target):
+    """C1, progress_with_data: a rollback would leave its rows"""
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT) ENGINE = MyISAM")
+    with pytest.raises(TargetRelationError, match="cannot use relation") as raised:
+        apply([T], *transaction(200, insert("1", "x")))
+    assert raised.value.detail == "This operation is not supported for non-transactional tables."
+
+
+def test_a_schema_is_part_of_the_tables_name_or_a_database(apply, target, mariadb):
+    """C1"""
+    other = f"{target.url.database}_other"
+    remote = relation(f"{other}.t", {"a": "int4", "b": "text"}, ["a"])
+    mariadb.create_database(other)
+    try:
+        create(target, f"CREATE TABLE `{other}`.t (a INT PRIMARY KEY, b TEXT)")
+        assert reflected(target, "t", other).schema == other
+        create(target, f"CREATE TABLE `{other}.t` (a INT PRIMARY KEY, b TEXT)")
+        apply([remote], *transaction(200, insert("1", "x")))
+        assert rows(target, f"SELECT * FROM `{other}.t`") == [(1, "x")]
+        assert rows(target, f"SELECT * FROM `{other}`.t") == []
+    finally:
+        mariadb.drop_database(other)
+
+
+# Values -------------------------------------------------------------------------------------------
+
+VALUES = {
+    "bool": ["t", "f"],
+    "int2": ["-32768"],
+    "int4": ["0"],
+    "int8": ["9223372036854775807"],
+    "float4": ["0.1", "1e-45", "3.4028235e+38"],
+    "float8": ["5e-324", "1.7976931348623157e+308", "0.30000000000000004"],
+    "numeric": ["NaN", "Infinity", "1.50", "123456789012345678901234567890.123456789"],
+    "text": ["", "007", "é%s:x\\N", "'", "\b\f\n\r\t\v\\", "a ", "\\N", "😀"],
+    "varchar": ["x"],
+    "bytea": ["\\x", "\\x00ff275c"],
+    "date": ["2026-11-21", "0001-01-01", "9999-12-31"],
+    "time": ["24:00:00", "00:00:00.000001"],
+    "timestamp": ["-infinity", "4713-01-01 00:00:00 BC", "2026-11-21 01:02:03.5"],
+    "timestamptz": ["infinity", "2026-11-21 01:02:03+00"],
+    "interval": ["-1 days +02:03:00", "1 year 2 mons -3 days"],
+    "uuid": ["12345678-1234-1234-1234-123456789012"],
+    "json": ['{"a":  1}', "7"],
+    "jsonb": ['{"a": 1}'],
+    "int4[]": ["{}", "{1,NULL}", "[0:1]={1,2}"],
+}
+_ESCAPED = str.maketrans({"\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"})
+
+
+def copied(*texts: str | None) -> bytes:
+    """A line of COPY's text, as PostgreSQL escapes it."""
+    return "\t".join("\\N" if text is None else text.translate(_ESCAPED) for text in texts).encode() + b"\n"
+
+
+def stored(target, type_oid: int) -> dict[int, str | None]:
+    table = reflected(target, "v")
+    with target.engine.connect() as connection:
+        return {
+            k: text_of(type_oid, value) for k, value in replicated_rows(target, connection, table, ["k", "v"], ["k"])
+        }
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_a_value_comes_back_as_it_was(apply, target, name, local_infile):
+    """C5: replicated into the column that we declare for its type, and loaded by a copy"""
+    declared = target.column_type(OIDS[name], type_name(OIDS[name]))
+    create(target, f"CREATE TABLE v (k INT PRIMARY KEY, v {declared})")
+    numbered = [(str(k), v) for k, v in enumerate(VALUES[name])]
+    expected = {-1: None, **dict(enumerate(VALUES[name]))}
+    remote = relation("public.v", {"k": "int4", "v": name}, ["k"])
+    apply([remote], *transaction(200, *(insert(k, v) for k, v in numbered), insert("-1", None)))
+    assert stored(target, OIDS[name]) == expected
+    create(target, "DELETE FROM v")
+    load(
+        target,
+        reflected(target, "v"),
+        {"k": 23, "v": OIDS[name]},
+        *(copied(k, v) for k, v in numbered),
+        copied("-1", None),
+    )
+    assert stored(target, OIDS[name]) == expected
+
+
+NATIVE = {
+    ("bool", "INT"): "t", ("bool", "TEXT"): "f", ("int4", "DOUBLE"): "-2147483648", ("numeric", "DECIMAL(30,10)"): "1.5",
+    ("time", "TIME(6)"): "24:00:00", ("timestamp", "DATETIME(6)"): "2026-11-21 01:02:03.5", ("uuid", "CHAR(36)"):
+    "12345678-1234-1234-1234-123456789012", ("uuid", "UUID"): "12345678-1234-1234-1234-123456789012",
+    ("json", "JSON"): '{"a":  1}', ("date", "CHAR(20)"): "infinity",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "declared"), sorted(NATIVE))
+def test_a_column_that_its_owner_declared_keeps_a_value(apply, target, name, declared, local_infile):
+    """C5: types that we would not choose, and that hold what they are given"""
+    create(target, f"CREATE TABLE v (k INT PRIMARY KEY, v {declared})")
+    value = NATIVE[name, declared]
+    apply([relation("public.v", {"k": "int4", "v": name}, ["k"])], *transaction(200, insert("1", value)))
+    load(target, reflected(target, "v"), {"k": 23, "v": OIDS[name]}, copied("2", value))
+    found = stored(target, OIDS[name])
+    assert found[1] == found[2]
+    assert (found[1] or "").rstrip("0" if name == "numeric" else "") == value
+
+
+@pytest.mark.parametrize("declared", ["DATETIME(6)", "TIMESTAMP(6)"])
+def test_a_moment_is_kept_in_utc(apply, target, declared, local_infile):
+    create(target, f"CREATE TABLE v (k INT PRIMARY KEY, v {declared})")
+    value = "2026-03-29 01:30:00.25+00"  # an hour that summer time has not, elsewhere
+    apply([relation("public.v", {"k": "int4", "v": "timestamptz"}, ["k"])], *transaction(200, insert("1", value)))
+    load(target, reflected(target, "v"), {"k": 23, "v": OIDS["timestamptz"]}, copied("2", value))
+    assert rows(target, "SELECT k, CAST(v AS CHAR) FROM v ORDER BY k") == [
+        (1, "2026-03-29 01:30:00.250000"),
+        (2, "2026-03-29 01:30:00.250000"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "value"),
+    [
+        ("numeric", "DECIMAL(6,2)", "1.505"), ("numeric", "DECIMAL(6,2)", "NaN"), ("numeric", "DECIMAL(4,2)", "12345"),
+        ("float8", "DOUBLE", "NaN"), ("float8", "DOUBLE", "-Infinity"), ("date", "DATE", "infinity"),
+        ("date", "DATE", "0044-03-15 BC"), ("timestamp", "DATETIME(6)", "10000-01-01 00:00:00"), ("int4", "TINYINT", "300"),
+        ("varchar", "VARCHAR(3)", "abcd"), ("varchar", "VARCHAR(3)", "abc "), ("text", "TEXT CHARACTER SET latin1", "😀"),
+        ("timestamptz", "TIMESTAMP(6)", "1812-01-01 00:00:00+00"), ("json", "JSON", "{1234"),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_is_refused(apply, target, name, declared, value, local_infile):
+    """refuse_not_guess, names_are_data: replicated or loaded, and the message does not have it"""
+    create(target, f"CREATE TABLE v (k INT PRIMARY KEY, v {declared})")
+    remote = relation("public.v", {"k": "int4", "v": name}, ["k"])
+    with pytest.raises((UnsupportedValue, ConflictError)) as raised:
+        apply([remote], *transaction(200, insert("1", value)))
+    with pytest.raises((UnsupportedValue, ConflictError)) as loading:
+        load(target, reflected(target, "v"), {"k": 23, "v": OIDS[name]}, copied("1", value))
+    for error in (raised.value, loading.value):
+        assert value not in "".join(traceback.format_exception(error)) + error.report()
+        assert error.column in ("v", None)
+    assert rows(target, "SELECT * FROM v") == []
+
+
+@pytest.mark.parametrize("key", [False, True])
+@pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
+def test_the_declaration_holds_every_type(oid, key):
+    """refuse_not_guess: the column that we make is one that we accept"""
+    with open_target("mysql://user@127.0.0.1:1/db") as target:
+        declared = target.column_type(oid, type_name(oid), key=key)
+        check_column(oid, TargetColumn("c", declared, target.storage(declared)))
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "storage", "hint"),
+    [
+        ("float4", "float", "float", "DOUBLE"), ("numeric", "double", "double", "DECIMAL"),
+        ("timestamp", "datetime", "datetime", "LONGTEXT|VARCHAR"), ("timestamp", "timestamp(6)", "timestamp", "VARCHAR"),
+        ("time", "time(3)", "time", "VARCHAR"), ("text", "char(10)", "char", "LONGTEXT"), ("bytea", "binary(4)", "binary", "LONGBLOB"),
+        ("text", "varchar(9)", f"varchar{INEXACT_KEY}", "binary collation"), ("int8", "double", "double", "BIGINT"),
+    ],
+)  # fmt: skip
+def test_a_column_that_would_change_values_is_refused(name, declared, storage, hint):
+    """C3, refuse_not_guess"""
+    with pytest.raises(TargetRelationError) as raised:
+        check_column(OIDS[name], TargetColumn("c", declared, storage))
+    assert any(words in str(raised.value.hint) for words in hint.split("|"))
+
+
+# Applying -----------------------------------------------------------------------------------------
+
+
+def test_changes_reach_the_table(apply, target):
+    """C7-C9, C18: executemany counts the rows it found, changed or not"""
+    create(target, "CREATE TABLE t (b TEXT, a INT PRIMARY KEY, own VARCHAR(9) DEFAULT 'mine')")
+    result = apply(
+        [T],
+        *transaction(
+            200,
+            *(insert(str(number), "x") for number in range(5)),
+            m.Update(16384, None, None, values("0", m.UNCHANGED)),
+            m.Update(16384, None, None, values("1", None)),
+            m.Update(16384, None, None, values("4", "x")),
+            m.Update(16384, None, None, values("77", None)),
+            m.Update(16384, "K", values("2", None), values("20", "moved")),
+            *(m.Delete(16384, "K", values(key, None)) for key in ("3", "88", "99")),
+        ),
+    )
+    assert rows(target, "SELECT a, b, own FROM t ORDER BY a") == [
+        (0, "x", "mine"), (1, None, "mine"), (4, "x", "mine"), (20, "moved", "mine"),
+    ]  # fmt: skip
+    assert result.conflicts == {"update_missing": 1, "delete_missing": 2}
+
+
+def test_keys_are_compared_as_postgresql_compares_them(apply, target):
+    """C14: letters of both cases differ, and blanks at the end count"""
+    declared = target.column_type(25, "text", key=True)
+    create(target, f"CREATE TABLE t (a {declared} PRIMARY KEY, b TEXT)")
+    remote = relation("public.t", {"a": "text", "b": "text"}, ["a"])
+    keys = ["a", "A", "a ", "á"]
+    apply(
+        [remote],
+        *transaction(200, *(insert(key, "x") for key in keys), m.Delete(16384, "K", values("a", None))),
+    )
+    assert {key for (key,) in rows(target, "SELECT a FROM t")} == set(keys[1:])
+
+
+def test_zero_is_no_auto_increment_and_null_is_refused(apply, target, local_infile):
+    """absence_is_typed"""
+    create(target, "CREATE TABLE t (a INT AUTO_INCREMENT UNIQUE, b TEXT)")
+    with pytest.raises(ConflictError, match='null value in column "a"'):
+        apply([T], *transaction(200, insert(None, "x")))
+    apply([T], *transaction(200, insert("0", "x")))
+    table = reflected(target, "t")
+    load(target, table, {"b": 25, "a": 23}, copied("\\N", "-1"))
+    assert rows(target, "SELECT a, b FROM t ORDER BY a") == [(-1, "\\N"), (0, "x")]
+    with pytest.raises(ConflictError, match='null value in column "a"'):
+        load(target, table, {"b": 25, "a": 23}, copied("\t\n", "5") + copied(None, None))
+
+
+def test_foreign_keys_are_not_enforced_and_restrict_truncate(apply, target):
+    """C23, C30"""
+    create(
+        target,
+        "CREATE TABLE p (a INT PRIMARY KEY)",
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, FOREIGN KEY (a) REFERENCES p (a))",
+    )
+    apply([T], *transaction(200, insert("1", "x")))
+    parent, child = reflected(target, "p"), reflected(target, "t")
+    with pytest.raises(ConflictError, match="cannot truncate") as raised, target.begin() as connection:
+        target.truncate(connection, [parent], restart_identity=False)
+    assert raised.value.detail == 'Table "t" references "p".'
+    with target.begin() as connection:
+        target.truncate(connection, [parent, child], restart_identity=True)  # they have none
+    assert rows(target, "SELECT * FROM t") == []
+
+
+def test_an_auto_increment_is_not_restarted(target):
+    """C29: only DDL could, and would commit"""
+    create(target, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY)")
+    with pytest.raises(TargetRelationError, match="cannot restart identities"), target.begin() as connection:
+        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+
+
+def test_a_tentative_prepared_transaction_is_taken_back(apply, target):
+    """C50a: by a savepoint"""
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT)")
+    messages = prepared(300, insert("1", "x"))
+    apply([T], *messages)
+    with target.begin() as connection:
+        connection.exec_driver_sql("UPDATE subscriber_replication_origin_status SET remote_lsn = '0/12D'")
+    apply([T], *messages)
+    assert rows(target, "SELECT * FROM t") == [(1, "x")]
+
+
+def test_any_name_is_only_a_name(apply, target, local_infile):
+    """names_are_data"""
+    names = ["%s", ":p0", "q`q", ") VALUES (", "p0", "%(x)s", "select", 'd"d', "@c0"]
+    quoted = ", ".join("`" + name.replace("`", "``").replace("%", "%%") + "` TEXT" for name in names)
+    create(target, f"CREATE TABLE `s.%%(x)s.t;--` (id INT PRIMARY KEY, {quoted})")
+    remote = relation("s.%(x)s.t;--", {"id": "int4", **dict.fromkeys(names, "text")}, ["id"])
+    apply([remote], *transaction(200, insert("1", *names), m.Update(16384, None, None, values("1", *names))))
+    table = reflected(target, "t;--", "s.%(x)s")
+    load(target, table, {"id": 23, **dict.fromkeys(names, 25)}, copied("2", *names))
+    with target.engine.connect() as connection:
+        assert sorted(map(tuple, connection.execute(sa.select(table.clause())))) == [(1, *names), (2, *names)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "sqlstate", "column"),
+    [
+        ("a INT, b VARCHAR(20) PRIMARY KEY", "23505", None),
+        ("a INT, b VARCHAR(20), UNIQUE KEY the_key (b)", "23505", None),
+        ("a INT NOT NULL, b TEXT", "23502", "a"),
+        ("a INT CHECK (a > 5), b TEXT", "23514", None),
+    ],
+)
+def test_a_constraint_has_its_sqlstate_and_no_values(apply, target, ddl, sqlstate, column, local_infile):
+    """C22, names_are_data: replicated or loaded"""
+    create(target, f"CREATE TABLE t ({ddl}) COLLATE utf8mb4_bin")
+    row = (None if column else "1", SECRET)
+    with pytest.raises(ConflictError) as raised:
+        apply([T], *transaction(200, insert(*row), insert(*row)))
+    with pytest.raises(ConflictError) as loading:
+        load(target, reflected(target, "t"), {"a": 23, "b": 25}, copied(*row) * 2)
+    for error in (raised.value, loading.value):
+        assert (error.sqlstate, error.column or column) == (sqlstate, column)
+        assert ("the_key" in error.report()) == ("the_key" in ddl)
+        assert SECRET not in "".join(traceback.format_exception(error)) + error.report()
+
+
+def test_a_load_that_fails_leaves_nothing(target, local_infile):
+    """any_crash, D3: rows that were there before stay"""
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (3)")
+    with pytest.raises(ConflictError):
+        load(target, reflected(target, "t"), {"a": 23}, copied("1") + copied("2"), copied("3") + copied("4"))
+    assert rows(target, "SELECT a FROM t") == [(3,)]
+
+
+def test_a_refused_statement_is_an_error_without_its_text(target):
+    """names_are_data"""
+    with pytest.raises(TargetError, match=r"error 1064") as raised, target.begin() as connection:
+        connection.exec_driver_sql(f"SELEKT '{SECRET}'")
+    assert SECRET not in "".join(traceback.format_exception(raised.value)) + raised.value.report()
+
+
+def test_a_row_that_another_transaction_holds_is_tried_again(target):
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (3)")
+    with target.begin() as first:
+        first.exec_driver_sql("UPDATE t SET a = 4")
+        with pytest.raises(TargetUnavailable) as raised, target.begin() as second:
+            second.exec_driver_sql("SET SESSION innodb_lock_wait_timeout = 1")
+            second.exec_driver_sql("UPDATE t SET a = 5")
+    assert raised.value.transient
+
+
+def test_a_lost_connection_is_unavailable(target):
+    with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
+        number = connection.exec_driver_sql("SELECT connection_id()").scalar_one()
+        create(target, f"KILL {number}")
+        connection.exec_driver_sql("SELECT 1")
+    assert raised.value.transient
+    assert rows(target, "SELECT 1") == [(1,)]
+
+
+def test_a_target_has_one_runner(target, mariadb):
+    other = open_target(mariadb.url(target.url.database))
+    with other, target.run_lock(), pytest.raises(AlreadyRunning, match="another"), other.run_lock():
+        pass
+    with target.run_lock():
+        pass
+
+
+def test_an_auto_increment_goes_on_as_the_publishers_sequence(target):
+    """D14: and never below the largest value that is there, which the server sees to"""
+    create(
+        target,
+        "CREATE TABLE `s%%.t` (a INT AUTO_INCREMENT PRIMARY KEY, b INT, c TIMESTAMP NOT NULL DEFAULT current_timestamp)",
+    )
+    table = reflected(target, "t", "s%")
+
+    def next_value(position: SequencePosition) -> object:
+        with target.begin() as connection:
+            assert target.set_sequence(connection, table, "a", position)
+            assert not target.set_sequence(connection, table, "b", position)
+            assert not target.set_sequence(connection, table, "c", position)
+        create(target, "INSERT INTO `s%%.t` (b) VALUES (1)")
+        return rows(target, "SELECT max(a) FROM `s%%.t`")[0][0]
+
+    assert next_value(SequencePosition(last_value=41, is_called=True, increment=10)) == 51
+    assert next_value(SequencePosition(last_value=5, is_called=True)) == 52
+    with target.begin() as connection:
+        assert not target.set_sequence(connection, table, "a", SequencePosition(last_value=-5, is_called=False))

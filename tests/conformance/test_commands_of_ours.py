@@ -1,0 +1,373 @@
+"""Commands where a target is no PostgreSQL: what is refused with the reason, and what is made beyond PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from subscriber.apply.progress import read_progress
+from subscriber.errors import NotSupportedError, SubscriberError, UsageError
+from subscriber.journal.retention import read_consumer, write_consumer
+from subscriber.journal.storage import Storage, journal_url, open_storage
+from subscriber.lsn import LSN
+from subscriber.receive.connection import ReplicationConnection
+from subscriber.receive.slots import StreamOptions, start_command
+from subscriber.settings import Settings
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import RelationState, Subscription
+from subscriber.subscription.commands import alter, run_command
+from subscriber.subscription.consumers import sync_consumer
+from subscriber.subscription.grammar import parse
+from subscriber.subscription.parsed import Query
+from subscriber.target import Target, open_target
+from tests.conftest import Database
+
+pytestmark = pytest.mark.server
+
+
+class Session:
+    """Commands for one target; ``$pub`` in a command is the publisher's connection string."""
+
+    def __init__(self, target: Target, publisher: Database, settings: Settings) -> None:
+        self.target = target
+        self.publisher = publisher
+        self.settings = settings
+        self.said: list[str] = []
+
+    def run(self, sql: str) -> str:
+        self.said.clear()
+        command = parse(sql.replace("$pub", self.publisher.conninfo))
+        assert not isinstance(command, Query)
+        return run_command(self.target, command, self.settings, self.said.append)
+
+    def refused(self, sql: str) -> SubscriberError:
+        with pytest.raises(SubscriberError) as caught:
+            self.run(sql)
+        return caught.value
+
+    def subscription(self, name: str = "s") -> Subscription:
+        with self.target.engine.connect() as connection:
+            return catalog.get_subscription(connection, name)
+
+    def relations(self, name: str = "s") -> list[tuple[str, str]]:
+        with self.target.engine.connect() as connection:
+            return [
+                (one.name, one.state.value)
+                for one in catalog.relations_of(connection, catalog.get_subscription(connection, name).subid)
+            ]
+
+    def execute(self, sql: str) -> None:
+        with self.target.begin() as connection:
+            connection.exec_driver_sql(sql)
+
+    def slots(self) -> list[str]:
+        rows = self.publisher.execute(
+            "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() ORDER BY 1"
+        )
+        return [name for (name,) in rows]
+
+    def journal(self, name: str = "s") -> Storage:
+        subscription = self.subscription(name)
+        assert subscription.system_identifier is not None
+        assert subscription.slot_name is not None
+        return open_storage(journal_url(self.settings.journal, subscription.system_identifier, subscription.slot_name))
+
+
+@pytest.fixture
+def session(publisher_database, tmp_path) -> Iterator[Session]:
+    publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        session = Session(target, publisher_database, Settings(journal=str(tmp_path / "journal")))
+        session.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+        yield session
+
+
+@pytest.fixture
+def older(postgresql15, session) -> Iterator[Session]:
+    """The same on PostgreSQL 15."""
+    name = f"{session.publisher.name}_older"
+    postgresql15.create_database(name)
+    try:
+        publisher = Database(postgresql15, name, postgresql15.conninfo(name))
+        publisher.execute("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
+        yield Session(session.target, publisher, session.settings)
+    finally:
+        postgresql15.drop_database(name)
+
+
+CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
+
+
+# What is left behind --------------------------------------------------------------------------------
+
+
+def test_a_new_subscription_has_its_slot_its_tables_and_a_beginning(session):
+    """D1: a table waits for its copy; the slot's consistent point is where changes begin."""
+    assert session.run(CREATE) == "CREATE SUBSCRIPTION"
+    assert session.said == ['NOTICE:  created replication slot "s" on publisher']
+    assert session.relations() == [("t", RelationState.INIT.value)]
+    subscription = session.subscription()
+    with session.target.engine.connect() as connection:
+        assert read_progress(connection, subscription.origin) > 0
+    ((system_identifier,),) = session.publisher.execute("SELECT system_identifier::text FROM pg_control_system()")
+    assert subscription.system_identifier == system_identifier
+
+
+def test_without_a_connection_nothing_is_known_of_the_publisher(session):
+    """C54."""
+    session.run("CREATE SUBSCRIPTION s CONNECTION 'host=nowhere.invalid' PUBLICATION p WITH (connect = false)")
+    assert session.subscription().system_identifier is None
+    assert (session.relations(), session.slots()) == ([], [])
+
+
+def test_a_subscription_without_a_connection_gets_its_tables_with_the_refresh(session):
+    """C54, D11."""
+    session.run(CREATE + " WITH (connect = false)")
+    session.run("ALTER SUBSCRIPTION s ENABLE")
+    session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    assert session.relations() == [("t", "i")]
+
+
+def test_an_interrupted_command_leaves_no_slot(session):
+    """Making the slot waits for the transactions that are open at the publisher."""
+    with psycopg.connect(session.publisher.conninfo) as busy:
+        busy.execute("INSERT INTO t VALUES (1)")
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%' AND wait_event IS NOT NULL"
+        stop = threading.Event()
+
+        def interrupt() -> None:
+            while not stop.wait(0.05):
+                if session.publisher.execute(waiting) != [(0,)]:
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                session.run(CREATE)
+        finally:
+            stop.set()
+            thread.join()
+        busy.rollback()
+    assert session.slots() == []
+    session.run(CREATE)
+
+
+def test_a_slot_is_dropped_again_when_the_subscription_cannot_be_stored(session, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise UsageError("no room")
+
+    monkeypatch.setattr(catalog, "insert_subscription", fail)
+    assert session.refused(CREATE).message == "no room"
+    assert session.slots() == []
+
+
+def test_a_drop_that_fails_leaves_the_subscription_as_it_was(session):
+    """C54: in particular enabled."""
+    session.run(CREATE)
+    session.run("ALTER SUBSCRIPTION s CONNECTION 'host=127.0.0.1 port=1'")
+    error = session.refused("DROP SUBSCRIPTION s")
+    assert error.message.startswith('could not connect to publisher when attempting to drop replication slot "s": ')
+    assert "SET (slot_name = NONE)" in str(error.hint)
+    assert session.subscription().enabled
+
+
+def test_another_slot_makes_the_first_connection_a_first_one_again(session):
+    """C54: where that slot begins is not known yet."""
+    session.run(CREATE + " WITH (enabled = false)")
+    known = session.subscription().system_identifier
+    session.run("ALTER SUBSCRIPTION s SET (slot_name = s)")
+    assert session.subscription().system_identifier == known
+    session.run("ALTER SUBSCRIPTION s SET (slot_name = other)")
+    assert session.subscription().system_identifier is None
+
+
+# Refused with the reason -------------------------------------------------------------------------------
+
+
+def test_a_target_that_is_no_postgresql_waits_for_no_standby(session):
+    for value in ("remote_write", "remote_apply"):
+        error = session.refused(f"{CREATE} WITH (synchronous_commit = {value})")
+        assert isinstance(error, NotSupportedError)
+        assert error.message == f"synchronous_commit = {value} is not supported"
+        assert "SQLite" in str(error.detail)
+    for value in ("off", "local", "on"):
+        session.run(f"{CREATE} WITH (synchronous_commit = {value})")
+        assert session.refused("ALTER SUBSCRIPTION s SET (synchronous_commit = remote_apply)").hint
+        session.run("DROP SUBSCRIPTION s")
+
+
+@pytest.mark.parametrize("option", ["origin = none", "failover"])
+def test_what_the_publishers_server_cannot_do_is_refused(older, option):
+    """F: PostgreSQL's own subscriber would do without in silence."""
+    error = older.refused(f"{CREATE} WITH ({option}, enabled = false)")
+    assert isinstance(error, NotSupportedError)
+    assert "or newer at the publisher" in error.message
+    assert older.slots() == []
+    older.run(f"{CREATE} WITH (enabled = false)")
+    if option == "origin = none":
+        older.refused(f"ALTER SUBSCRIPTION s SET ({option})")
+        assert older.subscription().options.origin == "any"
+
+
+def test_binary_is_refused_for_a_column_whose_binary_form_is_not_read(session):
+    """A12, D7: at CREATE, SET and REFRESH; without a connection it cannot be known."""
+    session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY, n inet); CREATE PUBLICATION q FOR TABLE u")
+    session.execute("CREATE TABLE u (a INTEGER PRIMARY KEY, n TEXT)")
+    session.run("CREATE SUBSCRIPTION b CONNECTION '$pub' PUBLICATION p WITH (binary)")
+    session.run("CREATE SUBSCRIPTION x CONNECTION '$pub' PUBLICATION q")
+    for sql in (
+        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p, q WITH (binary)",
+        "ALTER SUBSCRIPTION b ADD PUBLICATION q",
+        "ALTER SUBSCRIPTION x SET (binary = true)",
+    ):
+        error = session.refused(sql)
+        assert isinstance(error, NotSupportedError)
+        assert (error.relation, error.column) == ("public.u", "n")
+        assert "inet" in str(error.detail)
+    assert session.subscription("b").publications == ("p",)
+    assert not session.subscription("x").options.binary
+    session.run("CREATE SUBSCRIPTION y CONNECTION '$pub' PUBLICATION q WITH (binary, connect = false)")
+
+
+def test_a_slot_that_another_subscription_streams_from_is_refused(session):
+    session.run(CREATE)
+    error = session.refused(
+        "CREATE SUBSCRIPTION t CONNECTION '$pub' PUBLICATION p WITH (create_slot = false, slot_name = s)"
+    )
+    assert error.message == 'replication slot "s" is used by subscription "s"'
+    session.run("CREATE SUBSCRIPTION t CONNECTION '$pub' PUBLICATION p WITH (enabled = false)")
+    assert session.refused("ALTER SUBSCRIPTION t SET (slot_name = s)").message == error.message
+    assert session.subscription("t").slot_name == "t"
+
+
+def test_a_database_does_not_subscribe_to_itself(publisher_database, tmp_path):
+    """Natively making the slot waits for ever."""
+    publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    with open_target(publisher_database.url) as target:
+        session = Session(target, publisher_database, Settings(journal=str(tmp_path)))
+        error = session.refused(CREATE)
+        assert error.message == "the publisher is the target itself"
+        assert error.hint
+        assert session.slots() == []
+
+
+@pytest.mark.parametrize("owner", ["CURRENT_USER", "me"])
+def test_a_subscription_has_no_owner_to_change(session, owner):
+    session.run(CREATE + " WITH (connect = false)")
+    error = session.refused(f"ALTER SUBSCRIPTION s OWNER TO {owner}")
+    assert "A subscriber has no roles" in str(error.detail)
+
+
+# The journal -------------------------------------------------------------------------------------------
+
+
+def test_a_renamed_subscription_keeps_its_place_in_the_journal(session):
+    """Otherwise the journal would wait for ever for a consumer that is gone."""
+    session.run(CREATE)
+    write_consumer(session.journal(), "s", LSN(77))
+    write_consumer(session.journal(), sync_consumer("s"), LSN(7))
+    session.run("ALTER SUBSCRIPTION s RENAME TO t")
+    journal = session.journal("t")
+    assert (read_consumer(journal, "t"), read_consumer(journal, sync_consumer("t"))) == (77, 7)
+    assert len(journal.names()) == 2
+
+
+def test_a_dropped_subscription_takes_its_journal_along(session):
+    session.run(CREATE)
+    journal = session.journal()
+    write_consumer(journal, "s", LSN(77))
+    session.run("DROP SUBSCRIPTION s")
+    assert journal.names() == []
+
+
+def test_two_phase_cannot_be_disabled_while_prepared_transactions_wait_for_their_verdict(session, monkeypatch):
+    """C52."""
+    session.run(CREATE + " WITH (two_phase, enabled = false, copy_data = false)")
+    monkeypatch.setattr(alter, "undecided", lambda entries: ["one"])
+    error = session.refused("ALTER SUBSCRIPTION s SET (two_phase = false)")
+    assert error.message == 'cannot disable "two_phase" when prepared transactions exist'
+    assert (error.sqlstate, error.hint) == ("55000", "Resolve these transactions and try again.")
+    assert session.subscription().two_phase_state == "e"
+
+
+@pytest.mark.parametrize("option", ["two_phase", "failover"])
+def test_an_option_of_the_slot_cannot_be_altered_while_somebody_streams(session, monkeypatch, option):
+    """C52."""
+    session.run(f"{CREATE} WITH ({option}, enabled = false, copy_data = false)")
+    before = session.subscription()
+    monkeypatch.setattr("subscriber.subscription.commands.remote.WORKER_STOP_SECONDS", 0.0)
+    with ReplicationConnection(session.publisher.conninfo, "s") as stream:
+        stream.start(start_command(stream.server_version, "s", LSN(0), StreamOptions(("p",))))
+        error = session.refused(f"ALTER SUBSCRIPTION s SET ({option} = false)")
+    assert error.message == f'cannot alter "{option}" when logical replication worker is still running'
+    assert (error.sqlstate, error.hint) == ("55000", "Try again after some time.")
+    assert session.subscription() == before
+
+
+# Tables that are made ------------------------------------------------------------------------------------
+
+
+def columns(session: Session, table: str) -> list[str]:
+    return [column["name"] for column in sa.inspect(session.target.engine).get_columns(table)]
+
+
+def test_missing_tables_are_made_when_that_is_asked_for(session):
+    """D13."""
+    session.publisher.execute(
+        "CREATE TABLE u (a int PRIMARY KEY, b text DEFAULT 'x', c int, d text COLLATE \"C\" DEFAULT clock_timestamp()::text);"
+        "CREATE PUBLICATION q FOR TABLE u (a, b, d)"
+    )
+    create = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p, q"
+    assert session.refused(create).message == 'relation "public.u" does not exist'
+    session.run(f"{create} WITH (create_tables)")
+    assert session.said == [
+        'NOTICE:  created replication slot "s" on publisher',
+        'NOTICE:  created table "public.u" at the subscriber',
+        'NOTICE:  table "public.u": column "d" has no default',
+    ]
+    assert columns(session, "u") == ["a", "b", "d"]
+    assert columns(session, "t") == ["a", "b"]
+    assert session.relations() == [("t", "i"), ("u", "i")]
+
+
+def test_a_refresh_makes_missing_tables_too(session):
+    """D11."""
+    session.run(CREATE + " WITH (create_tables, copy_data = false)")
+    session.publisher.execute("CREATE TABLE u (a int); ALTER PUBLICATION p ADD TABLE u")
+    session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    assert session.said == ['NOTICE:  created table "public.u" at the subscriber']
+    assert session.relations() == [("t", "r"), ("u", "i")]
+
+
+def test_nothing_is_made_when_a_table_cannot_be(session):
+    session.publisher.execute("CREATE TABLE u (a int); CREATE TABLE v (a int); ALTER PUBLICATION p ADD TABLE u, v")
+    session.execute("CREATE VIEW v AS SELECT 1 AS a")
+    assert session.refused(CREATE + " WITH (create_tables)").sqlstate == "42809"
+    assert not sa.inspect(session.target.engine).has_table("u")
+    assert session.slots() == []
+
+
+# Sequences -----------------------------------------------------------------------------------------------
+
+
+def test_sequences_go_on_as_at_the_publisher(session):
+    """D14, for every version."""
+    session.publisher.execute(
+        "CREATE TABLE u (a int GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, s serial); INSERT INTO u VALUES (DEFAULT), (DEFAULT);"
+        "CREATE PUBLICATION q FOR TABLE u"
+    )
+    session.execute("CREATE TABLE u (a INTEGER PRIMARY KEY AUTOINCREMENT, s INTEGER)")
+    session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION q")
+    assert session.run("ALTER SUBSCRIPTION s REFRESH SEQUENCES") == "ALTER SUBSCRIPTION"
+    assert session.said == ['NOTICE:  column "public.u.s" has no sequence at the subscriber, skipping']
+    session.execute("INSERT INTO u (s) VALUES (0)")
+    with session.target.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT a FROM u").scalars().all() == [3]

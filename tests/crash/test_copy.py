@@ -1,0 +1,111 @@
+"""The initial copy and the hand-over under load: killed at every failpoint, and with the publisher or its snapshot gone.
+
+One ``subscriber run`` serves them all. Table audit is ready and streams on while the others are copied, so that a table that has been
+copied is behind the stream and has to catch up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+
+import psycopg
+import pytest
+
+from subscriber.failpoints import FAILPOINTS
+from tests.crash.conftest import replicating
+from tests.crash.harness import PATIENCE, Load, wait_until
+
+COPIED = ("orders", "order_lines", "readings", "documents")
+HERE = sorted(name for name in FAILPOINTS if name.startswith(("copy.", "handover.")))
+SYNC_WALSENDER = "pg_replication_slots WHERE temporary AND slot_name LIKE 'pg_copies_sync_%'"
+
+
+@pytest.fixture(scope="module")
+def replication(own_server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("copies")
+    # Small ranges, so that a table is several Spark jobs; a sixth of a second is what a copy takes all the same.
+    environment = {"SUBSCRIBER_PARTITION_BYTES": "32kB"}
+    with replicating(
+        own_server, folder, "copies", environment=environment, create="PUBLICATION appended"
+    ) as replication:
+        own_server.execute(
+            "INSERT INTO orders SELECT -n, 'customer', n, now() FROM generate_series(1, 3000) n;"
+            "INSERT INTO readings SELECT -n, n, 'before' FROM generate_series(1, 3000) n",
+            "copies",
+        )
+        yield replication
+
+
+@pytest.fixture(scope="module")
+def load(replication):
+    with Load(replication.conninfo, seed=20261122) as load:
+        replication.runner.start()
+        wait_until(lambda: states(replication) == {"audit": "r"}, "audit to be ready\n" + replication.runner.said())
+        yield load
+
+
+def states(replication) -> dict[str, str]:
+    with contextlib.closing(sqlite3.connect(replication.database, timeout=30)) as connection:
+        return dict(connection.execute("SELECT srrelname, srsubstate FROM subscriber_subscription_rel"))
+
+
+def copy_again(replication) -> None:
+    """Forget the tables, empty them, and have them copied (D11)."""
+    if len(states(replication)) > 1:
+        replication.runner.sql("ALTER SUBSCRIPTION copies DROP PUBLICATION everything")
+    wait_until(lambda: states(replication) == {"audit": "r"}, "the tables to be dropped")
+    with contextlib.closing(sqlite3.connect(replication.database, timeout=60)) as connection:
+        for table in COPIED:
+            connection.execute(f"DELETE FROM {table}")
+        connection.commit()
+    replication.runner.sql("ALTER SUBSCRIPTION copies ADD PUBLICATION everything")
+
+
+def wait_until_ready(replication) -> None:
+    def ready() -> bool:
+        replication.runner.restart_if_dead()
+        return set(states(replication).values()) == {"r"}
+
+    wait_until(ready, f"all tables to be ready\n{replication.runner.said()[-3000:]}", patience=3 * PATIENCE)
+
+
+def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_nothing_twice(replication, load):
+    """any_crash, D2-D6: each failpoint kills the process the first time it is passed"""
+    for failpoint in HERE:
+        replication.failpoints.unlock(failpoint)
+    copy_again(replication)
+    wait_until_ready(replication)
+    assert [name for name in HERE if not replication.failpoints.fired(name)] == []
+    replication.settle(load)
+
+
+@contextlib.contextmanager
+def held(replication):
+    """The copy of orders waits for this block's end."""
+    with psycopg.connect(replication.conninfo) as connection:
+        connection.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        copy_again(replication)
+        wait_until(lambda: states(replication).get("orders") == "d", "the copy of orders to begin")
+        yield
+
+
+def test_a_snapshot_that_is_lost_is_followed_by_a_new_one(replication, load):
+    """D3"""
+    with load.paused(), held(replication), psycopg.connect(replication.conninfo, autocommit=True) as connection:
+        ended = connection.execute(f"SELECT pg_terminate_backend(active_pid) FROM {SYNC_WALSENDER}").fetchall()
+        assert ended == [(True,)]
+        gone = f"SELECT count(*) FROM {SYNC_WALSENDER}"
+        wait_until(lambda: connection.execute(gone).fetchall() == [(0,)], "the slot to be gone")
+    wait_until_ready(replication)
+    replication.settle(load)
+
+
+def test_a_publisher_that_dies_in_mid_copy_is_copied_from_when_it_is_back(replication, own_server, load):
+    """D3"""
+    with load.paused():
+        with contextlib.suppress(psycopg.OperationalError), held(replication):
+            own_server.kill()
+        own_server.start()
+    wait_until_ready(replication)
+    replication.settle(load)

@@ -1,0 +1,167 @@
+"""The prompt, without a terminal: keys come through a pipe, and nothing is drawn."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from subscriber.cli.prompt import converse, is_finished, is_leaving, open_session, prompt_after, prompt_name
+from subscriber.errors import UsageError
+from subscriber.target import open_target
+
+INTERRUPT, END = "\x03", "\x04"
+
+
+@pytest.fixture
+def target(tmp_path):
+    with open_target(f"sqlite:///{tmp_path / 'shop.db'}") as opened:
+        yield opened
+
+
+@contextmanager
+def prompt(target, history=None):
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        yield open_session(target, history or InMemoryHistory()), keys
+
+
+def conversation(target, typed, run=None, history=None):
+    """What was run of what was typed."""
+    statements: list[str] = []
+
+    def answer(statement):
+        statements.append(statement)
+        return f"ran {len(statements)}" if run is None else run(statement)
+
+    with prompt(target, history) as (session, keys):
+        keys.send_text(typed)
+        converse(session, answer)
+    return statements
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ";",
+        "SELECT 1;",
+        "SELECT 1; SELECT ';' ;",
+        r"\dRs",
+        r"\q",
+        "quit",
+        " EXIT ; ",
+        "help",
+        "SELECT 1\n\\q",
+        "-- x",
+    ],
+)
+def test_enter_sends_what_has_ended(text):
+    assert is_finished(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1", "SELECT 1; SELECT", "SELECT ';", "SELECT (1;", "quit now", "SELECT 'a\n\\q", "/* ;", "$$ ;"]
+)
+def test_enter_goes_on_in_the_next_line_where_something_is_open(text):
+    assert not is_finished(text)
+
+
+def test_a_backslash_in_a_string_leaves_nothing():
+    assert is_leaving("SELECT 1\n  \\q ")
+    assert not is_leaving("SELECT '\n\\q")
+    assert not is_leaving("SELECT 1\nquit")
+
+
+def test_statements_run_in_order_and_several_on_a_line(target, capsys):
+    typed = "SELECT 1; SELECT\r2;\r\\dRs\r" + END
+    assert conversation(target, typed) == ["SELECT 1;", "SELECT\n2;", r"\dRs"]
+    assert capsys.readouterr().out.splitlines()[3:] == ["ran 1", "ran 2", "ran 3", r"\q"]
+
+
+@pytest.mark.parametrize("leave", ["\\q\r", "quit\r", "exit;\r", "SELECT\r\\q\r", "SELECT\r" + END])
+def test_one_leaves_by_any_of_psqls_ways(target, leave):
+    assert conversation(target, leave) == []
+
+
+def test_an_error_is_printed_and_the_next_statement_runs(target, capsys):
+    def run(statement):
+        if "bad" in statement:
+            raise UsageError("it is bad", hint="Make it good.")
+        return "good"
+
+    assert conversation(target, "bad; SELECT 1;\r" + END, run) == ["bad;", "SELECT 1;"]
+    captured = capsys.readouterr()
+    assert captured.err == "ERROR:  it is bad\nHINT:  Make it good.\n"
+    assert "good\n" in captured.out
+
+
+def test_what_cannot_be_read_at_all_is_an_error_and_the_prompt_comes_again(target, capsys):
+    assert conversation(target, f"SELECT {{#;\rSELECT 1;\r{END}") == ["SELECT 1;"]
+    assert capsys.readouterr().err.startswith("ERROR:  syntax error")
+
+
+def test_control_c_clears_what_is_typed(target):
+    assert conversation(target, f"SELECT 'oops\r{INTERRUPT}SELECT 2;\r{END}") == ["SELECT 2;"]
+
+
+def test_control_c_interrupts_what_runs_with_the_rest_of_the_line_and_does_not_leave(target, capsys):
+    def run(statement):
+        if "slow" in statement:
+            raise KeyboardInterrupt
+        return ""
+
+    assert conversation(target, f"slow; SELECT 1;\rSELECT 2;\r{END}", run) == ["slow;", "SELECT 2;"]
+    assert capsys.readouterr().err == "ERROR:  canceling statement due to user request\n"
+
+
+def test_a_statement_of_several_lines_is_one_of_the_history(target):
+    history = InMemoryHistory()
+    conversation(target, f"SELECT\r1;\r{END}", history=history)
+    assert history.get_strings() == ["SELECT\n1;"]
+
+
+def test_help_is_what_psql_says(target, capsys):
+    assert conversation(target, "help\r" + END) == []
+    assert r"\h for help with SQL commands" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("lines", "prompt"),
+    [("", "d=> "), ("SELECT (\n'a", "d'> "), ("SELECT (\n'a\n';", "d(> "), ("SELECT 1; SELECT", "d-> "), ('"', 'd"> ')],
+)
+def test_the_next_lines_prompt_says_what_is_open(lines, prompt):
+    assert prompt_after("d", lines) == prompt
+
+
+def test_the_prompt_names_the_target_and_no_password():
+    with open_target("postgresql://me:hush@h/shop") as postgresql:
+        assert prompt_name(postgresql) == "shop"
+    with open_target("sqlite:////var/lib/shop/shop.db") as sqlite:
+        assert prompt_name(sqlite) == "shop.db"
+    url = SimpleNamespace(database=None, get_backend_name=lambda: "duckdb")
+    assert prompt_name(SimpleNamespace(url=url)) == "duckdb"  # type: ignore[arg-type]  # all that it looks at
+
+
+def test_tab_completes_keywords_options_and_subscriptions(target):
+    from subscriber.subscription import catalog
+    from subscriber.subscription.options import SubscriptionOptions
+
+    def completed(text):
+        with prompt(target) as (session, _):
+            found = session.completer.get_completions(Document(text), CompleteEvent())
+            return [completion.text for completion in found]
+
+    assert completed("alter subscript") == ["SUBSCRIPTION"]
+    assert completed("WITH (two") == ["two_phase"]
+    assert completed("DROP SUBSCRIPTION orders") == []
+    catalog.ensure_catalog(target.engine)
+    with target.begin() as connection:
+        catalog.insert_subscription(connection, "orders_2026", "dbname=d", ["p"], SubscriptionOptions())
+    assert completed("DROP SUBSCRIPTION orders") == ["orders_2026"]

@@ -1,0 +1,110 @@
+"""``subscriber status``: tables that are not ready are shown with what is known of their copy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from subscriber.cli.status import command
+from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
+
+STATUS = SubscriptionStatus(
+    name="shop",
+    enabled=True,
+    connection="dbname=shop",
+    publications=("shop",),
+    slot_name="shop",
+    slot_active=True,
+    publisher_lsn="0/200",
+    confirmed_lsn="0/200",
+    received_lsn="0/200",
+    applied_lsn="0/200",
+    lag_bytes=0,
+    lag_seconds=0.0,
+    tables={"d": 2, "i": 1, "r": 1},
+    relations=(
+        RelationStatus(
+            "public",
+            "big",
+            "d",
+            None,
+            None,
+            None,
+            CopyFigures(1_200, 48_000, 30_000, 1_500_000, 123_456.7, "2026-11-21T10:00:00.000+00:00"),
+        ),
+        RelationStatus(
+            "public",
+            "broken",
+            "d",
+            None,
+            "ERROR:  duplicate key value violates unique constraint\nDETAIL:  Key (id) already exists.",
+            "2026-11-21T10:00:01.000+00:00",
+            None,
+        ),
+        RelationStatus("s", "next", "i", None, None, None, None),
+        RelationStatus("public", "small", "r", "0/100", None, None, None),
+    ),
+    conflicts={},
+    apply_errors=0,
+    last_error=None,
+    last_error_at=None,
+)
+
+
+@pytest.fixture
+def printed(monkeypatch, tmp_path):
+    """What the verb prints of statuses."""
+
+    def run(*statuses, arguments=()):
+        monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: list(statuses))
+        answer = CliRunner().invoke(
+            command, ["--target", f"sqlite:///{tmp_path}/t.db", *arguments], catch_exceptions=False
+        )
+        assert answer.exit_code == 0
+        return answer.output
+
+    return run
+
+
+def test_every_table_that_is_not_ready_has_a_row_with_its_copys_figures_or_its_error(printed):
+    """D1: i is waiting, d is being copied or has failed; r is not shown"""
+    _, pending = printed(STATUS).split("Tables that are not ready\n")
+    heading, _, big, broken, waiting, count = [
+        [cell.strip() for cell in line.split("|")] for line in pending.splitlines()
+    ]
+    assert heading == ["subscription", "table", "state", "rows", "bytes", "rate", "since", "error"]
+    assert big == [
+        "shop", "public.big", "copying", "1,200 of 30,000", "48.0 kB of 1.5 MB", "123,457 rows/s",
+        "2026-11-21T10:00:00.000+00:00", "",
+    ]  # fmt: skip
+    assert broken == [
+        "shop", "public.broken", "copying", "", "", "", "2026-11-21T10:00:01.000+00:00",
+        "ERROR:  duplicate key value violates unique constraint",
+    ]  # fmt: skip
+    assert waiting == ["shop", "s.next", "init", "", "", "", "", ""]
+    assert count == ["(3 rows)"]
+
+
+def test_where_every_table_is_ready_there_is_one_table_only(printed):
+    ready = replace(STATUS, relations=STATUS.relations[-1:], tables={"r": 1})
+    assert "not ready" not in printed(ready)
+
+
+def test_json_has_every_table_with_the_same_figures(printed):
+    (status,) = json.loads(printed(STATUS, arguments=["--json"]))
+    big, broken, _, small = status["relations"]
+    assert (big["schema"], big["name"], big["state"]) == ("public", "big", "d")
+    assert {**big["copy"], "started_at": None} == {
+        "rows": 1_200,
+        "bytes": 48_000,
+        "estimated_rows": 30_000,
+        "estimated_bytes": 1_500_000,
+        "rows_per_second": 123_456.7,
+        "started_at": None,
+    }
+    assert (broken["copy"], broken["error_at"]) == (None, "2026-11-21T10:00:01.000+00:00")
+    assert broken["error"].startswith("ERROR:  duplicate key")
+    assert (small["lsn"], small["error"]) == ("0/100", None)
