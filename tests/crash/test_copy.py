@@ -84,8 +84,9 @@ def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_
 def held(replication):
     """The copy of orders waits for this block's end."""
     with psycopg.connect(replication.conninfo) as connection:
-        connection.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
         copy_again(replication)
+        # The command asks the publisher, and would wait too; the worker starts its receiver anew before it copies.
+        connection.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
         wait_until(lambda: states(replication).get("orders") == "d", "the copy of orders to begin")
         yield
 
