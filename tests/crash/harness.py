@@ -252,12 +252,14 @@ class Load:
 
     ``with Load(conninfo, seed): …`` runs it; :meth:`paused` holds it between two transactions. A transaction whose
     commit was not answered may have happened or not: the publisher's tables are the truth, not this thread's memory.
+    ``pause`` is the seconds between two transactions.
     """
 
-    def __init__(self, conninfo: str, seed: int) -> None:
+    def __init__(self, conninfo: str, seed: int, pause: float = 0.01) -> None:
         self.transactions = 0
         self.error: BaseException | None = None
         self._conninfo = conninfo
+        self._pause = pause
         self._random = random.Random(seed)
         self._next = 1
         self._ending = threading.Event()
@@ -305,7 +307,7 @@ class Load:
                     self._random.choice(choices)(connection)
                 connection.execute("INSERT INTO audit VALUES (%s, 'transaction')", (self.transactions,))
             self.transactions += 1
-            self._ending.wait(0.01)
+            self._ending.wait(self._pause)
 
     def _some_id(self) -> int:
         return self._random.randrange(max(1, self._next - 200), self._next + 1)
