@@ -61,7 +61,9 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
     try:
         connection = psycopg.connect(full, autocommit=True)
     except psycopg.OperationalError as error:
-        raise connection_refused(str(error).removeprefix("connection failed: ").strip()) from error
+        # psycopg's own words before libpq's.
+        reason = str(error).removeprefix("connection failed: ").removeprefix("connection is bad: ").strip()
+        raise connection_refused(reason) from error
     try:
         with connection:
             yield connection
