@@ -41,6 +41,7 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
 from subscriber.errors import (
     JournalUnavailable,
+    PipelineError,
     ProgressConflict,
     PublisherUnavailable,
     SlotInUse,
@@ -193,13 +194,24 @@ class TableSync:
         except StoppedError:
             pass
         except SubscriberError as error:
-            self.failed_rounds += 1
-            self._rounds_in_a_row += 1
-            self._round_not_before = time.monotonic() + self._delay(self._rounds_in_a_row)
-            self._on_error(error, None)
+            self._round_failed(error)
+        except Exception as error:  # a thread that dies of something unforeseen would do so again ten times a second
+            self._round_failed(
+                PipelineError(
+                    "the table synchronization failed",
+                    detail=type(error).__name__,
+                    hint="This is a fault of the program; it is tried again.",
+                )
+            )
         finally:
             with contextlib.suppress(SubscriberError):
                 self._keep_journal(None)
+
+    def _round_failed(self, error: SubscriberError) -> None:
+        self.failed_rounds += 1
+        self._rounds_in_a_row += 1
+        self._round_not_before = time.monotonic() + self._delay(self._rounds_in_a_row)
+        self._on_error(error, None)
 
     def _sync(self, wanted: Sequence[SubscriptionRelation]) -> None:
         keys = {_key(relation) for relation in wanted}

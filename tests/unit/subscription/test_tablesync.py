@@ -263,6 +263,18 @@ def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
     assert scene.sync.failed_rounds == 1
 
 
+def test_what_nobody_has_foreseen_is_said_and_tried_again_later(scene):
+    def fail(_table):
+        raise ZeroDivisionError("a row's value")
+
+    scene.copy = fail
+    scene.table("a")
+    scene.round()
+    assert scene.errors == [("the table synchronization failed", None)]
+    scene.sync.tick(scene.relations())
+    assert not scene.sync.running
+
+
 def test_a_table_that_cannot_be_read_is_a_failure_of_its_own(scene):
     """D10"""
     scene.table("a")
