@@ -79,7 +79,7 @@ def test_a_kill_at_any_failpoint_of_copy_and_hand_over_loses_nothing_and_copies_
     replication.settle(load)
 
 
-def in_mid_copy(replication) -> int:
+def in_mid_copy(replication):
     """Wait until a round has its snapshot; gives the process that holds it."""
     copy_again(replication)
     with psycopg.connect(replication.conninfo, autocommit=True) as connection:
