@@ -59,6 +59,7 @@ from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import Snapshot, exported_snapshot
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
+from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.consumers import sync_consumer
 from subscriber.subscription.copies import Copies, CopyStatus
@@ -72,7 +73,6 @@ _HOLD_SECONDS: Final = 5.0
 """How long the apply worker waits for the first round: tables that are copied by then need no catch-up."""
 _RACE_SECONDS: Final = 60.0
 """How long a catch-up may run beside the apply worker before that is stopped for it."""
-_FIRST_RETRY_SECONDS: Final = 0.5
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
 PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
 """The states of a table that still has to be copied, or handed over."""
@@ -105,7 +105,7 @@ class TableSync:
         on_error: told each failure, with the table unless it is about all of them.
 
     Attributes:
-        failed_rounds: how often a round has failed as a whole since the worker began.
+        attempts: at rounds as a whole.
     """
 
     def __init__(
@@ -131,9 +131,7 @@ class TableSync:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures: dict[tuple[str, str], _Failure] = {}
-        self._rounds_in_a_row = 0
-        self._round_not_before = 0.0
-        self.failed_rounds = 0
+        self.attempts = Attempts()
         self._copies = Copies(open_storage(journal), subscription.name)
 
     # From the worker's thread -------------------------------------------------------------------------
@@ -141,7 +139,7 @@ class TableSync:
     def tick(self, relations: Iterable[SubscriptionRelation]) -> None:
         """Begin a round where there is something to do, and it is time."""
         now = time.monotonic()
-        if self.running or now < self._round_not_before or self._stop.is_set():
+        if self.running or now < self.attempts.not_before or self._stop.is_set():
             return
         due = [one for one in relations if one.state in PENDING and now >= self._not_before(one)]
         if due:
@@ -166,11 +164,6 @@ class TableSync:
         """The tables that are being copied now."""
         return self._copies.current()
 
-    @property
-    def failures_in_a_row(self) -> int:
-        """How many rounds have failed as a whole since the last one that did not."""
-        return self._rounds_in_a_row
-
     def failures(self, relation: SubscriptionRelation) -> int:
         """How often in a row a table has failed."""
         failure = self._failures.get(_key(relation))
@@ -190,7 +183,7 @@ class TableSync:
     def _run(self, due: list[SubscriptionRelation]) -> None:
         try:
             self._sync(due)
-            self._rounds_in_a_row = 0
+            self.attempts.works()
         except StoppedError:
             pass
         except SubscriberError as error:
@@ -208,9 +201,7 @@ class TableSync:
                 self._keep_journal(None)
 
     def _round_failed(self, error: SubscriberError) -> None:
-        self.failed_rounds += 1
-        self._rounds_in_a_row += 1
-        self._round_not_before = time.monotonic() + self._delay(self._rounds_in_a_row)
+        self.attempts.failed(error, self._settings.wal_retrieve_retry_interval)
         self._on_error(error, None)
 
     def _sync(self, wanted: Sequence[SubscriptionRelation]) -> None:
@@ -272,9 +263,6 @@ class TableSync:
             self._on_error(error, relation)
         else:
             self._failures.pop(_key(relation), None)
-
-    def _delay(self, failures: int) -> float:
-        return float(min(self._settings.wal_retrieve_retry_interval, _FIRST_RETRY_SECONDS * 2 ** (failures - 1)))
 
     # Copy ---------------------------------------------------------------------------------------------
 

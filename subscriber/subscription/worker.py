@@ -18,14 +18,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from subscriber.apply import progress
 from subscriber.apply.conflict import conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
+from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import ApplyError, ProgressConflict, SubscriberError
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.retention import remove_consumer, write_consumer
@@ -33,57 +32,26 @@ from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.query import ApplyQuery
-from subscriber.protocol.messages import Relation
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
+from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.consumers import consumers_of
 from subscriber.subscription.copies import CopyStatus
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.receiver import ReceiverProcess
+from subscriber.subscription.rules import BatchRules
 from subscriber.subscription.tablesync import TableSync
 from subscriber.subscription.walreceiver import Assignment
 from subscriber.target import Target
 
 logger = logging.getLogger(__name__)
 
-_FIRST_RETRY_SECONDS: Final = 0.5
 PATIENT_FAILURES: Final = 5
 """How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target that restarts."""
 PATIENT_COPIES: Final = 2
 """How many failed copies of one table it puts up with."""
-
-
-@dataclass(slots=True)
-class Half:
-    """How one half of a worker is doing.
-
-    Attributes:
-        error: its last failure; None once it works again.
-        failures: in a row.
-        failed_attempts: since the worker began.
-        not_before: monotonic seconds; it is not started again earlier.
-    """
-
-    error: SubscriberError | None = None
-    failures: int = 0
-    failed_attempts: int = 0
-    not_before: float = 0.0
-
-    def failed(self, error: SubscriberError, longest: float) -> float:
-        """Note a failure; gives the seconds to wait."""
-        delay = float(min(longest, _FIRST_RETRY_SECONDS * 2**self.failures))
-        self.error = error
-        self.failures += 1
-        self.failed_attempts += 1
-        self.not_before = time.monotonic() + delay
-        return delay
-
-    def works(self) -> None:
-        """Forget the failures."""
-        self.error = None
-        self.failures = 0
 
 
 class SubscriptionWorker:
@@ -121,11 +89,11 @@ class SubscriptionWorker:
         self._gate = Gate(turn)
         self._sync: TableSync | None = None
         self._sync_error: SubscriberError | None = None
-        self._ignored: set[str] = set()
+        self._rules = BatchRules(subscription)
         self._receiver: ReceiverProcess | None = None
         self._query: ApplyQuery | None = None
-        self._receiving = Half()
-        self._applying = Half()
+        self._receiving = Attempts()
+        self._applying = Attempts()
         self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
@@ -195,7 +163,7 @@ class SubscriptionWorker:
             or (
                 sync is not None
                 and (
-                    sync.failures_in_a_row >= PATIENT_FAILURES
+                    sync.attempts.failures >= PATIENT_FAILURES
                     or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations)
                 )
             )
@@ -204,7 +172,7 @@ class SubscriptionWorker:
     @property
     def failed_attempts(self) -> tuple[int, int, int]:
         """How often the receiver, the query and a round of copies have failed since the worker began."""
-        rounds = 0 if self._sync is None else self._sync.failed_rounds
+        rounds = 0 if self._sync is None else self._sync.attempts.failed_attempts
         return self._receiving.failed_attempts, self._applying.failed_attempts, rounds
 
     @property
@@ -284,7 +252,7 @@ class SubscriptionWorker:
         """What was received can be applied while the publisher is away."""
         return self.positions()[0] != INVALID_LSN
 
-    def _attempt(self, half: Half, start: Callable[[], None]) -> None:
+    def _attempt(self, half: Attempts, start: Callable[[], None]) -> None:
         try:
             start()
         except SubscriberError as error:
@@ -313,7 +281,7 @@ class SubscriptionWorker:
         """A receiver that only just streams may meet the same obstacle again."""
         return time.monotonic() - self._receiving.not_before >= self._settings.wal_retrieve_retry_interval
 
-    def _failed(self, half: Half, error: SubscriberError) -> None:
+    def _failed(self, half: Attempts, error: SubscriberError) -> None:
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
         self._record(error)
         delay = half.failed(error, self._settings.wal_retrieve_retry_interval)
@@ -508,7 +476,7 @@ class SubscriptionWorker:
             self._target,
             subscription=self.subscription.name,
             subid=self.subscription.subid,
-            read_rules=self._read_rules,
+            read_rules=self._rules,
         )
         self._query = self._pipeline.start_query(
             self.subscription.name,
@@ -520,37 +488,6 @@ class SubscriptionWorker:
             turn=self._gate,
         )
         logger.info('apply of subscription "%s" starts at %s', self.subscription.name, format_lsn(self.applied))
-
-    def _read_rules(self, connection: Any) -> Rules:
-        """Read in the transaction of every batch, so that it is of one mind with the catalog."""
-        subid = self.subscription.subid
-        stored = catalog.get_subscription(connection, self.subscription.name)
-        begins = {
-            (relation.schema, relation.name): relation.applies_from
-            for relation in catalog.relations_of(connection, subid)
-        }
-        return Rules(
-            partial(self._should_apply, begins),
-            skip_lsn=stored.skip_lsn,
-            clear_skip=lambda inside: catalog.set_skip_lsn(inside, subid, INVALID_LSN),
-            synchronous_commit=stored.options.synchronous_commit,
-        )
-
-    def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
-        """Rules C4, D5; what is ignored for good is said once."""
-        key = (relation.namespace, relation.name)
-        if key not in begins:
-            if relation.qualified_name not in self._ignored:
-                self._ignored.add(relation.qualified_name)
-                logger.warning(
-                    'subscription "%s" ignores changes of relation "%s": it was not published when the subscription was'
-                    " created or last refreshed",
-                    self.subscription.name,
-                    relation.qualified_name,
-                )
-            return False
-        begin = begins[key]
-        return begin is not None and begin <= final_lsn
 
     def _note_applied(self, result: ApplyResult) -> None:
         self.applied = result.progress

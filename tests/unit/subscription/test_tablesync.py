@@ -260,7 +260,7 @@ def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
     assert scene.errors == [("the connection was lost", None)]
     assert scene.events[-1] == "copy a from 00000003-1"
     assert scene.states() == {"a": ("d", None), "b": ("i", None)}
-    assert scene.sync.failed_rounds == 1
+    assert scene.sync.attempts.failed_attempts == 1
 
 
 def test_what_nobody_has_foreseen_is_said_and_tried_again_later(scene):

@@ -261,7 +261,7 @@ def test_changes_count_from_the_position_where_a_table_joined(tables):
         ready=(RelationState.READY, 300), joined=(RelationState.SYNCDONE, 300), copied=(RelationState.FINISHEDCOPY, 10)
     )
     with worker._target.engine.connect() as connection:
-        rules = worker._read_rules(connection)
+        rules = worker._rules(connection)
     wanted = {
         name: [lsn for lsn in (299, 300, 301) if rules.should_apply(shape(f"public.{name}", {"a": "int4"}), LSN(lsn))]
         for name in ("ready", "joined", "copied", "unknown")
@@ -274,7 +274,7 @@ def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(stored):
     worker = stored(synchronous_commit="local")
     with worker._target.begin() as connection:
         catalog.set_skip_lsn(connection, 1, LSN(7))
-        rules = worker._read_rules(connection)
+        rules = worker._rules(connection)
         assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
         rules.clear_skip(connection)
     assert current(worker).skip_lsn == 0

@@ -1,0 +1,55 @@
+"""What the catalog says about one batch (rules C4, C39-C41, D5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from subscriber.apply.exact import Rules
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.protocol.messages import Relation
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import Subscription
+
+logger = logging.getLogger(__name__)
+
+
+class BatchRules:
+    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subid = subscription.subid
+        self._name = subscription.name
+        self._ignored: set[str] = set()
+
+    def __call__(self, connection: Any) -> Rules:
+        """The rules as they are in the transaction of ``connection``."""
+        stored = catalog.get_subscription(connection, self._name)
+        begins = {
+            (relation.schema, relation.name): relation.applies_from
+            for relation in catalog.relations_of(connection, self._subid)
+        }
+        return Rules(
+            partial(self._should_apply, begins),
+            skip_lsn=stored.skip_lsn,
+            clear_skip=lambda inside: catalog.set_skip_lsn(inside, self._subid, INVALID_LSN),
+            synchronous_commit=stored.options.synchronous_commit,
+        )
+
+    def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
+        """Rules C4, D5; what is ignored for good is said once."""
+        key = (relation.namespace, relation.name)
+        if key not in begins:
+            if relation.qualified_name not in self._ignored:
+                self._ignored.add(relation.qualified_name)
+                logger.warning(
+                    'subscription "%s" ignores changes of relation "%s": it was not published when the subscription was'
+                    " created or last refreshed",
+                    self._name,
+                    relation.qualified_name,
+                )
+            return False
+        begin = begins[key]
+        return begin is not None and begin <= final_lsn
