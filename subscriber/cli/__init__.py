@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import os
 import sys
 from typing import Final
 
@@ -51,10 +50,9 @@ def cli() -> None:
 
 
 def _leave_quietly() -> None:
-    """DuckDB's module lists, at the interpreter's very end, what daemon threads (Spark's) still refer to: a hundred lines for nobody."""
-    if "duckdb" in sys.modules:
-        sys.stderr.flush()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    targets = sys.modules.get("subscriber.target")  # not loaded where nothing had a target
+    if targets is not None:
+        targets.leave_quietly()
 
 
 def main() -> None:

@@ -9,12 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from subscriber.errors import UsageError
-from subscriber.target.duckdb import open_duckdb
+from subscriber.target.duckdb import leave_quietly, open_duckdb
 from subscriber.target.generic import open_generic
 from subscriber.target.mariadb import open_mariadb
 from subscriber.target.postgresql import open_postgresql
 from subscriber.target.sqlite import open_sqlite
 from subscriber.target.target import Target
+
+__all__ = ["OPENERS", "leave_quietly", "open_target"]
 
 OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {
     "sqlite": open_sqlite,
