@@ -85,13 +85,14 @@ class CopyBench:
             files = table_files(server, [("public", "t")])["public", "t"]
             shape = read_shape(server, "public", "t")
         assert shape is not None
-        with exported_snapshot(conninfo, "bench") as snapshot, target.begin() as connection:
+        with target.begin() as connection:
             create_table(target, shape).create(connection)
+        with exported_snapshot(conninfo, "bench") as snapshot:
             copy_table(
                 self._spark,
                 CopySource(conninfo, "bench", ("p",), "public", "t", snapshot.name, files),
                 target,
-                connection,
+                target.begin,
                 Settings.from_environment(),
                 on_progress=_silent,
                 stop=threading.Event(),

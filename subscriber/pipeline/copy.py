@@ -9,6 +9,9 @@
 Every task sees the same snapshot. The order of ranges does not matter; blocks are loaded as they come, and only a few
 are in memory at a time. What is small, or cannot be read in ranges, is read by the driver itself: a job costs more.
 
+The target's transaction begins when the first block is there. Until then nothing of the target is held, however long somebody at
+the publisher keeps the table locked.
+
 The subscription's option ``binary`` is about the stream. The copy is binary where source and target have the same types of
 a kind that binary means the same for, and text everywhere else, so no pair of types is refused that text allows (as rule D7's would
 be), and what the target gets is the same.
@@ -19,7 +22,9 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any, Final, Protocol
 
 from pyspark.sql import SparkSession
@@ -33,6 +38,9 @@ from subscriber.receive.snapshot import snapshot_session
 from subscriber.settings import Settings
 from subscriber.target import Target
 from subscriber.target.load import BlockFormat, LoadColumn
+
+BeginCopy = Callable[[], AbstractContextManager[Any]]
+"""Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.target.Target.begin` does."""
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
@@ -84,19 +92,20 @@ def copy_table(
     spark: SparkSession,
     source: CopySource,
     target: Target,
-    connection: Any,
+    begin: BeginCopy,
     settings: Settings,
     *,
     on_progress: Callable[[CopyProgress], None],
     stop: threading.Event,
 ) -> CopyProgress:
-    """Copy a table inside the caller's transaction; when it raises, the transaction must be rolled back.
+    """Copy a table inside one transaction of the caller's.
 
     Args:
         spark: the session.
         source: what to copy.
         target: where to.
-        connection: of ``target.begin()``.
+        begin: ``target.begin``, or more than that: entered once, with the first block or at the end of an empty table,
+            and left when all is loaded, or with what is wrong.
         settings: its ``partition_bytes``.
         on_progress: told after every block.
         stop: ends the copy, which then raises.
@@ -110,7 +119,8 @@ def copy_table(
     qualified = f"{source.schema}.{source.table}"
     try:
         plan = _plan(source, settings)
-        local = RelationMap(target, connection).open(plan.relation)
+        with target.reporting(), target.engine.connect() as connection:
+            local = RelationMap(target, connection).open(plan.relation)
         columns = [
             LoadColumn(column, announced.type_oid)
             for column, announced in zip(local.columns, plan.relation.columns, strict=True)
@@ -119,26 +129,24 @@ def copy_table(
             source.conninfo, source.subscription, source.snapshot, plan.query, _FORMATS[target.block_format(columns)]
         )
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
-        with (
-            RangeJobs(
-                spark.sparkContext,
-                reader,
-                plan.relation,
-                plan.ranges,
-                settings.partition_bytes,
-                group=f"copy of {qualified} {uuid.uuid4()}",
-                driver_reads=plan.estimated_bytes <= _READ_BY_DRIVER_BYTES,
-            ) as jobs,
-            target.loader(connection, local.table, columns) as load,
-        ):
-            for block in jobs.blocks(stop):
-                failpoints.hit("copy.block.before")
-                load(block.content())
-                failpoints.hit("copy.block.after")
-                progress = CopyProgress(
-                    progress.rows + block.rows, progress.bytes + block.size, plan.estimated_rows, plan.estimated_bytes
-                )
-                on_progress(progress)
+        with RangeJobs(
+            spark.sparkContext,
+            reader,
+            plan.relation,
+            plan.ranges,
+            settings.partition_bytes,
+            group=f"copy of {qualified} {uuid.uuid4()}",
+            driver_reads=plan.estimated_bytes <= _READ_BY_DRIVER_BYTES,
+        ) as jobs:
+            blocks = jobs.blocks(stop)
+            first = list(islice(blocks, 1))
+            with begin() as connection, target.loader(connection, local.table, columns) as load:
+                for block in chain(first, blocks):
+                    failpoints.hit("copy.block.before")
+                    load(block.content())
+                    failpoints.hit("copy.block.after")
+                    progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
+                    on_progress(progress)
     except SubscriberError as error:
         error.relation = error.relation or qualified
         raise
@@ -162,7 +170,7 @@ class CopyTable(Protocol):
         self,
         source: CopySource,
         target: Target,
-        connection: Any,
+        begin: BeginCopy,
         settings: Settings,
         *,
         on_progress: Callable[[CopyProgress], None],

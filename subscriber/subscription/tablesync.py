@@ -293,14 +293,19 @@ class TableSync:
             release()
             self._copies.note(relation, done)
 
-        with self._copies.showing(relation), self._turn, self._target.begin() as connection:
+        copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn)
+
+        @contextlib.contextmanager
+        def begin() -> Iterator[Any]:
+            with self._turn, self._target.begin() as connection:
+                yield connection
+                catalog.advance_relation(connection, self._subscription.subid, relation, copied.state, copied.lsn)
+                failpoints.hit("copy.commit.before")
+
+        with self._copies.showing(relation):
             done = self._pipeline.copy_table(
-                source, self._target, connection, self._settings, on_progress=note, stop=self._stop
+                source, self._target, begin, self._settings, on_progress=note, stop=self._stop
             )
-            copied = catalog.advance_relation(
-                connection, self._subscription.subid, relation, RelationState.FINISHEDCOPY, snapshot.lsn
-            )
-            failpoints.hit("copy.commit.before")
         failpoints.hit("copy.commit.after")
         logger.info(
             'table "%s" of subscription "%s" is copied: %s rows, as of %s',

@@ -7,6 +7,8 @@
   A transaction that copies a large table keeps them out until it ends.
 - *Transactions* are optimistic, and several connections of our process write at once: of two that change a row, the later one is refused, and tried again by us. There are no savepoints.
 - *Schemas.* ``public`` is ``main``; every other schema is the one of its name.
+- *Memory.* The keys that a transaction adds are in memory until it commits, some 40 bytes each, also those of a large copy; the
+  rows are not. DuckDB takes what it is allowed: four fifths of the machine's, or ``?memory_limit=2GB`` in the URL.
 - *Names* are always quoted. DuckDB finds columns and tables whatever the case of their letters; we compare exactly.
 - *Foreign keys* cannot be switched off (unlike rule C23), so rows of a referring table must come after those that they refer to.
 
@@ -49,8 +51,6 @@ BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process to close the file before the target counts as unavailable."""
 
 _BUSY_PAUSE: Final = 0.05
-_BLOCK: Final = "subscriber_block"
-"""The name under which a block is visible to SQL while it is loaded."""
 
 
 def leave_quietly() -> None:
@@ -184,6 +184,8 @@ class DuckDBTarget(Target):
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
         """See :meth:`Target.loader`; DuckDB reads the block's Arrow memory itself."""
+        import duckdb
+
         driver: Any = connection.connection.driver_connection
         insert = self._insert_from_block(table, [one.column for one in columns])
 
@@ -193,11 +195,13 @@ class DuckDBTarget(Target):
                 duckdb_values.as_stored(one.column, values) for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
-            driver.register(_BLOCK, pa.Table.from_arrays(arrays, names=names))
-            with self.reporting():
-                connection.exec_driver_sql(insert)
-            # After a failure nothing works but the rollback, which takes the name away too.
-            driver.unregister(_BLOCK)
+            # DuckDB finds it by the variable's name. What is registered under a name, it keeps until the transaction ends.
+            subscriber_block = pa.Table.from_arrays(arrays, names=names)
+            try:
+                driver.execute(insert)
+            except duckdb.Error as error:
+                raise self._translate_driver(error) from None
+            del subscriber_block
 
         yield load
 
@@ -205,7 +209,7 @@ class DuckDBTarget(Target):
         quote = self.engine.dialect.identifier_preparer
         names = ", ".join(quote.quote(column.name) for column in columns)
         casts = ", ".join(f"CAST(c{number} AS {column.declared_type})" for number, column in enumerate(columns))
-        return f"INSERT INTO {quote.format_table(table.clause())} ({names}) SELECT {casts} FROM {_BLOCK}"
+        return f"INSERT INTO {quote.format_table(table.clause())} ({names}) SELECT {casts} FROM subscriber_block"
 
     # New tables -----------------------------------------------------------------------------------------
 
@@ -275,9 +279,10 @@ class DuckDBTarget(Target):
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by the class of DuckDB's exception."""
         original = getattr(error, "orig", None)
-        if original is None:
-            return super().translate(error, columns)
-        return _translate(type(original).__name__, str(original), str(self.url.database))
+        return super().translate(error, columns) if original is None else self._translate_driver(original)
+
+    def _translate_driver(self, error: BaseException) -> SubscriberError:
+        return _translate(type(error).__name__, str(error), str(self.url.database))
 
 
 # The catalog ----------------------------------------------------------------------------------------
@@ -363,9 +368,7 @@ _CONSTRAINTS: Final = (
 _VALUES: Final = frozenset(
     {"ConversionException", "OutOfRangeException", "InvalidInputException", "TypeMismatchException"}
 )
-_UNAVAILABLE: Final = frozenset(
-    {"IOException", "ResourceInUseException", "OutOfMemoryException", "InterruptException", "ConnectionException"}
-)
+_UNAVAILABLE: Final = frozenset({"IOException", "ResourceInUseException", "InterruptException", "ConnectionException"})
 
 
 def _translate(kind: str, text: str, database: str) -> SubscriberError:
@@ -383,6 +386,12 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             "another transaction changed the same rows of the DuckDB database",
             sqlstate="40001",
             hint="It will be tried again.",
+        )
+    if kind == "OutOfMemoryException":
+        return TargetUnavailable(
+            f"DuckDB has reached its memory limit with the database {database}",
+            sqlstate="53200",
+            hint="Let it have more, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
         )
     if kind in _UNAVAILABLE:
         return TargetUnavailable(

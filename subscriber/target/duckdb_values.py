@@ -149,6 +149,6 @@ def as_stored(column: TargetColumn, values: pa.Array) -> pa.Array:
         return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
     if column.storage == DECIMAL and pa.types.is_string(values.type):
         check_decimals(column, values)
-    if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ):
+    if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
         return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
     return values

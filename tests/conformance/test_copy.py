@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from subscriber.errors import PipelineError, PublisherError, PublisherNotReady, PublisherUnavailable, SubscriberError
+from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
 from subscriber.receive import copy_out
@@ -23,6 +25,7 @@ from subscriber.receive.snapshot import exported_snapshot, snapshot_session
 from subscriber.settings import KIB, Settings
 from subscriber.target import Target, open_target
 from tests.conftest import Database
+from tests.crash.harness import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.server]
 
@@ -64,16 +67,15 @@ class Copier:
             )
 
     def copy(self, source: CopySource) -> CopyProgress:
-        with self.target.begin() as connection:
-            return copy_table(
-                self._spark,
-                source,
-                self.target,
-                connection,
-                self._settings,
-                on_progress=self.on_progress,
-                stop=self.stop,
-            )
+        return copy_table(
+            self._spark,
+            source,
+            self.target,
+            self.target.begin,
+            self._settings,
+            on_progress=self.on_progress,
+            stop=self.stop,
+        )
 
     def __call__(self, table: str, publications: tuple[str, ...] = ("p",)) -> CopyProgress:
         with self.source(table, publications) as source:
@@ -485,6 +487,37 @@ def test_other_changes_of_a_table_do_not_disturb_its_copy(copier):
     copier.on_progress = alter
     assert copier("t").rows == 3000
     assert done.is_set()
+
+
+@pytest.mark.parametrize("rows", [1, 3000], ids=["by the driver", "by Spark"])
+def test_the_target_is_free_while_a_lock_at_the_publisher_keeps_the_copy_waiting(copier, monkeypatch, rows):
+    copier.publisher.execute(
+        "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
+        f"INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, {rows}) i"
+    )
+    copier.run("CREATE TABLE t(a INT, b TEXT)", "CREATE TABLE other(a INT)")
+    planned, locked = threading.Event(), threading.Event()
+    plan = copy_module._plan
+
+    def plan_and_wait(*arguments: Any) -> Any:
+        found = plan(*arguments)
+        planned.set()
+        assert locked.wait(PATIENCE)
+        return found
+
+    monkeypatch.setattr(copy_module, "_plan", plan_and_wait)
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(copier.publisher.conninfo) as holder:
+        copying = pool.submit(copier, "t")
+        assert planned.wait(PATIENCE)
+        holder.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+        locked.set()
+        waiting = "SELECT count(*) > 0 FROM pg_locks WHERE relation = 't'::regclass AND NOT granted"
+        wait_until(lambda: copier.publisher.execute(waiting) == [(True,)], "the copy waits for the lock")
+        # SQLite has one writer: this would be refused after five seconds.
+        copier.run("INSERT INTO other VALUES (1)")
+        assert not copying.done()
+        holder.rollback()
+        assert copying.result(PATIENCE).rows == rows
 
 
 def test_a_snapshot_that_is_gone_is_said_to_be(copier):

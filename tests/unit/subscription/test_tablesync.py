@@ -89,14 +89,15 @@ class Scene:
         yield Snapshot("00000003-1", LSN(self.snapshot_lsn))
         self.events.append("snapshot ends")
 
-    def _copy_table(self, source, target, connection, _settings, *, on_progress, stop):
+    def _copy_table(self, source, target, begin, _settings, *, on_progress, stop):
         assert target is self.target
         self.events.append(f"copy {source.table} from {source.snapshot}")
-        connection.exec_driver_sql(f"INSERT INTO {source.table} VALUES (1)")
-        on_progress(CopyProgress(1, 10, 2, 20))
-        self.copy(source.table)
-        if stop.is_set():
-            raise PublisherUnavailable("the copy was stopped")
+        with begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO {source.table} VALUES (1)")
+            on_progress(CopyProgress(1, 10, 2, 20))
+            self.copy(source.table)
+            if stop.is_set():
+                raise PublisherUnavailable("the copy was stopped")
         return CopyProgress(1, 10, 1, 10)
 
     def _start_query(self, name, _journal, applier, applied, _settings, *, on_applied, turn):

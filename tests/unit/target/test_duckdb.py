@@ -174,6 +174,16 @@ def test_of_two_transactions_that_change_a_row_one_is_tried_again(target):
     assert (raised.value.transient, rows(target, "SELECT a FROM t")) == (True, [(1,)])
 
 
+def test_the_url_limits_duckdbs_memory(tmp_path):
+    with open_target(f"duckdb:///{tmp_path / 't.duckdb'}?memory_limit=50MB") as target:
+        create(target, "CREATE TABLE t (a bigint PRIMARY KEY)")
+        with pytest.raises(TargetUnavailable, match="memory limit") as raised, target.reporting():
+            create(target, "INSERT INTO t SELECT range FROM range(0, 20000000, 3)")
+        assert (raised.value.sqlstate, raised.value.transient) == ("53200", True)
+        assert "memory_limit=" in str(raised.value.hint)
+        assert rows(target, "SELECT count(*) FROM t") == [(0,)]
+
+
 # Shapes -------------------------------------------------------------------------------------------
 
 
@@ -482,3 +492,18 @@ def test_a_sequence_goes_on_as_the_publishers(target, position, following):
         assert not target.set_sequence(connection, table, "absent", position)
     create(target, "INSERT INTO t (b) VALUES (1)")
     assert rows(target, "SELECT a FROM t") == [(following,)]
+
+
+def test_a_block_that_is_loaded_is_not_kept_until_the_commit(target):
+    """bounded_memory: what is registered under a name, DuckDB keeps as long as the transaction lasts."""
+    create(target, "CREATE TABLE t (a VARCHAR)")
+    table = reflected(target, "t")
+    block = write_block(pa.RecordBatch.from_pydict({"a": pa.array(["x" * 1000] * 1000)}))
+    columns = [LoadColumn(table.columns[0], OIDS["text"])]
+    with target.begin() as connection, target.loader(connection, table, columns) as load:
+        load(block)
+        held = pa.total_allocated_bytes()
+        for _ in range(20):
+            load(block)
+        assert pa.total_allocated_bytes() - held < 2 * 1000 * 1000
+    assert rows(target, "SELECT count(*) FROM t") == [(21_000,)]
