@@ -1,0 +1,158 @@
+"""A standalone Spark cluster of two workers gives what ``local[2]`` gives, and the stream after it what the publisher has.
+
+::
+
+    publisher ──┬── run --once --master local[2]   ──▶ SQLite ──┐
+                └── run --once --master spark://…  ──▶ SQLite ──┴─ equal, row by row
+                              │
+                      Master, two Workers (loopback, ports of their own)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from subscriber.pipeline.session import find_java
+from subscriber.scenario.compare import Rows
+from tests.crash.harness import Runner, differences, wait_until
+
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+
+TABLES = ("large", "filtered", "parted")
+
+PUBLISHER = (
+    "CREATE TABLE large (id int PRIMARY KEY, n numeric(12,3), t text, at timestamptz, j jsonb);"
+    "CREATE TABLE filtered (id int PRIMARY KEY, region text);"
+    "CREATE TABLE parted (id int, part int, b bytea, PRIMARY KEY (id, part)) PARTITION BY LIST (part);"
+    "CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);"
+    "CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2);"
+    "INSERT INTO large SELECT i, i / 7.0, NULLIF(repeat(md5(i::text), i % 9), ''), timestamptz '2026-01-01' + i * interval '1 s',"
+    " jsonb_build_object('i', i) FROM generate_series(1, 20000) i;"
+    "INSERT INTO filtered SELECT i, CASE WHEN i % 3 = 0 THEN 'NSW' ELSE 'VIC' END FROM generate_series(1, 9000) i;"
+    "INSERT INTO parted SELECT i, i % 2 + 1, decode(md5(i::text), 'hex') FROM generate_series(1, 20000) i;"
+    "CREATE PUBLICATION p FOR TABLE large, parted, filtered WHERE (region = 'NSW')"
+    " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true);"
+    "ALTER TABLE filtered REPLICA IDENTITY FULL"
+)
+
+CHANGES = (
+    "INSERT INTO large SELECT i, i, 'after', NULL, NULL FROM generate_series(20001, 30000) i",
+    "UPDATE large SET t = 'changed' WHERE id % 5 = 0",
+    "DELETE FROM large WHERE id % 11 = 0",
+    "UPDATE filtered SET region = CASE region WHEN 'NSW' THEN 'VIC' ELSE 'NSW' END WHERE id % 2 = 0",
+    "UPDATE parted SET part = 3 - part WHERE id % 4 = 0",
+)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A standalone master with two workers of one core each."""
+
+    url: str
+    folder: Path
+
+    def tasks(self) -> list[int]:
+        """How many tasks the executors of each worker have begun."""
+        return [
+            sum(log.read_text().count("Running task") for log in (self.folder / worker).glob("app-*/*/stderr"))
+            for worker in ("worker1", "worker2")
+        ]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with contextlib.ExitStack() as stack:
+        address = _start(stack, folder, "master", "master.Master", "--port", "0")
+        for worker in ("worker1", "worker2"):
+            resources = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / worker))
+            _start(stack, folder, worker, "worker.Worker", *resources, address)
+        joined = folder / "master.log"
+        wait_until(lambda: joined.read_text().count("Registering worker") == 2, "two workers join the master")
+        yield Cluster(address, folder)
+
+
+def _start(stack: contextlib.ExitStack, folder: Path, name: str, what: str, *arguments: str) -> str:
+    """Start one of Spark's daemons in the foreground, on loopback; gives the master's URL as its log has it, else nothing."""
+    launcher = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(find_java()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+    }
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [str(launcher), f"org.apache.spark.deploy.{what}", "--host", "127.0.0.1", "--webui-port", "0", *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+    stack.callback(process.wait, 30)
+    stack.callback(process.terminate)
+    if name != "master":
+        return ""
+    found = wait_until(lambda: re.search(r"Starting Spark master at (spark://\S+)", log.read_text()), "a Spark master")
+    return str(found[1])
+
+
+def contents(runner: Runner) -> dict[str, list[tuple[object, ...]]]:
+    file = runner.target.removeprefix("sqlite:///")
+    with contextlib.closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        return {table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in TABLES}
+
+
+def test_two_workers_give_what_local_threads_give(cluster, publisher_database, tmp_path):
+    publisher_database.execute(PUBLISHER)
+    masters = {"local": "local[2]", "cluster": cluster.url}
+    with contextlib.ExitStack() as stack:
+        runners = {}
+        for name in masters:
+            folder = tmp_path / name
+            # Small ranges, so that there are tasks for both workers.
+            sizes = {"SUBSCRIBER_PARTITION_BYTES": "512kB", "SUBSCRIBER_SEGMENT_BYTES": "256kB"}
+            runner = runners[name] = Runner(f"sqlite:///{folder / 'target.db'}", folder, sizes)
+            stack.callback(runner.close)
+            runner.sql(
+                f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p"
+                " WITH (create_tables = true)"
+            )
+
+        def run(name: str) -> None:
+            answer = runners[name].call("run", "--once", "--master", masters[name])
+            assert answer.returncode == 0, answer.stderr
+
+        for name in masters:
+            run(name)
+        copied = contents(runners["local"])
+        assert {table: len(rows) for table, rows in copied.items()} == {
+            "large": 20000,
+            "filtered": 3000,
+            "parted": 20000,
+        }
+        assert contents(runners["cluster"]) == copied
+        assert all(cluster.tasks()), "the copy used one worker only"
+
+        before = cluster.tasks()
+        for statement in CHANGES:
+            publisher_database.execute(statement)
+        run("cluster")
+        assert contents(runners["cluster"]) != copied
+        assert sum(cluster.tasks()) > sum(before)
+        tables = ("large", Rows("filtered", where="region = 'NSW'"), "parted")
+        found = differences(publisher_database.conninfo, runners["cluster"].target, tables)
+        assert not found, "\n".join(map(str, found))
+        for name in masters:
+            runners[name].sql(f"DROP SUBSCRIPTION {name}")
