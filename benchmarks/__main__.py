@@ -13,6 +13,7 @@ from benchmarks.harness import rig
 ROWS = 1_000_000
 LARGE_ROWS = 10_000_000
 COPY_ROWS = 3_000_000
+LARGE_COPY_ROWS = 30_000_000
 
 
 def main() -> None:
@@ -27,6 +28,12 @@ def main() -> None:
     parser.add_argument(
         "--large", type=int, default=LARGE_ROWS, help="rows of the memory run (default: ten million; 0: none)"
     )
+    parser.add_argument(
+        "--large-copy",
+        type=int,
+        default=LARGE_COPY_ROWS,
+        help="rows of the copy that memory is measured with (default: thirty million; 0: none)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the figures there too")
     arguments = parser.parse_args()
     figures: dict[str, float] = {}
@@ -38,7 +45,7 @@ def main() -> None:
     if arguments.only != "copy":
         _stream(arguments, note)
     if arguments.only != "stream":
-        copy.measure(arguments.copy_rows, arguments.runs, note)
+        copy.measure(arguments.copy_rows, arguments.runs, arguments.large_copy, note)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(figures, file, indent=1)

@@ -131,8 +131,11 @@ def copy_bench() -> Iterator[CopyBench]:
         yield bench
 
 
-def measure(rows: int, runs: int, note: Callable[[str, float], None]) -> None:
-    """Native and every target in turn, ``runs`` times; notes the median of each and its ratio to native."""
+def measure(rows: int, runs: int, large: int, note: Callable[[str, float], None]) -> None:
+    """Native and every target in turn, ``runs`` times; notes the median of each and its ratio to native.
+
+    Then every target once with ``large`` rows, for the memory it takes.
+    """
     with copy_bench() as bench:
         bench.fill(rows)
         natives: list[float] = []
@@ -143,17 +146,24 @@ def measure(rows: int, runs: int, note: Callable[[str, float], None]) -> None:
                 # A database or driver that is not here is left out.
                 with contextlib.suppress(UsageError):
                     figures.setdefault(kind, []).append(bench.copy(kind, rows))
-    note("copy_native_rows_per_second", statistics.median(natives))
-    for kind, found in figures.items():
-        if found:
-            rates = [one.rows_per_second for one in found]
-            note(f"copy_{kind}_rows_per_second", statistics.median(rates))
-            note(
-                f"copy_{kind}_ratio",
-                statistics.median([ours / theirs for ours, theirs in zip(rates, natives, strict=True)]),
-            )
-            note(f"copy_{kind}_python_mib", max(one.python_mib for one in found))
-            note(f"copy_{kind}_jvm_mib", max(one.jvm_mib for one in found))
+        note("copy_native_rows_per_second", statistics.median(natives))
+        for kind, found in figures.items():
+            if found:
+                rates = [one.rows_per_second for one in found]
+                ratios = [ours / theirs for ours, theirs in zip(rates, natives, strict=True)]
+                note(f"copy_{kind}_ratio", statistics.median(ratios))
+                _note(f"copy_{kind}", found, note)
+        if large:
+            bench.fill(large)
+            for kind, found in figures.items():
+                if found:
+                    _note(f"copy_{kind}_large", [bench.copy(kind, large)], note)
+
+
+def _note(name: str, found: list[CopyFigures], note: Callable[[str, float], None]) -> None:
+    note(f"{name}_rows_per_second", statistics.median(one.rows_per_second for one in found))
+    note(f"{name}_python_mib", max(one.python_mib for one in found))
+    note(f"{name}_jvm_mib", max(one.jvm_mib for one in found))
 
 
 def _silent(_done: object) -> None:
