@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from subscriber.apply import progress
-from subscriber.apply.changes import ChangeGroup, Control, Frame
 from subscriber.apply.exact import ExactApplier
 from subscriber.lsn import LSN
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Begin, Commit, Relation, RelationColumn
 from subscriber.target import Target, open_target

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from subscriber.apply.changes import ChangeGroup, Control, Frame
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
 from subscriber.types import family_of
 

@@ -1,6 +1,6 @@
 """Changes into one target transaction, progress included (semantics section C).
 
-Read :mod:`~subscriber.apply.changes` first: it is the contract with the stage before. Then
+Read :mod:`~subscriber.protocol.changes` first: it is the contract with the stage before. Then
 :mod:`~subscriber.apply.exact`, the definition of correct; it leans on ``relations`` (which table),
 ``identity`` (which row), ``statements`` (which SQL), ``transactions`` (which changes belong
 together), ``conflict`` (what is counted and said) and ``progress`` (what has been applied).

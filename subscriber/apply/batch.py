@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from subscriber.apply.changes import Control, Frame
 from subscriber.apply.conflict import (
     MISSING,
     ConflictTally,
@@ -35,6 +34,7 @@ from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
+from subscriber.protocol.changes import Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
 

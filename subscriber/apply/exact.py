@@ -32,11 +32,11 @@ import sqlalchemy as sa
 from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope, ShouldApply
-from subscriber.apply.changes import Frame
 from subscriber.apply.progress import Progress
 from subscriber.apply.writer import ChangeWriter, StatementCache
 from subscriber.errors import JournalGap
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.protocol.changes import Frame
 from subscriber.target import Target
 
 

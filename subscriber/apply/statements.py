@@ -21,10 +21,10 @@ from typing import Any, Literal
 import pyarrow as pa
 import sqlalchemy as sa
 
-from subscriber.apply.changes import ChangeGroup
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.relations import LocalRelation
 from subscriber.errors import ConflictError, TargetRelationError
+from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target, TargetColumn, TargetTable
 
 Rows = list[tuple[Any, ...]] | list[dict[str, Any]]

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from subscriber.apply.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 
 
 @dataclass(frozen=True, slots=True)

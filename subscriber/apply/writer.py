@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from subscriber.apply.changes import ChangeGroup, Frame
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.relations import LocalRelation, RelationMap
 from subscriber.apply.statements import Rows, Statement, bind_rows, build_statement, shape_of
 from subscriber.apply.walk import Run, slice_group
 from subscriber.errors import SubscriberError
+from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
 from subscriber.target import Target
 

@@ -8,7 +8,7 @@ from typing import Final
 from subscriber.errors import SQLSyntaxError, SubscriberError
 from subscriber.scenario.aligned import display_width
 from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
-from subscriber.subscription.lexer import Kind, lex, tokenize_open
+from subscriber.sql.lexer import Kind, lex, tokenize_open
 
 _SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
 """What may come before a secret, or hold one, where the quotes of a connection string were forgotten or it cannot be read."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from subscriber.apply.changes import Frame
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.lsn import LSN
 from subscriber.pipeline.frames import FrameDecoder
 from subscriber.pipeline.sink import apply_batch
+from subscriber.protocol.changes import Frame
 
 
 def emulate(journal: JournalReader, applier: ExactApplier, start: LSN, end: LSN | None = None) -> ApplyResult:

@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from subscriber.apply.changes import ChangeGroup, Control, Frame
 from subscriber.errors import ProtocolError, SubscriberError
 from subscriber.protocol.batch import ChangeRows, MessageBatch, group_changes
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation, Truncate
 from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_TEXT, KIND_UNCHANGED, TupleColumns, column_bytes

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from subscriber.apply.changes import Frame
 from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frames import decode_frames
+from subscriber.protocol.changes import Frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

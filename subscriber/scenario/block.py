@@ -22,16 +22,16 @@ import sqlalchemy as sa
 from subscriber.apply.progress import STATE
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.settings import Settings
+from subscriber.sql.options import Option, OptionList
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands import Notify, run_command
-from subscriber.subscription.options import ALTERABLE, REFRESHING, Option, read_options
+from subscriber.subscription.options import ALTERABLE, REFRESHING, read_options
 from subscriber.subscription.parsed import (
     AlterOptions,
     AlterPublications,
     CreateSubscription,
     DropSubscription,
-    OptionList,
     RefreshPublication,
     RefreshSequences,
     SubscriptionCommand,

@@ -30,8 +30,8 @@ from psycopg import sql
 from subscriber.apply.progress import ORIGIN_STATUS, SUBSCRIPTION_STATS, origin_name
 from subscriber.lsn import LSN, format_lsn
 from subscriber.scenario.psql import PsqlSession
+from subscriber.sql.lexer import Kind, Lexeme, lex
 from subscriber.subscription import catalog
-from subscriber.subscription.lexer import Kind, Lexeme, lex
 
 RESET: Final = "pg_stat_reset_subscription_stats"
 ANSWERED: Final = frozenset(

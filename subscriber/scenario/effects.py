@@ -11,7 +11,7 @@ from psycopg import sql
 
 from subscriber.errors import SubscriberError
 from subscriber.scenario.typed import cut, is_backslash_command
-from subscriber.subscription.lexer import Kind, lex, tokenize
+from subscriber.sql.lexer import Kind, lex, tokenize
 
 
 class Effect(Flag):

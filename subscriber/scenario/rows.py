@@ -21,10 +21,10 @@ import pyarrow as pa
 import sqlalchemy as sa
 from psycopg import sql
 
-from subscriber.apply.changes import ChangeGroup, Frame
 from subscriber.apply.walk import Run
 from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import TargetRelationError
+from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.scenario.compare import replicated_rows, text_of
 from subscriber.target import Target, TargetTable

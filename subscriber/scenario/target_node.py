@@ -34,10 +34,10 @@ from subscriber.scenario.postgresql import PostgreSQL
 from subscriber.scenario.psql import Generated, PsqlSession
 from subscriber.scenario.typed import Query, cut, is_backslash_command
 from subscriber.settings import Settings
+from subscriber.sql.lexer import Kind, lex
 from subscriber.subscription import catalog
 from subscriber.subscription.commands import Notify, remove_journal, run_command
 from subscriber.subscription.grammar import parse
-from subscriber.subscription.lexer import Kind, lex
 from subscriber.subscription.parsed import (
     AlterConnection,
     Command,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from subscriber.errors import NotSupportedError
-from subscriber.subscription.lexer import tokenize
+from subscriber.sql.lexer import tokenize
 
 _READING: Final = re.compile(r"\\(d\S*|l\+?|list\+?|z|sf\+?|sv\+?)(\s|$)")
 """Backslash commands that describe what is in the database."""

@@ -29,7 +29,7 @@ from typing import Final, Literal
 from sqlglot import Token
 
 from subscriber.errors import NotSupportedError
-from subscriber.subscription.cursor import (
+from subscriber.sql.cursor import (
     Cursor,
     read_name,
     read_names,
@@ -38,7 +38,7 @@ from subscriber.subscription.cursor import (
     read_with,
     second_command,
 )
-from subscriber.subscription.lexer import Kind, tokenize
+from subscriber.sql.lexer import Kind, tokenize
 from subscriber.subscription.options import parse_options
 from subscriber.subscription.parsed import (
     AlterConnection,

@@ -14,22 +14,11 @@ from typing import Any, Final, Literal
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
-from subscriber.subscription.lexer import fold, syntax_error
-
-OptionValue = str | int | None
-"""What stands after ``=``: an integer stays one, everything else is text; None when nothing stands there."""
+from subscriber.sql.lexer import fold, syntax_error
+from subscriber.sql.options import Option, OptionValue
 
 Streaming = Literal["off", "on", "parallel"]
 Origin = Literal["any", "none"]
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One ``name [= value]`` of a WITH list, with its place in the command (a character index)."""
-
-    name: str
-    value: OptionValue
-    position: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from subscriber.subscription.options import Option, SubscriptionOptions
+from subscriber.sql.options import OptionList
+from subscriber.subscription.options import SubscriptionOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,6 @@ class DropSubscription:
     name: str
     if_exists: bool
     cascade: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OptionList:
-    """A list of options as written, and the command it stands in, which errors point into."""
-
-    given: tuple[Option, ...] = ()
-    sql: str = field(default="", repr=False, compare=False)  # may hold a connection string
 
 
 @dataclass(frozen=True, slots=True)

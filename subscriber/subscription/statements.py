@@ -14,7 +14,7 @@ from typing import Final
 
 from sqlglot import Token
 
-from subscriber.subscription.lexer import tokenize, tokenize_open
+from subscriber.sql.lexer import tokenize, tokenize_open
 
 NOTHING_OPEN: Final = "="
 """What :func:`open_in` says of a text that is empty, or whose statements have all ended."""

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from subscriber.errors import UsageError
+from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.sql.lexer import lex
 from subscriber.subscription import grammar
 from subscriber.subscription.catalog.subscriptions import _option_columns
-from subscriber.subscription.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
-from subscriber.subscription.lexer import lex
 from subscriber.subscription.parsed import CreateSubscription
 
 pytestmark = pytest.mark.server

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from subscriber.apply import progress
-from subscriber.apply.changes import Frame
 from subscriber.apply.exact import ExactApplier
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
 from subscriber.target import Target, open_target
 from tests.frames import frame, prepared, relation, transaction, values
 

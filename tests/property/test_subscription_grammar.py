@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import UsageError
+from subscriber.sql.lexer import Kind, lex
 from subscriber.subscription.grammar import parse
-from subscriber.subscription.lexer import Kind, lex
 from subscriber.subscription.parsed import Command
 from subscriber.subscription.statements import split_statements
 

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply import progress
-from subscriber.apply.changes import Frame
 from subscriber.apply.conflict import applied_before, conflict_kind
 from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
 from subscriber.errors import (
@@ -25,6 +24,7 @@ from subscriber.errors import (
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
 from subscriber.target.generic import GenericTarget
 from tests.frames import frame, prepared, relation, transaction, values
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from subscriber.apply.changes import Control, Frame
 from subscriber.apply.walk import Run, slice_group, steps
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Control, Frame
 from tests.frames import frame, relation, transaction, values
 
 T = relation("public.t", {"a": "int4"}, ["a"])

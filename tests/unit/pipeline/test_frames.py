@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from subscriber.apply.changes import ChangeGroup, Frame
 from subscriber.errors import NotSupportedError, ProtocolError, SubscriberError
 from subscriber.lsn import LSN
 from subscriber.pipeline.frames import FrameDecoder, decode_frames
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
 from tests.frames import relation, transaction, values

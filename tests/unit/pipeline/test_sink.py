@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from subscriber.apply import progress
-from subscriber.apply.changes import Frame
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import ConflictError, JournalGap, ProtocolError, UnsupportedValue
 from subscriber.journal.reader import JournalReader
@@ -18,6 +17,7 @@ from subscriber.lsn import LSN
 from subscriber.pipeline.emulate import emulate
 from subscriber.pipeline.sink import FRAME_SCHEMA, BatchSink, apply_batch, encode_frames
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
 from subscriber.protocol.encode import encode
 from subscriber.target import Target, open_target
 from tests.frames import frame, transaction, values

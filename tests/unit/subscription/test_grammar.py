@@ -5,8 +5,9 @@ import logging
 import pytest
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.sql.options import Option, OptionList
 from subscriber.subscription.grammar import parse
-from subscriber.subscription.options import Option, SubscriptionOptions
+from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.parsed import (
     AlterConnection,
     AlterEnabled,
@@ -16,7 +17,6 @@ from subscriber.subscription.parsed import (
     AlterSkip,
     CreateSubscription,
     DropSubscription,
-    OptionList,
     Query,
     RefreshPublication,
     RefreshSequences,

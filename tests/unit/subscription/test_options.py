@@ -3,12 +3,11 @@
 import pytest
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.sql.options import Option, OptionValue
 from subscriber.subscription.options import (
     ALTERABLE,
     REFRESHING,
     SKIPPING,
-    Option,
-    OptionValue,
     SubscriptionOptions,
     parse_options,
     read_options,

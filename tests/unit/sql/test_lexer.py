@@ -3,7 +3,7 @@
 import pytest
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError
-from subscriber.subscription.lexer import Kind, lex, skip_blank
+from subscriber.sql.lexer import Kind, lex, skip_blank
 
 SECRET = "hunter2"
 

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from subscriber.apply.changes import ChangeGroup, Control, Frame
 from subscriber.errors import JournalCorrupt
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
 from tests.frames import frame, relation, transaction, values
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 
 from subscriber.errors import SQLSyntaxError
-from subscriber.subscription.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
-from subscriber.subscription.lexer import Kind, Lexeme, lex, syntax_error, unexpected
-from subscriber.subscription.options import Option, OptionValue
-from subscriber.subscription.parsed import OptionList
+from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.sql.lexer import Kind, Lexeme, lex, syntax_error, unexpected
+from subscriber.sql.options import Option, OptionList, OptionValue
 
 logger = logging.getLogger(__name__)
 
