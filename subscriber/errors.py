@@ -231,6 +231,15 @@ class PipelineError(SubscriberError):
     transient = True
 
 
+class RowFilterError(SubscriberError):
+    """A row filter met a value that it cannot be evaluated for, such as a zero to divide by; the server would stop, too.
+
+    The message is PostgreSQL's where that shows no value of the row.
+    """
+
+    sqlstate = "22000"
+
+
 class ApplyError(SubscriberError):
     """A change that cannot be applied to the target."""
 

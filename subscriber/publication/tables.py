@@ -1,0 +1,122 @@
+"""What the publisher's tables are like, as far as publications depend on it: read once, kept as data (JSON), used everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Generated = Literal["", "stored", "virtual"]
+Identity = Literal["default", "nothing", "index", "full"]
+Kind = Literal["table", "partitioned table", "view", "materialized view", "foreign table", "sequence", "other"]
+Persistence = Literal["permanent", "unlogged", "temporary"]
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherColumn:
+    """A column of a table of the publisher.
+
+    Attributes:
+        name: its name.
+        number: ``attnum``.
+        type_oid: its type.
+        type_modifier: ``atttypmod``.
+        type_name: ``format_type``'s name of it.
+        collation: its OID, 0 for none.
+        generated: how.
+        expression: of a generated column, as ``pg_get_expr`` writes it.
+    """
+
+    name: str
+    number: int
+    type_oid: int
+    type_modifier: int = -1
+    type_name: str = ""
+    collation: int = 0
+    generated: Generated = ""
+    expression: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherTable:
+    """A table of the publisher.
+
+    Attributes:
+        oid: of the publisher.
+        schema: its schema.
+        name: its name.
+        kind: what it is.
+        columns: those that are not dropped, in order.
+        identity: REPLICA IDENTITY.
+        identity_columns: names of the columns of the replica identity index: the primary key's for ``default``; all for ``full``.
+        parents: (schema, name) of what it inherits from, or of the one it is a partition of.
+        is_partition: it is a partition.
+        persistence: permanent, unlogged or temporary.
+        is_system: in a schema of the system's.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: Kind
+    columns: tuple[PublisherColumn, ...]
+    identity: Identity = "default"
+    identity_columns: tuple[str, ...] = ()
+    parents: tuple[tuple[str, str], ...] = ()
+    is_partition: bool = False
+    persistence: Persistence = "permanent"
+    is_system: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Schema and name."""
+        return self.schema, self.name
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``, for messages."""
+        return f"{self.schema}.{self.name}"
+
+    def column(self, name: str) -> PublisherColumn | None:
+        """The column of that name."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PublisherTables:
+    """All tables of a publisher's database.
+
+    Attributes:
+        server_version: as libpq gives it, such as 180004.
+        tables: by schema and name.
+        bytewise_collations: OIDs of the collations that compare as C does: by bytes.
+        search_path: schemas in which a table without one is looked for, in order.
+    """
+
+    server_version: int
+    tables: dict[tuple[str, str], PublisherTable]
+    bytewise_collations: frozenset[int]
+    search_path: tuple[str, ...] = ("public",)
+
+    def find(self, schema: str | None, name: str) -> PublisherTable | None:
+        """The table of that name, looked for in the search path where no schema is given."""
+        schemas = self.search_path if schema is None else (schema,)
+        return next((self.tables[one, name] for one in schemas if (one, name) in self.tables), None)
+
+    def ancestors(self, table: PublisherTable) -> list[PublisherTable]:
+        """What it is a partition of, the nearest first, the root last."""
+        found = []
+        while table.is_partition and table.parents and table.parents[0] in self.tables:
+            table = self.tables[table.parents[0]]
+            found.append(table)
+        return found
+
+    def children(self, table: PublisherTable) -> list[PublisherTable]:
+        """Partitions and inheriting tables of it, and theirs, in the order of their OIDs."""
+        found: list[PublisherTable] = []
+        pending = [table.key]
+        while pending:
+            parent = pending.pop()
+            below = [one for one in self.tables.values() if parent in one.parents and one not in found]
+            found += below
+            pending += [one.key for one in below]
+        return sorted(found, key=lambda one: one.oid)
