@@ -17,7 +17,7 @@ from benchmarks.harness import SERVER_SETTINGS, ProcessWatch, wait_until
 from subscriber.errors import UsageError
 from subscriber.pipeline.copy import CopySource, copy_table
 from subscriber.pipeline.session import spark_session
-from subscriber.receive.copy_out import table_files
+from subscriber.receive.copy_plan import table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.shapes import read_shape
 from subscriber.receive.snapshot import exported_snapshot

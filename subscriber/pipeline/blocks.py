@@ -25,7 +25,8 @@ from pyarrow import csv
 
 from subscriber.errors import ProtocolError, SubscriberError
 from subscriber.protocol.messages import Relation
-from subscriber.receive.copy_out import CSV_DELIMITER, CSV_QUOTE, CopyBlock, CopyFormat, CopyRange, CopyReader
+from subscriber.receive.copy_out import CopyBlock, CopyReader
+from subscriber.receive.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat, CopyRange
 from subscriber.target.load import write_block
 from subscriber.types import decode_column
 

@@ -33,7 +33,8 @@ from subscriber import failpoints
 from subscriber.apply.relations import RelationMap
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
-from subscriber.receive.copy_out import CopyFormat, CopyPlan, CopyReader, TableFiles, plan_copy
+from subscriber.receive.copy_out import CopyReader
+from subscriber.receive.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.receive.snapshot import snapshot_session
 from subscriber.settings import Settings
 from subscriber.target import Target
@@ -59,7 +60,8 @@ class CopySource:
         schema: the table's.
         table: its name.
         snapshot: the name of the exported snapshot.
-        files: of this table, by :func:`subscriber.receive.copy_out.table_files` from before the snapshot was made.
+        files: of this table, by :func:`subscriber.receive.copy_plan.table_files` from before the snapshot was made.
+        selection: what of it is copied, where the publications are the subscriber's own; else the server is asked.
     """
 
     conninfo: str = field(repr=False)
@@ -69,6 +71,7 @@ class CopySource:
     table: str
     snapshot: str
     files: TableFiles
+    selection: Selection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,13 @@ def copy_table(
 def _plan(source: CopySource, settings: Settings) -> CopyPlan:
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
         return plan_copy(
-            connection, source.publications, source.schema, source.table, settings.partition_bytes, source.files
+            connection,
+            source.publications,
+            source.schema,
+            source.table,
+            settings.partition_bytes,
+            source.files,
+            source.selection,
         )
 
 

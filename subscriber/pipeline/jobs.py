@@ -22,7 +22,8 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.pipeline.blocks import LoadBlock, load_block, read_part
 from subscriber.pipeline.query import missing_module
 from subscriber.protocol.messages import Relation
-from subscriber.receive.copy_out import CopyRange, CopyReader
+from subscriber.receive.copy_out import CopyReader
+from subscriber.receive.copy_plan import CopyRange
 
 MOST_RANGES: Final = 4
 """In flight, however many cores there are: one loader takes them all."""

@@ -54,7 +54,7 @@ from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.query import ApplyQuery
-from subscriber.receive.copy_out import TableFiles, table_files
+from subscriber.receive.copy_plan import TableFiles, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import Snapshot, exported_snapshot
 from subscriber.settings import Settings

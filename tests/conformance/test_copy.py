@@ -18,8 +18,9 @@ from subscriber.errors import PipelineError, PublisherError, PublisherNotReady, 
 from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
-from subscriber.receive import copy_out
-from subscriber.receive.copy_out import CopyRange, CopyReader, plan_copy, table_files
+from subscriber.receive import copy_out, copy_plan
+from subscriber.receive.copy_out import CopyReader
+from subscriber.receive.copy_plan import CopyRange, plan_copy, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import exported_snapshot, snapshot_session
 from subscriber.settings import KIB, Settings
@@ -318,7 +319,7 @@ def test_who_may_read_the_partitioned_table_only_reads_it_as_a_whole(copier, pub
 
 def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
     """PostgreSQL before 14 has no scan for a range of ctids; what it is asked instead works on all of them, without a scan."""
-    monkeypatch.setattr(copy_out, "_TID_RANGE_SINCE", 990000)
+    monkeypatch.setattr(copy_plan, "_TID_RANGE_SINCE", 990000)
     database.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
         "INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i; ANALYZE t"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from subscriber.errors import ProtocolError
 from subscriber.pipeline.blocks import arrow_block, copied_block, decode_csv, load_block
 from subscriber.protocol.messages import Relation, RelationColumn
-from subscriber.receive.copy_out import CSV_DELIMITER, CSV_QUOTE, CopyBlock
+from subscriber.receive.copy_out import CopyBlock
+from subscriber.receive.copy_plan import CSV_DELIMITER, CSV_QUOTE
 from subscriber.target.load import read_block
 
 INT, TEXT = 23, 25

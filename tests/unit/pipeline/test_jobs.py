@@ -13,7 +13,8 @@ from subscriber.errors import PipelineError, PublisherUnavailable
 from subscriber.pipeline.blocks import LoadBlock
 from subscriber.pipeline.jobs import MOST_RANGES, RangeJobs
 from subscriber.protocol.messages import Relation
-from subscriber.receive.copy_out import CopyBlock, CopyRange, Piece
+from subscriber.receive.copy_out import CopyBlock
+from subscriber.receive.copy_plan import CopyRange, Piece
 
 T = Relation(1, "public", "t", "d", ())
 PIECE = Piece("public", "t", 1, ((1, 1),), 100, 1.0)
