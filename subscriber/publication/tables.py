@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
 
 Generated = Literal["", "stored", "virtual"]
 Identity = Literal["default", "nothing", "index", "full"]
@@ -120,3 +122,40 @@ class PublisherTables:
             found += below
             pending += [one.key for one in below]
         return sorted(found, key=lambda one: one.oid)
+
+
+# Kept as text -----------------------------------------------------------------------------------
+
+
+def to_json(tables: PublisherTables) -> str:
+    """The tables as text that :func:`from_json` reads back."""
+    kept = {field.name: getattr(tables, field.name) for field in fields(tables)}
+    kept["tables"] = [asdict(table) for table in tables.tables.values()]
+    return json.dumps(kept, default=sorted, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_json(text: str) -> PublisherTables:
+    """What :func:`to_json` made text of."""
+    kept = _made(PublisherTables, json.loads(text))
+    found = [
+        PublisherTable(
+            **_made(PublisherTable, table)
+            | {"columns": tuple(PublisherColumn(**_made(PublisherColumn, one)) for one in table["columns"])}
+        )
+        for table in kept["tables"]
+    ]
+    return PublisherTables(**kept | {"tables": {table.key: table for table in found}})
+
+
+def _made(kind: type[Any], kept: dict[str, Any]) -> dict[str, Any]:
+    """Lists as what the class has: JSON knows neither tuples nor sets."""
+    made: dict[str, Callable[[list[Any]], Any]] = {
+        "tuple": _tuple,
+        "frozenset": lambda values: frozenset(_tuple(values)),
+    }
+    types = {field.name: str(field.type).partition("[")[0] for field in fields(kind)}
+    return {name: made[types[name]](value) if types[name] in made else value for name, value in kept.items()}
+
+
+def _tuple(values: list[Any]) -> tuple[Any, ...]:
+    return tuple(_tuple(value) if isinstance(value, list) else value for value in values)

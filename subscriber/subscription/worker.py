@@ -418,7 +418,7 @@ class SubscriptionWorker:
                 subscription=self.subscription.name,
                 conninfo=self.subscription.conninfo,
                 slot=self.subscription.slot_name,
-                publications=self.subscription.publications,
+                publications=self.subscription.streamed_publications,
                 streaming=options.streaming,
                 two_phase=self.subscription.two_phase_state == "e",
                 binary=options.binary,

@@ -43,6 +43,11 @@ class Subscription:
         """The replication origin that tracks this subscription's progress (C34)."""
         return origin_name(self.subid)
 
+    @property
+    def streamed_publications(self) -> tuple[str, ...]:
+        """The publications of the server that are streamed: those it names, or the one that carries them."""
+        return self.publications if self.options.carrier is None else (self.options.carrier,)
+
 
 def insert_subscription(
     connection: sa.Connection,
@@ -211,6 +216,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "synchronous_commit": ("subsynccommit", _as_it_is),
     "origin": ("suborigin", _as_it_is),
     "create_tables": ("subcreatetables", _as_it_is),
+    "carrier": ("subcarrier", _as_it_is),
 }
 """Each option that is kept: its column, and how it is stored there."""
 
@@ -239,6 +245,7 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         origin=row.suborigin,
         synchronous_commit=row.subsynccommit,
         create_tables=row.subcreatetables,
+        carrier=row.subcarrier,
     )
     return Subscription(
         subid=row.subid,

@@ -39,8 +39,11 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("suborigin", sa.String(63), nullable=False),
     sa.Column("systemidentifier", sa.String(32)),
     sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("subcarrier", sa.Text),
+    sa.Column("subpublishertables", sa.Text),
 )
-"""pg_subscription 18 (``subid`` is its oid), and the publisher's system identifier, which names the journal."""
+"""pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
+the one that carries them and what the publisher's tables were like at the last look (JSON)."""
 
 SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",

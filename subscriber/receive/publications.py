@@ -1,0 +1,95 @@
+"""The publications of a server, read as definitions: what ``subscriber publication import`` stores, and what a carrier brings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import psycopg
+
+from subscriber.publication.definition import OPERATIONS, GeneratedColumns, Publication, TableEntry
+
+_TRUNCATE_SINCE: Final = 110000
+_VIA_ROOT_SINCE: Final = 130000
+_FILTERS_SINCE: Final = 150000
+_GENERATED_SINCE: Final = 180000
+_EXCEPT_SINCE: Final = 190000
+
+_GENERATED: Final[dict[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def read_publications(connection: _Connection, names: Sequence[str]) -> list[Publication]:
+    """The publications of these names, in this order; those that do not exist are left out.
+
+    Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's own has its schema.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    with connection.transaction():
+        connection.execute("SELECT set_config('search_path', '', true)")
+        rows = connection.execute(_publications(connection.info.server_version).encode(), (list(names),)).fetchall()
+        entries = _entries(connection, [row[0] for row in rows])
+        schemas = _schemas(connection, [row[0] for row in rows])
+    found = {
+        name: Publication(
+            name,
+            all_tables,
+            tuple(entry for entry, excepted in entries[oid] if not excepted),
+            tuple(schemas[oid]),
+            tuple(entry.key for entry, excepted in entries[oid] if excepted),
+            frozenset(operation for operation, sent in zip(OPERATIONS, published, strict=True) if sent),
+            via_root,
+            _GENERATED[generated],
+        )
+        for oid, name, all_tables, published, via_root, generated in rows
+    }
+    return [found[name] for name in names if name in found]
+
+
+def _publications(version: int) -> str:
+    truncate = "pubtruncate" if version >= _TRUNCATE_SINCE else "false"
+    via_root = "pubviaroot" if version >= _VIA_ROOT_SINCE else "false"
+    generated = "pubgencols::text" if version >= _GENERATED_SINCE else "'n'"
+    return (
+        f"SELECT oid::int8, pubname::text, puballtables, ARRAY[pubinsert, pubupdate, pubdelete, {truncate}], {via_root},"
+        f" {generated} FROM pg_publication WHERE pubname = ANY (%s)"
+    )
+
+
+def _entries(connection: _Connection, oids: list[int]) -> dict[int, list[tuple[TableEntry, bool]]]:
+    version = connection.info.server_version
+    filters = version >= _FILTERS_SINCE
+    where = "pg_get_expr(r.prqual, r.prrelid)" if filters else "NULL::text"
+    listed = "r.prattrs::int2[]" if filters else "NULL::int2[]"
+    excepted = "r.prexcept" if version >= _EXCEPT_SINCE else "false"
+    rows = connection.execute(
+        f"SELECT r.prpubid::int8, n.nspname::text, c.relname::text, {where}, {listed} IS NOT NULL,"
+        " ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = r.prrelid"
+        f"  AND a.attnum = ANY ({listed}) ORDER BY a.attnum), {excepted}"
+        " FROM pg_publication_rel r JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE r.prpubid::int8 = ANY (%s) ORDER BY r.prrelid".encode(),
+        (oids,),
+    )
+    entries: dict[int, list[tuple[TableEntry, bool]]] = defaultdict(list)
+    for publication, schema, name, expression, has_list, columns, is_excepted in rows:
+        entry = TableEntry(schema, name, tuple(columns) if has_list else None, expression)
+        entries[publication].append((entry, is_excepted))
+    return entries
+
+
+def _schemas(connection: _Connection, oids: list[int]) -> dict[int, list[str]]:
+    schemas: dict[int, list[str]] = defaultdict(list)
+    if connection.info.server_version < _FILTERS_SINCE:
+        return schemas
+    rows = connection.execute(
+        "SELECT p.pnpubid::int8, n.nspname::text FROM pg_publication_namespace p JOIN pg_namespace n ON n.oid = p.pnnspid"
+        " WHERE p.pnpubid::int8 = ANY (%s) ORDER BY n.nspname",
+        (oids,),
+    )
+    for publication, schema in rows:
+        schemas[publication].append(schema)
+    return schemas
