@@ -1,7 +1,7 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test scenarios demo bench secrets clean
+.PHONY: help venv check test scenarios demo bench docs secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -33,15 +33,19 @@ test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
 	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile tests --ignore=$(SCENARIOS)
 	@$(WITH_JAVA) $(PYTEST) -n 3 $(SCENARIOS)
 
-scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber 18, 16 and 15, and on ours
+scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber and ours, on 18, 16 and 15
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber sqlite $(ARGS)
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios/[123]*.psql --publications emulated --pg 18 --pg 16 --pg 15 $(ARGS)
 
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
 
 bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the benchmarks)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/.installed ## the pages that are made from the code
+	$(BIN)/python -m subscriber.publication.expression.documentation > docs/row-filters.md
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml

@@ -7,7 +7,7 @@ import json
 import statistics
 from collections.abc import Callable
 
-from benchmarks import apply, copy, decoder, end_to_end
+from benchmarks import apply, copy, decoder, end_to_end, filters, transform
 from benchmarks.harness import rig
 
 ROWS = 1_000_000
@@ -19,7 +19,11 @@ LARGE_COPY_ROWS = 30_000_000
 def main() -> None:
     """Run the benchmarks and print a line for each figure; ``--json FILE`` keeps them."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=["stream", "copy"], help="the changes, or the initial copy (default: both)")
+    parser.add_argument(
+        "--only",
+        choices=["stream", "copy", "filters"],
+        help="the changes, the initial copy, or row filters (default: all)",
+    )
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the backlog (default: a million)")
     parser.add_argument(
         "--copy-rows", type=int, default=COPY_ROWS, help="rows of the table that is copied (default: three million)"
@@ -42,10 +46,13 @@ def main() -> None:
         figures[name] = value
         print(f"{name:32} {value:14,.2f}", flush=True)
 
-    if arguments.only != "copy":
+    if arguments.only in {None, "stream"}:
         _stream(arguments, note)
-    if arguments.only != "stream":
+    if arguments.only in {None, "copy"}:
         copy.measure(arguments.copy_rows, arguments.runs, arguments.large_copy, note)
+    if arguments.only in {None, "filters"}:
+        for name, value in (filters.measure() | transform.measure_transform()).items():
+            note(name, value)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(figures, file, indent=1)

@@ -12,6 +12,7 @@
     ├── PublisherError                     the server we replicate from
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
     │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
+    │   ├── PublisherTablesOutdated 55000  the publisher's tables have changed since they were read (transient)
     │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
     ├── JournalError
     │   ├── JournalUnavailable     53100   cannot be written now (disk full, ...)        (transient)
@@ -21,6 +22,8 @@
     │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
     │   └── AlreadyRunning         55006   another `subscriber run` owns this target
     ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
+    ├── PublicationsChanged        40001   an emulated publication was altered meanwhile          (transient)
+    ├── RowFilterError             22000   a row filter cannot be evaluated for a row
     └── ApplyError                         a change that cannot be applied
         ├── TargetRelationError    55000   the target's table does not fit the publisher's
         ├── UnsupportedValue       22000   a value the target cannot hold exactly
@@ -178,6 +181,21 @@ class SlotInUse(PublisherError):
     transient = True
 
 
+class PublisherTablesOutdated(PublisherError):
+    """The stream describes a table that is not among the publisher's tables as they were read: read them anew, and try again.
+
+    Attributes:
+        shape: the table as the stream describes it (:class:`~subscriber.protocol.messages.Relation`).
+    """
+
+    sqlstate = "55000"
+    transient = True
+
+    def __init__(self, message: str, *, shape: object = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.shape = shape
+
+
 class PublisherNotReady(PublisherError):
     """A setting, slot, publication or plugin at the publisher is not as it must be."""
 
@@ -228,6 +246,13 @@ class PipelineError(SubscriberError):
     """The Spark job failed for a reason of its own: a lost executor, a killed Python worker."""
 
     sqlstate = "58000"
+    transient = True
+
+
+class PublicationsChanged(SubscriberError):
+    """ALTER PUBLICATION was given while a batch was on its way that the old definitions had filtered: it is filtered again."""
+
+    sqlstate = "40001"
     transient = True
 
 

@@ -61,6 +61,12 @@ class Settings:
     backlog as fast as 32 MB.
     """
 
+    journal_keep_size: int = 0
+    """This much of the journal is kept although every target has it, for ``subscriber explain`` and ``journal show``.
+
+    As PostgreSQL's ``wal_keep_size``: a bare number is in megabytes.
+    """
+
     max_batch_bytes: int = 64 * MIB
     """Spark's read limit: a micro-batch is at most this many journal bytes, but at least one journal entry.
 
@@ -91,6 +97,7 @@ class Settings:
             wal_receiver_status_interval=numbers["wal_receiver_status_interval"],
             wal_retrieve_retry_interval=numbers["wal_retrieve_retry_interval"],
             segment_bytes=int(numbers["segment_bytes"]),
+            journal_keep_size=int(numbers["journal_keep_size"]),
             max_batch_bytes=int(numbers["max_batch_bytes"]),
             partition_bytes=int(numbers["partition_bytes"]),
         )
@@ -164,6 +171,7 @@ _NUMBERS: Final[Mapping[str, _Number]] = {
     "wal_receiver_status_interval": _Number(10.0, _TIME_UNITS, "s", "0", "2147483s"),
     "wal_retrieve_retry_interval": _Number(5.0, _TIME_UNITS, "ms", "1ms", "2147483647ms"),
     "segment_bytes": _Number(8 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
+    "journal_keep_size": _Number(0, _SIZE_UNITS, "MB", "0", "1024TB"),
     "max_batch_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1TB"),
     "partition_bytes": _Number(64 * MIB, _SIZE_UNITS, "B", "1kB", "1GB"),
 }

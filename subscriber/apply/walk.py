@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.changes import Control, Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +44,3 @@ def steps(frame: Frame) -> Iterator[Control | Run]:
             yield Run(owner - 1, start, stop)
         else:
             yield from controls[start:stop]
-
-
-def slice_group(group: ChangeGroup, start: int, stop: int) -> ChangeGroup:
-    """The part of a group that one run needs."""
-    size = stop - start
-    return ChangeGroup(
-        relation=group.relation,
-        action=group.action,
-        old_kind=group.old_kind,
-        positions=group.positions[start:stop],
-        old=None if group.old is None else group.old.slice(start, size),
-        new=None if group.new is None else group.new.slice(start, size),
-    )

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.relations import LocalRelation, RelationMap
 from subscriber.apply.statements import Rows, Statement, bind_rows, build_statement, shape_of
-from subscriber.apply.walk import Run, slice_group
+from subscriber.apply.walk import Run
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
@@ -65,7 +65,7 @@ class ChangeWriter:
             prepared = self._prepared[run.group] = self._prepare(group)
         if prepared.rows is None:
             # Some other change of the group cannot be converted; only its own transaction shall suffer.
-            rows = bind_rows(self._target, prepared.statement, slice_group(group, run.start, run.stop))
+            rows = bind_rows(self._target, prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
         found = self._execute(prepared.statement, rows, count=group.action != "I")

@@ -18,10 +18,12 @@ from subscriber.errors import SubscriberError
 
 VERBS: Final = {
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
+    "explain": "Say why changes were sent, rewritten or left out by the subscriber's own publications.",
     "journal": "Look into what was received and is kept until the target has it.",
+    "publication": "Take over publications of a server, so that the subscriber can do the filtering.",
     "scenario": "Run psql sessions against PostgreSQL's subscriber or ours, and compare what they print.",
     "run": "Run the workers of all enabled subscriptions of a target.",
-    "sql": "Run CREATE, ALTER and DROP SUBSCRIPTION, and queries, on a target.",
+    "sql": "Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
 }
 """Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should not wait for Spark."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from subscriber.cli.describe_publications import describe_publications, list_publications
 from subscriber.cli.table import format_rows
 from subscriber.errors import UsageError
 from subscriber.lsn import format_lsn
@@ -14,10 +15,11 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.target import Target
 
-COMMANDS_HELP: Final = r"""\dRs[+]   list subscriptions
-\h        help with the SQL commands
-\?        help with the backslash commands
-\q        leave (so does Control-D)
+COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list publications that are evaluated here
+\dRs[+]             list subscriptions
+\h                  help with the SQL commands
+\?                  help with the backslash commands
+\q                  leave (so does Control-D)
 
 A statement ends with a semicolon. Control-C clears what is typed, or interrupts what runs."""
 
@@ -31,6 +33,15 @@ ALTER SUBSCRIPTION name SET ( option [= value] [, ...] )
 ALTER SUBSCRIPTION name SKIP ( lsn = value )
 ALTER SUBSCRIPTION name RENAME TO new_name
 DROP SUBSCRIPTION [ IF EXISTS ] name [ CASCADE | RESTRICT ]
+CREATE PUBLICATION name [ FOR ALL TABLES [ EXCEPT ( TABLE table [, ...] ) ] ] [ WITH ( option [= value] [, ...] ) ]
+CREATE PUBLICATION name FOR publication_object [, ...] [ WITH ( option [= value] [, ...] ) ]
+ALTER PUBLICATION name { ADD | SET | DROP } publication_object [, ...]
+ALTER PUBLICATION name SET ( option [= value] [, ...] )
+ALTER PUBLICATION name RENAME TO new_name
+DROP PUBLICATION [ IF EXISTS ] name [, ...] [ CASCADE | RESTRICT ]
+where publication_object is one of:
+    TABLE [ ONLY ] table [ * ] [ ( column [, ...] ) ] [ WHERE ( expression ) ]
+    TABLES IN SCHEMA { schema | CURRENT_SCHEMA }
 SELECT ... (in the target's own SQL)"""
 
 WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands
@@ -47,12 +58,16 @@ def run_backslash(text: str, target: Target) -> str:
     r"""What a backslash command prints, without the last newline.
 
     Raises:
-        UsageError: there is no such command, or it takes no argument.
+        UsageError: there is no such command, or it takes fewer arguments.
     """
-    name, *arguments = text.split()
+    name, *arguments = re.findall(r'(?:"[^"]*"?|\S)+', text)
+    if (of_publications := _OF_PUBLICATIONS.get(name)) and len(arguments) < 2:
+        return of_publications(target, *(pattern for one in arguments if (pattern := one.rstrip(";"))))
     command = _COMMANDS.get(name)
-    if command is None:
+    if command is None and of_publications is None:
         raise UsageError(f"invalid command {name}", hint=r"Try \? for help.")
+    if command is None:
+        raise UsageError(f"{name} takes one argument", hint="It is a pattern, such as p*.")
     if arguments:
         raise UsageError(f"{name} takes no argument", hint="A backslash command stands alone in its line.")
     return command(target)
@@ -126,3 +141,9 @@ _COMMANDS: Final[dict[str, Callable[[Target], str]]] = {
     r"\help": lambda _: SQL_HELP,
     r"\?": lambda _: COMMANDS_HELP,
 }
+
+_OF_PUBLICATIONS: Final[dict[str, Callable[..., str]]] = {
+    r"\dRp": list_publications,
+    r"\dRp+": describe_publications,
+}
+"""Those that take a pattern."""

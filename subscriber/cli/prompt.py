@@ -31,6 +31,7 @@ from prompt_toolkit.shortcuts import CompleteStyle
 from subscriber import __version__
 from subscriber.cli.backslash import WELCOME_HELP, is_backslash_command
 from subscriber.errors import SubscriberError
+from subscriber.publication.options import PUBLICATION_OPTIONS
 from subscriber.subscription import catalog
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.statements import NOTHING_OPEN, open_in, split_statements
@@ -42,6 +43,7 @@ _QUOTED: Final = frozenset("'\"$*")
 _KEYWORDS: Final = (
     "CREATE", "ALTER", "DROP", "SUBSCRIPTION", "CONNECTION", "PUBLICATION", "WITH", "SET", "ADD", "REFRESH", "SEQUENCES",
     "ENABLE", "DISABLE", "SKIP", "RENAME", "TO", "IF", "EXISTS", "CASCADE", "RESTRICT", "SELECT", "FROM", "WHERE",
+    "FOR", "ALL", "TABLES", "EXCEPT", "TABLE", "ONLY", "IN", "SCHEMA", "CURRENT_SCHEMA",
 )  # fmt: skip
 
 
@@ -115,10 +117,12 @@ def _key_bindings() -> KeyBindings:
 def _completions(target: Target) -> Iterator[str]:
     yield from _KEYWORDS
     yield from (option.name for option in fields(SubscriptionOptions))
+    yield from PUBLICATION_OPTIONS
     yield from catalog.CATALOG.tables
     try:
         with target.reporting(), target.engine.connect() as connection:
             yield from (subscription.name for subscription in catalog.list_subscriptions(connection))
+            yield from (publication.name for publication in catalog.list_publications(connection))
     except SubscriberError:
         pass  # no catalog yet, or no connection: a completion is no place to say so
 

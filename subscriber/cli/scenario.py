@@ -15,12 +15,20 @@ import click
 
 from subscriber.cli.options import json_option
 from subscriber.errors import UsageError
-from subscriber.scenario.expected import FAILURES, ExpectedFailures, Verdict, judge, read_expected_failures
+from subscriber.scenario.expected import (
+    FAILURES,
+    Expected,
+    ExpectedFailures,
+    Verdict,
+    expected_key,
+    judge,
+    read_expected_failures,
+)
 from subscriber.scenario.library import SUFFIX, find_scenarios, read_scenario
 from subscriber.scenario.parse import with_output
 from subscriber.scenario.report import write_report
 from subscriber.scenario.run import Result, Runner
-from subscriber.scenario.stage import NATIVE, Setup, Stage, check_subscriber
+from subscriber.scenario.stage import NATIVE, Publications, Setup, Stage, check_subscriber
 from subscriber.scenario.template import scenario_template
 
 _paths = click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(path_type=Path))
@@ -58,7 +66,7 @@ def command() -> None:
 def run(
     paths: tuple[Path, ...],
     subscribers: tuple[str, ...],
-    publications: str,
+    publications: Publications,
     majors: tuple[int, ...],
     timeout: float,
     shuffle: int | None,
@@ -69,13 +77,8 @@ def run(
 
     Scenarios that a library's expected_failures.toml lists may fail, and must.
     """
-    if publications == "emulated":
-        raise UsageError(
-            "--publications emulated is not supported yet",
-            hint="Publications that the subscriber evaluates come with CREATE PUBLICATION in `subscriber sql`.",
-        )
     for subscriber in subscribers:
-        check_subscriber(subscriber)
+        check_subscriber(subscriber, publications)
     files = find_scenarios(paths)
     scenarios = [read_scenario(file) for file in files]
     expected = _expected_failures(files)
@@ -84,7 +87,7 @@ def run(
     judged = []
     with Stage() as stage:
         runner = Runner(stage, timeout)
-        setups = [Setup(subscriber, major) for subscriber, major in product(subscribers, majors)]
+        setups = [Setup(subscriber, major, publications) for subscriber, major in product(subscribers, majors)]
         for setup, scenario in product(setups, scenarios):
             result = runner.run(scenario, setup)
             verdict = judge(result, expected)
@@ -146,7 +149,7 @@ def new(name: str, folder: Path) -> None:
 
 def _expected_failures(files: Iterable[Path]) -> ExpectedFailures:
     """Of every folder that a file is in."""
-    found: dict[tuple[str, str], Any] = {}
+    found: dict[tuple[str, str, Publications], Expected] = {}
     for folder in {file.parent for file in files}:
         found |= read_expected_failures(folder)
     return found
@@ -182,7 +185,7 @@ def _print_result(result: Result, verdict: Verdict, expected: ExpectedFailures) 
     if verdict == "skipped":
         click.echo(f"    {result.skipped}")
     elif verdict == "failed as expected":
-        why = expected[result.scenario.name, result.setup.subscriber]
+        why = expected[expected_key(result)]
         click.echo(f"    issue {why.issue}: {why.reason}")
     elif verdict == "passed unexpectedly":
         click.echo("    remove it from expected_failures.toml")
@@ -196,7 +199,8 @@ def _failure_lines(result: Result) -> Iterator[str]:
         statement = exchange.statement
         first, *more = statement.text.splitlines()
         yield f"line {statement.line}, {statement.node}: {first}{' …' if more else ''}"
-        yield from (f"  {line}" for line in (exchange.error or exchange.difference).splitlines())
+        found = (exchange.error, exchange.difference, exchange.disagreement)
+        yield from (f"  {line}" for part in found for line in part.splitlines())
     yield from result.leftover.splitlines()
 
 
@@ -216,6 +220,7 @@ def _as_json(result: Result, verdict: Verdict) -> dict[str, Any]:
         "title": result.scenario.title,
         "subscriber": result.setup.subscriber_name,
         "postgresql": result.setup.major,
+        "publications": result.setup.publications,
         "verdict": verdict,
         "seconds": round(result.seconds, 3),
         "skipped": result.skipped or None,
@@ -229,6 +234,7 @@ def _as_json(result: Result, verdict: Verdict) -> dict[str, Any]:
                 "actual": None if exchange.printed is None else exchange.printed.splitlines(),
                 "difference": exchange.difference.splitlines(),
                 "error": exchange.error or None,
+                "disagreement": exchange.disagreement.splitlines(),
             }
             for exchange in result.failures
         ],

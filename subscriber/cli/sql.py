@@ -25,12 +25,19 @@ from subscriber.target import Target, open_target
 
 @click.command("sql")
 @target_option
+@click.option(
+    "--publisher",
+    envvar="SUBSCRIBER_PUBLISHER",
+    metavar="CONNINFO",
+    show_envvar=True,
+    help="The server whose tables CREATE and ALTER PUBLICATION are about, if not that of the target's subscriptions.",
+)
 @click.option("-c", "--command", "text", metavar="SQL", help="Run this, then exit.")
 @click.option(
     "-f", "--file", type=click.Path(path_type=Path), help="Run the statements of this file (- is standard input)."
 )
-def command(target: str, text: str | None, file: Path | None) -> None:
-    r"""Run CREATE, ALTER and DROP SUBSCRIPTION, and queries, on a target.
+def command(target: str, publisher: str | None, text: str | None, file: Path | None) -> None:
+    r"""Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.
 
     Without -c and -f, statements are typed at a prompt, or read from standard input when that is no terminal. The first
     error ends the run; at the prompt it is printed.
@@ -38,7 +45,7 @@ def command(target: str, text: str | None, file: Path | None) -> None:
     if text is not None and file is not None:
         raise click.UsageError("-c and -f exclude each other.")
     with open_target(target) as database:
-        run = partial(_run, database, Settings.from_environment())
+        run = partial(_run, database, Settings.from_environment(), publisher)
         if text is None and file is None and sys.stdin.isatty() and sys.stdout.isatty():
             _converse(database, run)
             return
@@ -79,14 +86,14 @@ def _at(error: SubscriberError, source: str | None, statement: Statement) -> Sub
     return error
 
 
-def _run(database: Target, settings: Settings, text: str) -> str:
+def _run(database: Target, settings: Settings, publisher: str | None, text: str) -> str:
     """What one statement or backslash command prints, without the last newline."""
     if is_backslash_command(text):
         return run_backslash(text, database)
     try:
         parsed = parse(text)
         if not isinstance(parsed, Query):
-            return run_command(database, parsed, settings, _notify)
+            return run_command(database, parsed, settings, _notify, publisher)
     except SQLSyntaxError as error:
         raise point_at(error, text) from None
     with database.reporting():

@@ -11,9 +11,18 @@ from subscriber.target.query import QueryResult
 _TEXT: Final = 25
 
 
-def format_rows(names: Sequence[str], rows: Sequence[Sequence[str | None]], title: str | None = None) -> str:
-    """A table of texts, without the last newline; a title stands centred above it."""
-    return _titled(title, aligned_table([Column(name, _TEXT) for name in names], rows))
+def format_rows(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    title: str | None = None,
+    footers: Sequence[str] = (),
+) -> str:
+    """A table of texts, without the last newline; a title stands centred above it, footers in place of the number of rows."""
+    table = aligned_table([Column(name, _TEXT) for name in names], rows)
+    if footers:
+        counted = table.rstrip("\n").rfind("\n") + 1
+        table = table[:counted] + "\n".join(footers)
+    return _titled(title, table)
 
 
 def format_result(result: QueryResult) -> str:

@@ -49,8 +49,13 @@ def point_at(error: SQLSyntaxError, sql: str) -> SQLSyntaxError:
     """
     if error.position is None or (excerpt := _excerpt(sql, error.position - 1)) is None:
         return error
+    told_by_the_caret = (error.detail or "").startswith("At character ")
     pointing = SQLSyntaxError(
-        f"{error.message}\n{excerpt}", sqlstate=error.sqlstate, hint=error.hint, context=error.context
+        f"{error.message}\n{excerpt}",
+        sqlstate=error.sqlstate,
+        detail=None if told_by_the_caret else error.detail,
+        hint=error.hint,
+        context=error.context,
     )
     pointing.position = error.position
     return pointing

@@ -9,6 +9,7 @@ applied at that place, which may be much later in the stream.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from subscriber.journal.segment import Entry, Kind
@@ -60,6 +61,13 @@ def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
     behind = [entry for entry in entries if entry.end <= passed]
     judged = {entry.xid for entry in behind if entry.kind in (Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED)}
     return [entry for entry in behind if entry.kind is not Kind.PREPARED or entry.xid in judged]
+
+
+def without_kept(entries: Sequence[Entry], keep_size: int) -> list[Entry]:
+    """The entries but for the newest ones, of which together ``keep_size`` bytes are kept."""
+    newest_first = sorted(entries, key=lambda entry: entry.end, reverse=True)
+    sizes = accumulate(entry.size for entry in newest_first)
+    return [entry for entry, size in zip(newest_first, sizes, strict=True) if size > keep_size][::-1]
 
 
 def undecided(entries: Iterable[Entry]) -> list[Entry]:

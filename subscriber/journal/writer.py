@@ -24,7 +24,7 @@ from dataclasses import replace
 from subscriber.errors import JournalGap, SlotInUse
 from subscriber.journal.builder import SegmentBuilder
 from subscriber.journal.control import Control, check_identity, read_control, write_control
-from subscriber.journal.retention import consumer_files, slowest_consumer, trimmable
+from subscriber.journal.retention import consumer_files, slowest_consumer, trimmable, without_kept
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, group_entries, journal_entries, parse_segment_name
 from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
@@ -33,7 +33,7 @@ from subscriber.protocol.messages import Relation
 
 @contextlib.contextmanager
 def open_writer(
-    storage: Storage, *, system_identifier: str, slot: str, confirmed_lsn: LSN, applied_lsn: LSN
+    storage: Storage, *, system_identifier: str, slot: str, confirmed_lsn: LSN, applied_lsn: LSN, keep_size: int = 0
 ) -> Iterator[JournalWriter]:
     """Open the journal for writing, or begin a new one, and be its only writer.
 
@@ -45,6 +45,7 @@ def open_writer(
         slot: the replication slot.
         confirmed_lsn: the slot's ``confirmed_flush_lsn``: the publisher no longer has what is before it.
         applied_lsn: the target's progress.
+        keep_size: bytes of what every target has that are kept all the same.
 
     Raises:
         SlotInUse: another process writes this journal.
@@ -60,7 +61,7 @@ def open_writer(
         if control is None:
             control = Control(system_identifier, slot, begin=applied_lsn, received=applied_lsn, end=applied_lsn)
         check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
-        writer = JournalWriter(storage, control)
+        writer = JournalWriter(storage, control, keep_size)
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
             # Left over from a subscription that had this slot's name before: the target has all of it, the slot all the rest.
             writer.restart(applied_lsn)
@@ -77,8 +78,9 @@ class JournalWriter:
         end: finish LSN of the last entry.
     """
 
-    def __init__(self, storage: Storage, control: Control) -> None:
+    def __init__(self, storage: Storage, control: Control, keep_size: int = 0) -> None:
         self._storage = storage
+        self._keep_size = keep_size
         self.control = control
         names = storage.names()
         self._consumers = consumer_files(storage, names)
@@ -133,7 +135,7 @@ class JournalWriter:
         return slowest_consumer(self._storage, self._consumers)
 
     def trim(self) -> None:
-        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`).
+        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), but for what is kept to be looked at.
 
         Lists the folder, which takes some 5 µs a file; about once a second is often enough.
         """
@@ -144,7 +146,7 @@ class JournalWriter:
             return
         segments = (parse_segment_name(name, size) for name, size in names)
         behind = [segment for segment in segments if segment is not None and segment.end <= passed]
-        trimmed = trimmable(group_entries(behind)[0], passed)
+        trimmed = trimmable(without_kept(group_entries(behind)[0], self._keep_size), passed)
         if not trimmed:
             return
         # The chain's new beginning is durable first: a crash in between leaves files that are merely old.

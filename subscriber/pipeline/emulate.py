@@ -7,13 +7,28 @@ from collections.abc import Iterator
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.lsn import LSN
-from subscriber.pipeline.frames import FrameDecoder
+from subscriber.pipeline.frames import decode_frames
 from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol.changes import Frame
+from subscriber.publication.publishing import Publishing
 
 
-def emulate(journal: JournalReader, applier: ExactApplier, start: LSN, end: LSN | None = None) -> ApplyResult:
+def emulate(
+    journal: JournalReader,
+    applier: ExactApplier,
+    start: LSN,
+    end: LSN | None = None,
+    *,
+    publishing: Publishing | None = None,
+) -> ApplyResult:
     """Apply what the journal holds after ``start`` (up to ``end``) as one micro-batch.
+
+    Args:
+        journal: what was received.
+        applier: applies it.
+        start: the end of the batch before.
+        end: the end of this one; None: of the journal.
+        publishing: what the changes are published by; None: the server has done that.
 
     Raises:
         SubscriberError: what the Spark pipeline would end with.
@@ -22,9 +37,11 @@ def emulate(journal: JournalReader, applier: ExactApplier, start: LSN, end: LSN 
     journal.require(start, stop)
 
     def read() -> Iterator[Frame]:
-        decoder = FrameDecoder(as_text=applier.target.capabilities.postgresql_text)
-        for reading in journal.plan(start, stop):
-            for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading)):
-                yield decoder.decode(batch.column("message"), batch.column("lsn"))
+        batches = (
+            batch
+            for reading in journal.plan(start, stop)
+            for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading))
+        )
+        return decode_frames(batches, as_text=applier.target.capabilities.postgresql_text, publishing=publishing)
 
     return apply_batch(applier, read, start, stop)

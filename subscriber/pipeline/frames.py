@@ -14,7 +14,7 @@ sent is not there. Two updates of one table, one of which left a long text alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -23,11 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from subscriber.errors import ProtocolError, SubscriberError
+from subscriber.pipeline.published import publish
 from subscriber.protocol.batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation, Truncate
 from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_TEXT, KIND_UNCHANGED, TupleColumns, column_bytes
+from subscriber.publication.publishing import Publishing, compiled
 from subscriber.types import decode_column
 
 _TEXT, _BINARY, _UNSENT = 0, 1, 2
@@ -130,12 +132,26 @@ class FrameDecoder:
         return decode_column(type_oid, values, binary=binary, column=number)
 
 
-def decode_frames(batches: Iterator[pa.RecordBatch], *, as_text: bool) -> Iterator[Frame]:
-    """Frames of a partition: one a batch with columns ``lsn`` and ``message``."""
+def decode_frames(
+    batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
+) -> Iterator[Frame]:
+    """Frames of a partition: one a batch with columns ``lsn`` and ``message``.
+
+    Args:
+        batches: rows of the journal.
+        as_text: see :class:`FrameDecoder`.
+        publishing: what the changes are published by; None: the server has done that.
+    """
     decoder = FrameDecoder(as_text=as_text)
+    programs = None if publishing is None else compiled(publishing)
     for batch in batches:
         if batch.num_rows:
-            yield decoder.decode(batch.column("message"), batch.column("lsn"))
+            lsns = batch.column("lsn")
+            frame = decoder.decode(batch.column("message"), lsns)
+            if programs is None:
+                yield frame
+            else:
+                yield from publish(frame, programs, lsns.to_numpy(zero_copy_only=False))
 
 
 def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) -> int:

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -22,10 +23,26 @@ from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.sink import BatchSink
 from subscriber.pipeline.source import PgoutputSource
+from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
 
 _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _OUR_ERROR: Final = re.compile(r"subscriber\.errors\.(\w+): (.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalStream:
+    """What a query reads.
+
+    Attributes:
+        journal: the journal's URL.
+        applied: where it begins: the target's progress.
+        publishing: by what the subscriber publishes the changes; None where the server has done so.
+    """
+
+    journal: str
+    applied: LSN
+    publishing: Publishing | None = None
 
 
 class ApplyQuery:
@@ -35,27 +52,27 @@ class ApplyQuery:
         self,
         spark: SparkSession,
         name: str,
-        journal: str,
+        stream: JournalStream,
         applier: ExactApplier,
-        applied: LSN,
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[Any],
     ) -> None:
-        self._journal = journal
+        self._journal = stream.journal
         # Thrown away with the query: where to begin is the target's to say (progress_with_data).
         self._checkpoint = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
         self._sink = BatchSink(
             applier,
             self._checkpoint,
-            applied,
+            stream.applied,
             on_applied,
             as_text=applier.target.capabilities.postgresql_text,
             turn=turn,
+            publishing=stream.publishing,
         )
         try:
-            self._query = self._start(spark, name, applied, settings)
+            self._query = self._start(spark, name, stream.applied, settings)
         except PySparkException as error:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
             raise self._explain(error) from error
@@ -150,9 +167,8 @@ class StartQuery(Protocol):
     def __call__(
         self,
         name: str,
-        journal: str,
+        stream: JournalStream,
         applier: ExactApplier,
-        applied: LSN,
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],

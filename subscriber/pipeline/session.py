@@ -197,11 +197,14 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def package_archive(folder: Path) -> Path:
-    """This package as a zip, for executors that have only Python and the dependencies."""
+    """This package as a zip, for executors that have only Python and the dependencies.
+
+    In it is also what is built into PostgreSQL, by which filters are understood.
+    """
     archive = folder / "subscriber.zip"
     root = Path(str(resources.files("subscriber")))
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for path in sorted(root.rglob("*.py")):
+        for path in sorted([*root.rglob("*.py"), *root.rglob("*.tsv")]):
             zipped.write(path, Path("subscriber") / path.relative_to(root))
     return archive
 

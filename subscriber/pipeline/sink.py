@@ -26,6 +26,7 @@ from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frames import decode_frames
 from subscriber.protocol.changes import Frame
+from subscriber.publication.publishing import Publishing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -47,6 +48,7 @@ class BatchSink:
         applied: the target's progress.
         on_applied: told the progress after each batch.
         as_text: the target takes PostgreSQL's text for every value.
+        publishing: what the changes are published by, where the server has not done that.
         turn: held while the target is written; queries of one run share it where the target has one writer.
         began: when the last batch had its turn (monotonic seconds).
         failure: what ended the query, with its type.
@@ -57,13 +59,14 @@ class BatchSink:
     applied: LSN
     on_applied: Callable[[ApplyResult], None]
     as_text: bool
+    publishing: Publishing | None = None
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
     began: float = 0.0
     failure: SubscriberError | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Apply one micro-batch (Spark calls this)."""
-        encode = partial(encode_frames, as_text=self.as_text)
+        encode = partial(encode_frames, as_text=self.as_text, publishing=self.publishing)
         rows = batch.select("lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
         try:
             with self.turn:
@@ -129,10 +132,12 @@ def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
         context.setLocalProperty(_EXECUTION_ID, execution)
 
 
-def encode_frames(batches: Iterator[pa.RecordBatch], *, as_text: bool) -> Iterator[pa.RecordBatch]:
+def encode_frames(
+    batches: Iterator[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
+) -> Iterator[pa.RecordBatch]:
     """Decode a partition and encode its frames: :data:`FRAME_SCHEMA`. Runs on the executors."""
     try:
-        for frame in decode_frames(batches, as_text=as_text):
+        for frame in decode_frames(batches, as_text=as_text, publishing=publishing):
             yield _row(frame.encode(), None)
     except SubscriberError as error:
         yield _row(None, pickle.dumps(error))

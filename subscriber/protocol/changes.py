@@ -78,6 +78,18 @@ class ChangeGroup:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def slice(self, start: int, stop: int) -> ChangeGroup:
+        """The changes from ``start`` up to ``stop`` (exclusive); nothing is copied."""
+        size = stop - start
+        return ChangeGroup(
+            relation=self.relation,
+            action=self.action,
+            old_kind=self.old_kind,
+            positions=self.positions[start:stop],
+            old=None if self.old is None else self.old.slice(start, size),
+            new=None if self.new is None else self.new.slice(start, size),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Control:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Container
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 Generated = Literal["", "stored", "virtual"]
@@ -82,6 +82,18 @@ class PublisherTable:
         """The column of that name."""
         return next((column for column in self.columns if column.name == name), None)
 
+    def computing(self, sent: Container[str]) -> PublisherTable:
+        """The table for whose columns a filter is compiled, where a stream has the columns ``sent``.
+
+        A stored generated column that is not sent (none is before PostgreSQL 18) is computed as a virtual one is: what it is generated
+        by is immutable, so the value is the same (rules B12a, B29).
+        """
+        columns = tuple(
+            replace(column, generated="virtual") if column.generated == "stored" and column.name not in sent else column
+            for column in self.columns
+        )
+        return replace(self, columns=columns)
+
 
 @dataclass(frozen=True, slots=True)
 class PublisherTables:
@@ -92,12 +104,23 @@ class PublisherTables:
         tables: by schema and name.
         bytewise_collations: OIDs of the collations that compare as C does: by bytes.
         search_path: schemas in which a table without one is looked for, in order.
+        own_objects: types, operators, functions and the like that its users have made
+            (see :func:`subscriber.publication.expression.builtins.query.own_objects`).
+        schemas: all schemas, also those without tables.
+        current_schema: CURRENT_SCHEMA; None where there is none.
+        database: the database's name.
+        role: who asked: CURRENT_ROLE.
     """
 
     server_version: int
     tables: dict[tuple[str, str], PublisherTable]
     bytewise_collations: frozenset[int]
     search_path: tuple[str, ...] = ("public",)
+    own_objects: str = ""
+    schemas: frozenset[str] = frozenset({"public"})
+    current_schema: str | None = "public"
+    database: str = ""
+    role: str = ""
 
     def find(self, schema: str | None, name: str) -> PublisherTable | None:
         """The table of that name, looked for in the search path where no schema is given."""

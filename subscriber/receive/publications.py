@@ -21,8 +21,8 @@ _GENERATED: Final[dict[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
 _Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def read_publications(connection: _Connection, names: Sequence[str]) -> list[Publication]:
-    """The publications of these names, in this order; those that do not exist are left out.
+def read_publications(connection: _Connection, names: Sequence[str] | None = None) -> list[Publication]:
+    """The publications of these names, in this order; those that do not exist are left out. None is all of them, by name.
 
     Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's own has its schema.
 
@@ -31,6 +31,8 @@ def read_publications(connection: _Connection, names: Sequence[str]) -> list[Pub
     """
     with connection.transaction():
         connection.execute("SELECT set_config('search_path', '', true)")
+        if names is None:
+            names = [name for (name,) in connection.execute("SELECT pubname::text FROM pg_publication ORDER BY 1")]
         rows = connection.execute(_publications(connection.info.server_version).encode(), (list(names),)).fetchall()
         entries = _entries(connection, [row[0] for row in rows])
         schemas = _schemas(connection, [row[0] for row in rows])

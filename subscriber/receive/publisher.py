@@ -16,7 +16,10 @@ from psycopg import sql
 
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
+from subscriber.publication.definition import Publication
+from subscriber.publication.tables import PublisherTables
 from subscriber.receive.connection import connection_refused, error_of, session_conninfo
+from subscriber.receive.publications import read_publications
 from subscriber.receive.published import (
     PublishedColumn,
     PublishedTable,
@@ -24,6 +27,7 @@ from subscriber.receive.published import (
     published_tables,
     unread_binary_columns,
 )
+from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.receive.sequences import PublishedSequence, published_sequences
 from subscriber.receive.shapes import published_shape, read_shape
 from subscriber.types.shape import TableShape
@@ -208,6 +212,14 @@ class Publisher:
     def unread_binary_columns(self, tables: Sequence[PublishedTable]) -> list[PublishedColumn]:
         """See :func:`~subscriber.receive.published.unread_binary_columns`."""
         return unread_binary_columns(self._connection, tables)
+
+    def tables(self) -> PublisherTables:
+        """What the database's tables are like, as publications see them."""
+        return read_publisher_tables(self._connection)
+
+    def publications(self, names: Sequence[str] | None = None) -> list[Publication]:
+        """See :func:`~subscriber.receive.publications.read_publications`."""
+        return read_publications(self._connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
         """Where the sequences of these tables' columns stand; tables are schema and name."""

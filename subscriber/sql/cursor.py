@@ -112,10 +112,10 @@ def _word_but(cursor: Cursor, excluded: frozenset[str]) -> str:
     lexeme = cursor.peek()
     if lexeme and lexeme.kind is Kind.WORD and lexeme.value in excluded:
         raise cursor.error()
-    return _identifier(cursor)
+    return read_label(cursor)
 
 
-def _identifier(cursor: Cursor) -> str:
+def read_label(cursor: Cursor) -> str:
     """ColLabel: any word or quoted identifier, cut to 63 bytes as PostgreSQL does (it says so in a NOTICE)."""
     lexeme = cursor.take(Kind.WORD, Kind.IDENTIFIER)
     if not lexeme.value:
@@ -146,7 +146,7 @@ def read_options(cursor: Cursor) -> OptionList:
 
 def _option(cursor: Cursor) -> Option:
     place = cursor.peek()
-    name = _identifier(cursor)
+    name = read_label(cursor)
     value = _option_value(cursor) if cursor.accept("=") else None
     return Option(name, value, place.start if place else 0)
 
@@ -159,7 +159,7 @@ def _option_value(cursor: Cursor) -> OptionValue:
     if lexeme and lexeme.kind in (Kind.WORD, Kind.IDENTIFIER):
         if lexeme.kind is Kind.WORD and lexeme.value in COLUMN_NAMES - {"none"}:
             raise cursor.error()
-        return _identifier(cursor)
+        return read_label(cursor)
     sign = "-" if cursor.accept("-") else ""
     if not sign:
         cursor.accept("+")

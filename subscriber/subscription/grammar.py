@@ -15,6 +15,8 @@
     DROP SUBSCRIPTION [IF EXISTS] name [CASCADE | RESTRICT]
     SELECT ...
 
+and the commands of :mod:`subscriber.publication.grammar`.
+
 A command is understood completely or refused: with PostgreSQL's text and SQLSTATE where it is wrong,
 with "not supported yet" where it is right and this version cannot do it. sqlglot's own parser is of no
 use here: it keeps commands that it does not know as text, and that is what must not happen. The
@@ -29,6 +31,7 @@ from typing import Final, Literal
 from sqlglot import Token
 
 from subscriber.errors import NotSupportedError
+from subscriber.publication import grammar as publications
 from subscriber.sql.cursor import (
     Cursor,
     read_name,
@@ -57,7 +60,7 @@ from subscriber.subscription.parsed import (
     RenameSubscription,
 )
 
-UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP SUBSCRIPTION, and SELECT."
+UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
 
 
 def parse(sql: str) -> Command:
@@ -79,9 +82,6 @@ def parse(sql: str) -> Command:
     for words, read in _COMMANDS.items():
         if cursor.accept(*words):
             return read(cursor)
-    for words in _LATER:
-        if cursor.at(*words):
-            raise NotSupportedError(f"{' '.join(words).upper()} is not supported yet", hint=UNDERSTOOD)
     word = f' "{first.value}"' if first.kind is Kind.WORD else ""
     raise NotSupportedError(f"unsupported command{word}", hint=UNDERSTOOD)
 
@@ -168,9 +168,8 @@ _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
     ("create", "subscription"): _create_subscription,
     ("alter", "subscription"): _alter_subscription,
     ("drop", "subscription"): _drop_subscription,
+    **publications.COMMANDS,
 }
-
-_LATER: Final = (("create", "publication"), ("alter", "publication"), ("drop", "publication"))
 
 
 # SELECT -----------------------------------------------------------------------------------------------

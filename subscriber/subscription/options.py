@@ -8,14 +8,22 @@ is *refused by name* (:mod:`subscriber.subscription.commands.requirements`). Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
-from subscriber.sql.lexer import fold, syntax_error
-from subscriber.sql.options import Option, OptionValue
+from subscriber.sql.lexer import fold
+from subscriber.sql.options import (
+    Option,
+    OptionReader,
+    OptionValue,
+    as_boolean,
+    read_boolean,
+    read_given,
+    read_text,
+)
 
 Streaming = Literal["off", "on", "parallel"]
 Origin = Literal["any", "none"]
@@ -49,6 +57,8 @@ class SubscriptionOptions:
     """PostgreSQL's setting of that name for the transactions that apply; other targets' commits are durable."""
     create_tables: bool = False
     """Ours: make the target's tables that are missing, after the publisher's."""
+    carrier: str | None = None
+    """Ours: a publication of the server that brings everything; those named in PUBLICATION are then the subscriber's own."""
 
 
 ALTERABLE: Final = frozenset(
@@ -96,36 +106,15 @@ def read_options(sql: str, given: Sequence[Option], known: frozenset[str]) -> di
     Raises:
         SQLSyntaxError: 42601 for an unknown, repeated or malformed option; 42602 and 42622 for a slot name.
         UsageError: 22023 for a value out of an enumeration, 22P02 for an LSN.
-        NotSupportedError: ``carrier``.
     """
-    values: dict[str, Any] = {}
-    for option in given:
-        if option.name == "carrier" and "connect" in known:
-            raise NotSupportedError(
-                "carrier is not supported yet",
-                hint="Name the publications of the server in PUBLICATION, without carrier.",
-            )
-        if option.name not in known:
-            raise SQLSyntaxError(f'unrecognized subscription parameter: "{option.name}"')
-        if option.name in values:
-            raise syntax_error(sql, option.position, "conflicting or redundant options")
-        values[option.name] = _READERS[option.name](option.name, option.value)
-    return values
+    return read_given(sql, given, {name: _READERS[name] for name in known}, "subscription")
 
 
 # Values -----------------------------------------------------------------------------------------
 
 
-def _boolean(name: str, value: OptionValue) -> bool:
-    """defGetBoolean: a bare option is true; an integer must be 0 or 1; text true, false, on or off."""
-    found = _as_boolean(value)
-    if found is None:
-        raise SQLSyntaxError(f"{name} requires a Boolean value")
-    return found
-
-
 def _streaming(name: str, value: OptionValue) -> Streaming:
-    found = _as_boolean(value)
+    found = as_boolean(value)
     if found is not None:
         return "on" if found else "off"
     if isinstance(value, str) and fold(value) == "parallel":
@@ -133,23 +122,8 @@ def _streaming(name: str, value: OptionValue) -> Streaming:
     raise SQLSyntaxError(f'{name} requires a Boolean value or "parallel"')
 
 
-def _as_boolean(value: OptionValue) -> bool | None:
-    if value is None:
-        return True
-    if isinstance(value, int):
-        return {0: False, 1: True}.get(value)
-    return {"true": True, "on": True, "false": False, "off": False}.get(fold(value))
-
-
-def _text(name: str, value: OptionValue) -> str:
-    """Text as defGetString gives it: a value that must be there, numbers as they were written."""
-    if value is None:
-        raise SQLSyntaxError(f"{name} requires a parameter")
-    return str(value)
-
-
 def _slot_name(name: str, value: OptionValue) -> str | None:
-    slot = _text(name, value)
+    slot = read_text(name, value)
     if slot == "none":
         return None
     if not slot:
@@ -166,14 +140,14 @@ def _slot_name(name: str, value: OptionValue) -> str | None:
 
 
 def _origin(name: str, value: OptionValue) -> str:
-    origin = _text(name, value)
+    origin = read_text(name, value)
     if fold(origin) not in ("any", "none"):
         raise UsageError(f'unrecognized origin value: "{origin}"')
     return fold(origin)
 
 
 def _synchronous_commit(name: str, value: OptionValue) -> str:
-    text = _text(name, value)
+    text = read_text(name, value)
     found = _SYNCHRONOUS_COMMIT.get(fold(text))
     if found is None:
         raise UsageError(
@@ -183,9 +157,16 @@ def _synchronous_commit(name: str, value: OptionValue) -> str:
     return found
 
 
+def _carrier(name: str, value: OptionValue) -> str:
+    carrier = read_text(name, value)
+    if not carrier:
+        raise SQLSyntaxError(f"{name} requires the name of a publication")
+    return carrier
+
+
 def _lsn(name: str, value: OptionValue) -> LSN:
     """The LSN to skip; ``NONE`` is 0/0."""
-    text = _text(name, value)
+    text = read_text(name, value)
     if text == "none":
         return INVALID_LSN
     lsn = parse_lsn(text)
@@ -202,14 +183,15 @@ _SYNCHRONOUS_COMMIT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("false", "no", "0"), "off"),
 }
 
-_READERS: Final[Mapping[str, Callable[[str, OptionValue], object]]] = {
-    **{option.name: _boolean for option in fields(SubscriptionOptions)},
-    "refresh": _boolean,
+_READERS: Final[Mapping[str, OptionReader]] = {
+    **{option.name: read_boolean for option in fields(SubscriptionOptions)},
+    "refresh": read_boolean,
     "lsn": _lsn,
     "slot_name": _slot_name,
     "streaming": _streaming,
     "origin": _origin,
     "synchronous_commit": _synchronous_commit,
+    "carrier": _carrier,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from subscriber.publication.parsed import PublicationCommand
 from subscriber.sql.options import OptionList
 from subscriber.subscription.options import SubscriptionOptions
 
@@ -124,4 +125,4 @@ AlterSubscription = (
     | RenameSubscription
 )
 SubscriptionCommand = CreateSubscription | AlterSubscription | DropSubscription
-Command = SubscriptionCommand | Query
+Command = SubscriptionCommand | PublicationCommand | Query

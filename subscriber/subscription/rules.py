@@ -8,24 +8,36 @@ from functools import partial
 from typing import Any
 
 from subscriber.apply.exact import Rules
+from subscriber.errors import PublicationsChanged
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
+from subscriber.publication.publishing import Publishing
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.catalog import Subscription, SubscriptionRelation
 
 logger = logging.getLogger(__name__)
 
 
 class BatchRules:
-    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog."""
+    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog.
+
+    Attributes:
+        publishing: what the batches' rows were published by; None where the server did.
+    """
 
     def __init__(self, subscription: Subscription) -> None:
+        self.publishing: Publishing | None = None
         self._subid = subscription.subid
         self._name = subscription.name
         self._ignored: set[str] = set()
 
     def __call__(self, connection: Any) -> Rules:
-        """The rules as they are in the transaction of ``connection``."""
+        """The rules as they are in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more.
+        """
+        _check_unchanged(connection, self.publishing)
         stored = catalog.get_subscription(connection, self._name)
         begins = {
             (relation.schema, relation.name): relation.applies_from
@@ -53,3 +65,36 @@ class BatchRules:
             return False
         begin = begins[key]
         return begin is not None and begin <= final_lsn
+
+
+class CatchUpRules:
+    """The rules of a table's catch-up: its own changes, and nothing else.
+
+    Args:
+        relation: the table.
+        publishing: as :attr:`BatchRules.publishing`.
+    """
+
+    def __init__(self, relation: SubscriptionRelation, publishing: Publishing | None) -> None:
+        self._key = relation.schema, relation.name
+        self._publishing = publishing
+
+    def __call__(self, connection: Any) -> Rules:
+        """The rules as they are in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: as :meth:`BatchRules.__call__`.
+        """
+        _check_unchanged(connection, self._publishing)
+        return Rules(should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key)
+
+
+def _check_unchanged(connection: Any, publishing: Publishing | None) -> None:
+    if publishing is None:
+        return
+    names = {publication.name for publication in publishing.publications}
+    now = {one.name: one for one in catalog.list_publications(connection) if one.name in names}
+    if any(now.get(publication.name) != publication for publication in publishing.publications):
+        raise PublicationsChanged(
+            "the subscription's publications have changed", hint="The changes are filtered anew, by what they are now."
+        )

@@ -38,11 +38,12 @@ from typing import Any, Final
 
 from subscriber import failpoints
 from subscriber.apply import progress
-from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
+from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import (
     JournalUnavailable,
     PipelineError,
     ProgressConflict,
+    PublicationsChanged,
     PublisherUnavailable,
     SlotInUse,
     SubscriberError,
@@ -53,7 +54,7 @@ from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.query import ApplyQuery, JournalStream
 from subscriber.receive.copy_plan import TableFiles, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import Snapshot, exported_snapshot
@@ -63,7 +64,9 @@ from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.consumers import sync_consumer
 from subscriber.subscription.copies import Copies, CopyStatus
+from subscriber.subscription.emulated import read_publishing, selection_of
 from subscriber.subscription.gate import Gate
+from subscriber.subscription.rules import CatchUpRules
 from subscriber.target import Target
 
 logger = logging.getLogger(__name__)
@@ -248,7 +251,7 @@ class TableSync:
             raise StoppedError
         try:
             step(relation)
-        except ProgressConflict as error:
+        except (ProgressConflict, PublicationsChanged) as error:
             # Nobody's fault: a command has changed the subscription meanwhile, and its tables are looked at again.
             logger.info('table "%s": %s', relation.qualified_name, error.message)
         except SubscriberError as error:
@@ -279,6 +282,8 @@ class TableSync:
         if relation.state is RelationState.INIT:
             relation = self._change(relation, RelationState.DATASYNC, None)
         failpoints.hit("copy.begin.after")
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            publishing = read_publishing(connection, self._subscription)
         source = CopySource(
             conninfo=self._subscription.conninfo,
             subscription=self._subscription.name,
@@ -287,6 +292,7 @@ class TableSync:
             table=relation.name,
             snapshot=snapshot.name,
             files=files,
+            selection=selection_of(publishing, relation.schema, relation.name),
         )
 
         def note(done: CopyProgress) -> None:
@@ -346,20 +352,20 @@ class TableSync:
 
     def _start_catch_up(self, relation: SubscriptionRelation) -> ApplyQuery:
         position = self._position(relation)
-        rules = Rules(should_apply=lambda remote, _lsn: (remote.namespace, remote.name) == _key(relation))
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            publishing = read_publishing(connection, self._subscription)
         applier = ExactApplier(
             self._target,
             subscription=self._subscription.name,
             subid=self._subscription.subid,
-            read_rules=lambda _connection: rules,
+            read_rules=CatchUpRules(relation, publishing),
             kept=CatchUpProgress(self._subscription.subid, relation),
         )
         logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
         return self._pipeline.start_query(
             f"{self._subscription.name} {relation.qualified_name}",
-            self._journal,
+            JournalStream(self._journal, position, publishing),
             applier,
-            position,
             self._settings,
             on_applied=_nothing,
             turn=self._turn,

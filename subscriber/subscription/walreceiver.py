@@ -95,6 +95,7 @@ def receive(assignment: Assignment, settings: Settings, stop: threading.Event, t
             slot=assignment.slot,
             confirmed_lsn=slot.confirmed_flush_lsn,
             applied_lsn=LSN(assignment.applied_lsn),
+            keep_size=settings.journal_keep_size,
         ) as journal,
         ReplicationConnection(assignment.conninfo, assignment.subscription) as stream,
     ):

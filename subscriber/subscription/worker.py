@@ -20,18 +20,25 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from subscriber.apply import progress
 from subscriber.apply.conflict import conflict_kind
 from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.errors import ApplyError, ProgressConflict, SubscriberError
+from subscriber.errors import (
+    ApplyError,
+    ProgressConflict,
+    PublicationsChanged,
+    PublisherTablesOutdated,
+    SubscriberError,
+)
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.retention import remove_consumer, write_consumer
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.pipeline.query import ApplyQuery
+from subscriber.pipeline.query import ApplyQuery, JournalStream
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
@@ -39,6 +46,7 @@ from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.consumers import consumers_of
 from subscriber.subscription.copies import CopyStatus
+from subscriber.subscription.emulated import read_publishing, read_tables_anew, read_tables_at_start
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.receiver import ReceiverProcess
 from subscriber.subscription.rules import BatchRules
@@ -272,10 +280,20 @@ class SubscriptionWorker:
             self._stuck_since = self._query.batch_began
             self._query.stop()
             self._query = None
-            if failure is not None:
+            if isinstance(failure, PublicationsChanged):
+                logger.info('subscription "%s": %s', self.subscription.name, failure.message)
+            elif isinstance(failure, PublisherTablesOutdated):
+                self._attempt(self._applying, partial(self._read_tables_anew, failure))
+            elif failure is not None:
                 self._failed(self._applying, failure)
         elif self._query is not None and self._applying.error is not None and self.applied >= self.positions()[1]:
             self._applying.works()  # there is nothing to apply that could fail again
+
+    def _read_tables_anew(self, outdated: PublisherTablesOutdated) -> None:
+        read_tables_anew(self._target, self.subscription, outdated)
+        logger.info(
+            'subscription "%s" has read the publisher\'s tables anew: %s', self.subscription.name, outdated.message
+        )
 
     def _receiving_for_long(self) -> bool:
         """A receiver that only just streams may meet the same obstacle again."""
@@ -348,6 +366,13 @@ class SubscriptionWorker:
 
     def _copy_failed(self, error: SubscriberError, relation: SubscriptionRelation | None) -> None:
         """Called in the round's thread."""
+        if isinstance(error, PublisherTablesOutdated):
+            try:
+                self._read_tables_anew(error)
+            except SubscriberError as failure:
+                error = failure
+            else:
+                return
         table = "" if relation is None else f', table "{relation.qualified_name}"'
         logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
         self._sync_error = error
@@ -469,8 +494,10 @@ class SubscriptionWorker:
         return confirmed
 
     def _start_query(self) -> None:
+        read_tables_at_start(self._target, self.subscription)
         with self._target.reporting(), self._target.engine.connect() as connection:
             self.applied = progress.read_progress(connection, self.subscription.origin)
+            self._rules.publishing = read_publishing(connection, self.subscription)
         write_consumer(open_storage(self._journal), self.subscription.name, self.applied)
         applier = ExactApplier(
             self._target,
@@ -480,9 +507,8 @@ class SubscriptionWorker:
         )
         self._query = self._pipeline.start_query(
             self.subscription.name,
-            self._journal,
+            JournalStream(self._journal, self.applied, self._rules.publishing),
             applier,
-            self.applied,
             self._settings,
             on_applied=self._note_applied,
             turn=self._gate,

@@ -32,7 +32,7 @@ _PART: Final = "[-+]?[0-9]+ (?:years?|mons?|days?)"
 _INTERVAL: Final = f"{_PART}(?: {_PART})*(?: {_CLOCK})?|{_CLOCK}"
 _SESSION: Final = "The replication session must have datestyle ISO, TimeZone UTC and intervalstyle postgres."
 
-_DAY: Final = 86_400_000_000
+DAY: Final = 86_400_000_000
 """Microseconds."""
 _EPOCH: Final = date(2000, 1, 1)
 _DAYS_IN_CYCLE: Final = 146_097
@@ -41,9 +41,9 @@ _EPOCH_DAY: Final = 10_957
 """2000-01-01 in days since 1970-01-01, Arrow's epoch."""
 _ORDINARY_DAYS: Final = (-730_119, 2_921_939)
 """0001-01-01 and 9999-12-31 in days since 2000-01-01."""
-_DAYS: Final = (-2_451_545, 2_145_031_948)
+DATE_LIMITS: Final = (-2_451_545, 2_145_031_948)
 """The first and last date that PostgreSQL has: 4714-11-24 BC and 5874897-12-31."""
-_MICROSECONDS: Final = (-211_813_488_000_000_000, 9_223_371_331_199_999_999)
+TIMESTAMP_LIMITS: Final = (-211_813_488_000_000_000, 9_223_371_331_199_999_999)
 """The first and last timestamp: 4714-11-24 00:00:00 BC and 294276-12-31 23:59:59.999999."""
 _INFINITE_INTERVALS: Final = {
     (2**63 - 1, 2**31 - 1, 2**31 - 1): "infinity",
@@ -62,19 +62,21 @@ def _from_text(name: str, pattern: str, array: pa.BinaryArray) -> pa.StringArray
 def _date_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     """Layout: days i32 since 2000-01-01; the type's extremes are the infinities."""
     days = binary_numbers(array, ">i4", "date").astype(np.int32)
-    return _format("date", days, _DAYS, _ORDINARY_DAYS, _ordinary_dates, lambda day: "{}{}".format(*_date(day)))
+    return _format(
+        "date", days, DATE_LIMITS, _ORDINARY_DAYS, _ordinary_dates, lambda day: "{}{}".format(*date_text(day))
+    )
 
 
 def _timestamp_from_binary(name: str, zone: str, array: pa.BinaryArray) -> pa.StringArray:
     """Layout: microseconds i64 since 2000-01-01 (UTC when it has a zone)."""
 
     def format_one(microseconds: int) -> str:
-        day, era = _date(microseconds // _DAY)
-        return f"{day} {_time(microseconds % _DAY)}{zone}{era}"
+        day, era = date_text(microseconds // DAY)
+        return f"{day} {time_text(microseconds % DAY)}{zone}{era}"
 
     moments = binary_numbers(array, ">i8", name).astype(np.int64)
-    ordinary = (_ORDINARY_DAYS[0] * _DAY, (_ORDINARY_DAYS[1] + 1) * _DAY - 1)
-    return _format("timestamp", moments, _MICROSECONDS, ordinary, partial(_ordinary_timestamps, zone), format_one)
+    ordinary = (_ORDINARY_DAYS[0] * DAY, (_ORDINARY_DAYS[1] + 1) * DAY - 1)
+    return _format("timestamp", moments, TIMESTAMP_LIMITS, ordinary, partial(_ordinary_timestamps, zone), format_one)
 
 
 def _format(
@@ -103,7 +105,7 @@ def _ordinary_dates(days: NDArray[np.signedinteger]) -> pa.StringArray:
 
 
 def _ordinary_timestamps(zone: str, microseconds: NDArray[np.signedinteger]) -> pa.StringArray:
-    moments = pa.array(microseconds + _EPOCH_DAY * _DAY).cast(pa.timestamp("us"))
+    moments = pa.array(microseconds + _EPOCH_DAY * DAY).cast(pa.timestamp("us"))
     trimmed = pc.utf8_rtrim(pc.utf8_rtrim(moments.cast(pa.string()), "0"), ".")
     # Six decimals are always there, so the first trim cannot reach the seconds.
     return pc.binary_join_element_wise(trimmed, zone, "") if zone else trimmed
@@ -113,7 +115,7 @@ def _time_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     """Layout: microseconds i64 since midnight, 24:00:00 included."""
     values = binary_numbers(array, ">i8", "time without time zone").tolist()
     _check_times(values)
-    return pa.array([_time(value) for value in values], type=pa.string())
+    return pa.array([time_text(value) for value in values], type=pa.string())
 
 
 def _timetz_from_binary(array: pa.BinaryArray) -> pa.StringArray:
@@ -122,7 +124,7 @@ def _timetz_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     if any(abs(zone) >= _ZONE_LIMIT for _, zone in rows):
         raise ProtocolError("time zone displacement out of range", sqlstate="22009")
     _check_times([microseconds for microseconds, _ in rows])
-    return pa.array([_time(microseconds) + _zone(zone) for microseconds, zone in rows], type=pa.string())
+    return pa.array([time_text(microseconds) + zone_text(zone) for microseconds, zone in rows], type=pa.string())
 
 
 def _interval_from_binary(array: pa.BinaryArray) -> pa.StringArray:
@@ -131,11 +133,11 @@ def _interval_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     Before 17 the largest interval had these bytes; 17's interval_recv takes them for infinity too.
     """
     rows = binary_numbers(array, ">i8, >i4, >i4", "interval").tolist()
-    return pa.array([_INFINITE_INTERVALS.get(row) or _interval(*row) for row in rows], type=pa.string())
+    return pa.array([_INFINITE_INTERVALS.get(row) or interval_text(*row) for row in rows], type=pa.string())
 
 
-def _interval(microseconds: int, days: int, months: int) -> str:
-    """What is not zero, largest first; a positive part behind a negative one says ``+``."""
+def interval_text(microseconds: int, days: int, months: int) -> str:
+    """An interval: what is not zero, largest first; a positive part behind a negative one says ``+``."""
     sign = -1 if months < 0 else 1
     years, months = sign * (abs(months) // 12), sign * (abs(months) % 12)
     parts, behind_negative = [], False
@@ -145,23 +147,24 @@ def _interval(microseconds: int, days: int, months: int) -> str:
             behind_negative = count < 0
     if microseconds or not parts:
         plus = "+" if behind_negative else ""
-        parts.append(("-" if microseconds < 0 else plus) + _time(abs(microseconds)))
+        parts.append(("-" if microseconds < 0 else plus) + time_text(abs(microseconds)))
     return " ".join(parts)
 
 
 def _check_times(microseconds: list[int]) -> None:
-    if min(microseconds) < 0 or max(microseconds) > _DAY:
+    if min(microseconds) < 0 or max(microseconds) > DAY:
         raise ProtocolError("time out of range", sqlstate="22008")
 
 
-def _time(microseconds: int) -> str:
+def time_text(microseconds: int) -> str:
+    """A time of day, or the clock part of an interval: as many decimals as it needs."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
 
 
-def _zone(seconds_west: int) -> str:
-    """The shortest of ``+hh``, ``+hh:mm``, ``+hh:mm:ss``."""
+def zone_text(seconds_west: int) -> str:
+    """A zone: the shortest of ``+hh``, ``+hh:mm``, ``+hh:mm:ss``."""
     seconds = abs(seconds_west)
     parts = [seconds // 3600, seconds // 60 % 60, seconds % 60]
     while len(parts) > 1 and parts[-1] == 0:
@@ -169,7 +172,7 @@ def _zone(seconds_west: int) -> str:
     return ("-" if seconds_west > 0 else "+") + ":".join(f"{part:02d}" for part in parts)
 
 
-def _date(day: int) -> tuple[str, str]:
+def date_text(day: int) -> tuple[str, str]:
     """The proleptic Gregorian date of a day since 2000-01-01, and `` BC`` or nothing.
 
     The calendar repeats after 400 years, so Python's, which has the years 1 to 9999, can count for all.

@@ -102,6 +102,9 @@ _NAMES: Final[dict[int, str]] = {oid: name for oid, name, _ in _BASE_TYPES} | {
 BUILT_IN_TYPES: Final = frozenset(_NAMES)
 """The OIDs that have a name here."""
 
+ELEMENT_TYPES: Final[dict[int, int]] = {array: oid for oid, _, array in _BASE_TYPES if array}
+"""OID of an array type → OID of its elements' type."""
+
 
 def type_name(type_oid: int) -> str:
     """The type's SQL name, such as ``bigint`` or ``timestamp with time zone``.

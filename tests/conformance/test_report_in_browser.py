@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.scenario.expected import Expected, judge
+from subscriber.scenario.expected import Expected, ExpectedFailures, judge
 from subscriber.scenario.report import write_report
 from subscriber.scenario.run import Result
 from subscriber.scenario.stage import Setup
@@ -53,7 +53,8 @@ def page(tmp_path_factory):
         played(session("104_mended"), SQLITE),
         Result(session("105_skipped", long), SQLITE, (), 0.0, skipped="needs two_phase"),
     ]
-    expected = {(name, "sqlite"): Expected("not there yet", 4) for name in ("102_known", "104_mended")}
+    reason = Expected("not there yet", 4)
+    expected: ExpectedFailures = {(name, "sqlite", "server"): reason for name in ("102_known", "104_mended")}
     path = tmp_path_factory.mktemp("report") / "report.html"
     write_report(path, [(result, judge(result, expected)) for result in results], expected)
     return path

@@ -251,7 +251,9 @@ def test_a_right_command_means_the_same_row_of_pg_subscription(server, sql):
     command = grammar.parse(sql)
     assert isinstance(command, CreateSubscription)
     stored = _option_columns(command.options)
-    assert stored.pop("subcreatetables") is False  # PostgreSQL has no such column
+    # PostgreSQL has no such columns.
+    assert stored.pop("subcreatetables") is False
+    assert stored.pop("subcarrier") is None
     ours = stored | {
         "subname": command.name,
         "subconninfo": command.conninfo,

@@ -52,6 +52,8 @@ PIECES = st.sampled_from(
             "copy_data",
             "false",
         ),
+        *("for", "all", "TABLE", "tables", "in", "schema", "current_schema", "only", "*", "where", "except", "add"),
+        *("drop", "rename", "to", "publish", "create publication p for", "alter publication p set"),
         *("--x\n", "/*", "*/", "\\", "{#", "é", "\u00a0", "\x01", "\n", " "),
     ]
 )

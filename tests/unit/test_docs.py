@@ -17,6 +17,9 @@ from subscriber import __version__
 from subscriber.cli import cli
 from subscriber.cli.backslash import SQL_HELP
 from subscriber.failpoints import ENVIRONMENT, FAILPOINTS
+from subscriber.publication.definition import OPERATIONS, Publication
+from subscriber.publication.options import PUBLICATION_OPTIONS
+from subscriber.publication.parsed import PublicationCommand
 from subscriber.settings import PREFIX, Settings
 from subscriber.subscription.grammar import parse
 from subscriber.subscription.options import SubscriptionOptions
@@ -38,6 +41,9 @@ INVARIANTS = {
     "any_crash",
 }
 """Those of the design that hold; fast_equals_exact comes with the bulk path."""
+
+FROM_OPTIONS = {"SUBSCRIBER_TARGET", "SUBSCRIBER_PUBLISHER"}
+"""Variables that stand for an option of a command."""
 
 
 # --- reading markdown -----------------------------------------------------------------------------
@@ -155,7 +161,7 @@ def test_the_readme_has_every_option_of_a_subscription_with_its_default():
     """C53"""
     written = {"True": "true", "False": "false", "None": "the name"}
     documented = {row[0].strip("`"): row[1] for row in table(README, "Subscriptions")}
-    defaults = {option.name: str(option.default) for option in fields(SubscriptionOptions)}
+    defaults = {option.name: str(option.default) for option in fields(SubscriptionOptions)} | {"carrier": "none"}
     assert documented == {name: written.get(default, default) for name, default in defaults.items()}
 
 
@@ -168,30 +174,70 @@ def test_every_form_of_a_command_in_the_readme_is_understood_and_in_the_prompts_
         "refresh, copy_data": "refresh = false, copy_data = false",
         "( copy_data )": "(copy_data = false)",
         "lsn = value": "lsn = '0/1'",
-        " [, ...]": "",
-        "CASCADE | RESTRICT": "CASCADE",
-        "[": "",
-        "]": "",
+        **FILLED,
     }
     forms = [
         line for line in fenced(README, "sql") if re.match(r"(CREATE|ALTER|DROP) SUBSCRIPTION name|DROP SUBS", line)
     ]
-    assert [*forms, "SELECT ... (in the target's own SQL)"] == SQL_HELP.splitlines()
+    assert SQL_HELP.startswith("\n".join(forms))
     for form in forms:
-        command = form
-        for placeholder, text in filled.items():
-            command = command.replace(placeholder, text)
-        assert not isinstance(parse(command), Query), command
+        assert not isinstance(parse(filled_in(form, filled)), Query), form
+
+
+FILLED = {" [, ...]": "", "CASCADE | RESTRICT": "CASCADE", "[": "", "]": ""}
+
+
+def filled_in(form: str, filled: dict[str, str]) -> str:
+    for placeholder, text in filled.items():
+        form = form.replace(placeholder, text)
+    return form
+
+
+# --- publications ---------------------------------------------------------------------------------
+
+
+def test_every_form_of_a_publications_command_in_the_readme_is_understood_and_in_the_prompts_help():
+    """B6, B42"""
+    block = README.split("## Emulated publications")[1].split("```sql\n")[1].split("```")[0].splitlines()
+    assert SQL_HELP.endswith("\n".join([*block, "SELECT ... (in the target's own SQL)"]))
+    where = block.index("where publication_object is one of:")
+    filled = {
+        "{ schema | CURRENT_SCHEMA }": "CURRENT_SCHEMA",
+        "{ ADD | SET | DROP }": "ADD",
+        "option [= value] [, ...]": "publish = insert",
+        "TABLE table": "TABLE t",
+        "( column": "( a",
+        "TABLE [ ONLY ] table [ * ]": "TABLE ONLY (t)",
+        **FILLED,
+    }
+    objects = [filled_in(one, filled) for one in block[where + 1 :]]
+    assert len(objects) == 2
+    for form in block[:where]:
+        for one in objects:
+            command = filled_in(form, {"publication_object": one, **filled})
+            assert isinstance(parse(command), PublicationCommand), command
+
+
+def test_the_readme_has_every_option_of_a_publication_with_its_default():
+    """B41, B42"""
+    documented = {row[0].strip("`"): row[1] for row in table(README, "Emulated publications")}
+    default = Publication("p")
+    assert documented == {
+        "publish": ", ".join(one for one in OPERATIONS if one in default.publish),
+        "publish_via_partition_root": str(default.via_root).lower(),
+        "publish_generated_columns": default.generated_columns,
+    }
+    assert tuple(documented) == PUBLICATION_OPTIONS
 
 
 # --- settings -------------------------------------------------------------------------------------
 
 
 def test_the_readme_names_every_setting_and_no_other_variable():
-    """A variable is a field of Settings, the target, the failpoints, or one of the tests' own servers."""
+    """A variable is a field of Settings, the target, the publisher, the failpoints, or one of the tests' own servers."""
     variables = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+", README + ARCHITECTURE))
     settings = {PREFIX + field.name.upper() for field in fields(Settings)}
-    others = {"SUBSCRIBER_TARGET", ENVIRONMENT}
+    others = {*FROM_OPTIONS, ENVIRONMENT}
     assert {name for name in variables if not name.startswith("SUBSCRIBER_TEST_")} == settings | others
     servers = (ROOT / "subscriber" / "scenario" / "servers.py").read_text()
     for name in variables - settings - others:
@@ -200,7 +246,7 @@ def test_the_readme_names_every_setting_and_no_other_variable():
 
 def test_the_readmes_defaults_are_those_of_the_code():
     rows = {row[0].strip("`"): row[1].strip("`") for row in table(README, "Settings")}
-    assert set(rows) == {PREFIX + field.name.upper() for field in fields(Settings)} | {"SUBSCRIBER_TARGET"}
+    assert set(rows) == {PREFIX + field.name.upper() for field in fields(Settings)} | FROM_OPTIONS
     home = {"HOME": "/home/ann"}
     for field in fields(Settings):
         if field.default is not MISSING:

@@ -30,12 +30,13 @@ def test_every_field_is_read_from_its_variable():
             "SUBSCRIBER_WAL_RECEIVER_STATUS_INTERVAL": "2s",
             "SUBSCRIBER_WAL_RETRIEVE_RETRY_INTERVAL": "3s",
             "SUBSCRIBER_SEGMENT_BYTES": "4kB",
+            "SUBSCRIBER_JOURNAL_KEEP_SIZE": "2",
             "SUBSCRIBER_MAX_BATCH_BYTES": "5kB",
             "SUBSCRIBER_PARTITION_BYTES": "6kB",
         }
     )
-    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 5120, 6144)
-    assert len(fields(Settings)) == 7
+    assert settings == Settings("s3://bucket/j", 1.0, 2.0, 3.0, 4096, 2 * MIB, 5120, 6144)
+    assert len(fields(Settings)) == 8
 
 
 def test_the_process_environment_is_the_default(monkeypatch):

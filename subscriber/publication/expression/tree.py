@@ -14,6 +14,9 @@ from typing import ClassVar, Literal
 BOOL = 16
 """The type of every filter."""
 
+Form = Literal["call", "cast", "implicit", "sql"]
+"""``CoercionForm``: how a call was written: ``f(a)``, ``a::t``, not at all, or in words of SQL such as ``EXTRACT (x FROM y)``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -66,14 +69,20 @@ class Call(Expression):
     Attributes:
         function: its signature.
         arguments: already of the types that it takes; those of a VARIADIC call are one array.
-        operator: how it was written, such as ``>``, or None.
+        operator: how it was written, such as ``>``, or None; of one outside ``pg_catalog``, with its schema.
         input_collation: what a comparison or a function of text goes by, an OID; 0 for none.
+        form: how it was written, for printing only.
+        variadic: the last argument is the array of a VARIADIC call, for printing only.
+        default_count: how many of the last arguments were not written but are the function's defaults, for printing only.
     """
 
     function: str
     arguments: tuple[Expression, ...]
     operator: str | None = None
     input_collation: int = 0
+    form: Form = "call"
+    variadic: bool = False
+    default_count: int = 0
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -147,6 +156,7 @@ class Relabel(Expression):
 
     argument: Expression
     type_modifier: int = -1
+    form: Form = "implicit"
 
     @property
     def children(self) -> tuple[Expression, ...]:
@@ -241,7 +251,7 @@ class MinMax(Expression):
     Attributes:
         greatest: GREATEST.
         arguments: all of the type.
-        less: the function of the type's ``<``.
+        less: the function of the type's ``<``; "" where it has none, which the server says when it evaluates.
         input_collation: what it compares by.
     """
 

@@ -39,6 +39,8 @@ FromText = Callable[[str, int], Any]
 """A type's input function: text and type modifier (-1 for none) → value; raises :class:`~subscriber.errors.SubscriberError` as PostgreSQL would."""
 ToText = Callable[[Any], str]
 """A type's output function, as a replication session would print it (ISO dates, UTC, bytea in hex)."""
+FromTexts = Callable[[pa.StringArray], Any]
+"""The input function over a column of what a replication session prints → an Arrow array, or a list where the form has no Arrow type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,15 @@ class Form:
         from_text: their input function.
         to_text: their output function.
         arrow: the Arrow type of a column of them; None where only Python holds the values.
+        from_texts: a column of output texts at once; without it, text is what it is where ``arrow`` is a string, and
+            ``from_text`` reads each distinct one otherwise.
     """
 
     oids: tuple[int, ...]
     from_text: FromText
     to_text: ToText
     arrow: pa.DataType | None = None
+    from_texts: FromTexts | None = None
 
 
 _FORMS: dict[int, Form] = {}

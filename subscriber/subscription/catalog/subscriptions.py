@@ -174,6 +174,18 @@ def set_system_identifier(connection: sa.Connection, subid: int, system_identifi
     _update(connection, subid, systemidentifier=system_identifier)
 
 
+def publisher_tables(connection: sa.Connection, subid: int) -> str | None:
+    """What the publisher's tables were like, as :func:`set_publisher_tables` was given it; None where it was not."""
+    query = sa.select(SUBSCRIPTION.c.subpublishertables).where(SUBSCRIPTION.c.subid == subid)
+    kept: str | None = connection.execute(query).scalar_one_or_none()
+    return kept
+
+
+def set_publisher_tables(connection: sa.Connection, subid: int, tables: str) -> None:
+    """Keep what the publisher's tables are like, for emulated publications."""
+    _update(connection, subid, subpublishertables=tables)
+
+
 def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
     connection.execute(sa.update(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subid).values(**columns))
 

@@ -40,7 +40,7 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("systemidentifier", sa.String(32)),
     sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("subcarrier", sa.Text),
-    sa.Column("subpublishertables", sa.Text),
+    sa.Column("subpublishertables", sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")),
 )
 """pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
 the one that carries them and what the publisher's tables were like at the last look (JSON)."""
@@ -57,6 +57,44 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srerrorat", sa.String(40)),
 )
 """pg_subscription_rel, with the relation by its name at the publisher since a target has no oids."""
+
+PUBLICATION: Final = sa.Table(
+    "subscriber_publication",
+    CATALOG,
+    sa.Column("oid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("pubname", _NAME, nullable=False, unique=True),
+    sa.Column("pubowner", _NAME, nullable=False),
+    sa.Column("puballtables", sa.Boolean, nullable=False),
+    sa.Column("pubinsert", sa.Boolean, nullable=False),
+    sa.Column("pubupdate", sa.Boolean, nullable=False),
+    sa.Column("pubdelete", sa.Boolean, nullable=False),
+    sa.Column("pubtruncate", sa.Boolean, nullable=False),
+    sa.Column("pubviaroot", sa.Boolean, nullable=False),
+    sa.Column("pubgencols", sa.String(1), nullable=False),
+)
+"""pg_publication 18; the owner is a role of the publisher, by name."""
+
+PUBLICATION_REL: Final = sa.Table(
+    "subscriber_publication_rel",
+    CATALOG,
+    sa.Column("prpubid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("prschema", _NAME, primary_key=True),
+    sa.Column("prrelname", _NAME, primary_key=True),
+    sa.Column("prattrs", sa.Text),
+    sa.Column("prqual", sa.Text),
+    sa.Column("prexcept", sa.Boolean, nullable=False),
+    sa.Column("prplace", sa.Integer, nullable=False),
+)
+"""pg_publication_rel with the relation and its columns by name, and its filter as SQL; ``prexcept`` is 19's, ``prplace`` their order."""
+
+PUBLICATION_NAMESPACE: Final = sa.Table(
+    "subscriber_publication_namespace",
+    CATALOG,
+    sa.Column("pnpubid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("pnnspname", _NAME, primary_key=True),
+    sa.Column("pnplace", sa.Integer, nullable=False),
+)
+"""pg_publication_namespace, with the schema by name."""
 
 
 def ensure_catalog(engine: sa.Engine) -> None:

@@ -1,20 +1,23 @@
-"""CREATE, ALTER and DROP SUBSCRIPTION, carried out.
+"""CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, carried out.
 
 ::
 
     parse ──▶ run_command ──┬─▶ create        the tables at both ends, the slot, the catalog
                             ├─▶ alter         options, connection, name, SKIP, ENABLE
                             ├─▶ publications  lists of publications and tables, sequences
-                            └─▶ drop          the slot, the journal, the catalog
+                            ├─▶ drop          the slot, the journal, the catalog
+                            └─▶ emulated      publications that the subscriber evaluates: the publisher's tables, the catalog
 """
 
 from __future__ import annotations
 
+from subscriber.publication.parsed import PublicationCommand
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.commands import alter, publications
 from subscriber.subscription.commands.create import create_subscription
 from subscriber.subscription.commands.drop import drop_subscription, remove_journal
+from subscriber.subscription.commands.emulated import run_publication_command
 from subscriber.subscription.commands.notices import Notify
 from subscriber.subscription.parsed import (
     AlterConnection,
@@ -36,7 +39,13 @@ from subscriber.target import Target
 __all__ = ["Notify", "create_subscription", "drop_subscription", "remove_journal", "run_command"]
 
 
-def run_command(target: Target, command: SubscriptionCommand, settings: Settings, notify: Notify) -> str:
+def run_command(
+    target: Target,
+    command: SubscriptionCommand | PublicationCommand,
+    settings: Settings,
+    notify: Notify,
+    publisher: str | None = None,
+) -> str:
     """Carry out a command on a target.
 
     Args:
@@ -44,6 +53,7 @@ def run_command(target: Target, command: SubscriptionCommand, settings: Settings
         command: as parsed.
         settings: where journals are.
         notify: told notices and warnings, as psql prints them.
+        publisher: the connection string of the server whose tables a publication is about; None is that of the subscriptions.
 
     Returns:
         The command's tag, such as ``CREATE SUBSCRIPTION``.
@@ -51,6 +61,8 @@ def run_command(target: Target, command: SubscriptionCommand, settings: Settings
     Raises:
         SubscriberError: it could not be carried out, in PostgreSQL's words where it has some.
     """
+    if isinstance(command, PublicationCommand):
+        return run_publication_command(target, command, publisher, notify)
     match command:
         case CreateSubscription():
             create_subscription(target, command, notify)

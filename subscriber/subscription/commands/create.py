@@ -9,26 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from subscriber.apply import progress
 from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.receive.connection import check_conninfo
-from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, TwoPhaseState
 from subscriber.subscription.commands import remote, requirements
-from subscriber.subscription.commands.notices import (
-    Notify,
-    notice,
-    warn_missing_publications,
-    warn_other_origins,
-    warning,
-)
+from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.published import Published, read_published
 from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
 from subscriber.subscription.parsed import CreateSubscription
 from subscriber.target import Target
+
+_NOTHING: Final = Published([])
+"""What is known without a connection."""
 
 
 def create_subscription(target: Target, command: CreateSubscription, notify: Notify) -> None:
@@ -92,22 +90,19 @@ def _create_connected(
         requirements.check_other_database(target, connection, system_identifier, publisher.database)
     if options.slot_name is not None and not options.create_slot:
         requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
-    warn_missing_publications(notify, publisher.missing_publications(command.publications))
-    if options.copy_data and options.origin == "none":
-        warn_other_origins(notify, command.name, publisher.publications_of_other_origins(command.publications, ()))
-    tables = publisher.published_tables(command.publications)
-    missing = check_tables(target, publisher, tables, create_tables=options.create_tables)
+    published = read_published(target, publisher, command.name, command.publications, options, notify)
+    missing = check_tables(target, publisher, published.tables, create_tables=options.create_tables)
     if options.binary:
-        requirements.check_binary(publisher, tables)
+        requirements.check_binary(publisher, published.tables)
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
-    ready = options.two_phase and options.create_slot and not options.copy_data and bool(tables)
+    ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)
     try:
         _store(
             target,
             command,
             notify,
-            tables=tables,
+            published=published,
             missing=missing,
             system_identifier=system_identifier,
             start=start,
@@ -139,7 +134,7 @@ def _store(
     command: CreateSubscription,
     notify: Notify,
     *,
-    tables: Sequence[PublishedTable] = (),
+    published: Published = _NOTHING,
     missing: Sequence[MissingTable] = (),
     system_identifier: str | None = None,
     start: LSN = INVALID_LSN,
@@ -157,6 +152,8 @@ def _store(
             system_identifier,
             two_phase_state,
         )
-        for table in tables:
+        if published.publisher_tables is not None:
+            catalog.set_publisher_tables(connection, subscription.subid, published.publisher_tables)
+        for table in published.tables:
             catalog.set_relation_state(connection, subscription.subid, table.schema, table.name, state)
         progress.create_progress(connection, subscription.origin, start)

@@ -14,7 +14,8 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
-from subscriber.subscription.commands.notices import Notify, notice, warn_missing_publications, warn_other_origins
+from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.published import read_published
 from subscriber.subscription.commands.tables import check_tables, make_tables
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
@@ -132,11 +133,17 @@ def _refresh(
         system_identifier = publisher.system_identifier()
         with target.reporting(), target.engine.connect() as connection:
             requirements.check_other_database(target, connection, system_identifier, publisher.database)
-        warn_missing_publications(notify, publisher.missing_publications(named))
-        tables = publisher.published_tables(subscription.publications)
-        if copy_data and options.origin == "none":
-            others = publisher.publications_of_other_origins(subscription.publications, tuple(known))
-            warn_other_origins(notify, subscription.name, others)
+        now = read_published(
+            target,
+            publisher,
+            subscription.name,
+            subscription.publications,
+            replace(options, copy_data=copy_data),
+            notify,
+            named=named,
+            known=tuple(known),
+        )
+        tables = now.tables
         missing = check_tables(target, publisher, tables, create_tables=options.create_tables)
         if options.binary:
             requirements.check_binary(publisher, tables)
@@ -145,6 +152,8 @@ def _refresh(
     with target.begin() as connection:
         make_tables(target, connection, missing, notify)
         catalog.set_publications(connection, subscription.subid, subscription.publications)
+        if now.publisher_tables is not None:
+            catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
         for schema, name in sorted(published - known):
             catalog.set_relation_state(connection, subscription.subid, schema, name, state)
         for schema, name in sorted(known - published):

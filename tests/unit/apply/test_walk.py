@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from subscriber.apply.walk import Run, slice_group, steps
+from subscriber.apply.walk import Run, steps
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Control, Frame
 from tests.frames import frame, relation, transaction, values
@@ -56,7 +56,7 @@ def test_controls_come_by_position_however_they_are_listed():
 
 def test_a_slice_of_a_group_is_the_changes_of_its_run():
     made = frame([T], [m.Insert(16384, values(str(number))) for number in range(5)])
-    part = slice_group(made.groups[0], 1, 3)
+    part = made.groups[0].slice(1, 3)
     assert part.positions.tolist() == [1, 2]
     assert part.new is not None
     assert part.new.column("a").to_pylist() == [1, 2]

@@ -91,10 +91,40 @@ def test_sql_with_a_missing_file_says_so_in_one_sentence(run, target):
     assert err.startswith("ERROR:  /no/such/file.sql: No such file or directory")
 
 
-def test_what_comes_later_is_refused_by_name(run, target):
+def test_an_error_in_a_command_is_shown_as_psql_shows_it(run, target):
+    """With the place, and what the server says beside it."""
+    code, _, err = run("sql", "--target", target, "-c", "CREATE PUBLICATION p FOR t")
+    assert (code, err.splitlines()) == (
+        1,
+        [
+            "ERROR:  invalid publication object list",
+            "LINE 1: CREATE PUBLICATION p FOR t",
+            "                                 ^",
+            "DETAIL:  One of TABLE or TABLES IN SCHEMA must be specified before a standalone table or schema name.",
+        ],
+    )
+
+
+def test_a_publication_needs_a_publisher_whose_tables_it_is_about(run, target):
     code, _, err = run("sql", "--target", target, "-c", "CREATE PUBLICATION p FOR ALL TABLES")
     assert code == 1
-    assert "not supported yet" in err
+    assert err.splitlines() == [
+        "ERROR:  it is not known whose tables the publication is about",
+        "DETAIL:  The target has no subscription.",
+        "HINT:  Give the publisher's connection string with --publisher, or in SUBSCRIBER_PUBLISHER.",
+    ]
+
+
+def test_the_publisher_comes_from_the_option_or_the_environment(run, target, monkeypatch):
+    """names_are_data: a connection string that cannot be read is not shown."""
+    command = ("sql", "--target", target, "-c", "CREATE PUBLICATION p FOR ALL TABLES")
+    monkeypatch.setenv("SUBSCRIBER_PUBLISHER", "host=/nowhere/at/all password=hush")
+    for given in ((), ("--publisher", "host=/nowhere/else password=hush")):
+        code, _, err = run(*command, *given)
+        assert code == 1
+        assert "could not connect to the publisher" in err
+        assert ("/nowhere/else" if given else "/nowhere/at/all") in err
+        assert "hush" not in err
 
 
 def test_sql_lists_subscriptions_as_psql_does(run, target):
@@ -105,7 +135,15 @@ def test_sql_lists_subscriptions_as_psql_does(run, target):
     )
 
 
-@pytest.mark.parametrize(("typed", "said"), [(r"\dt", r"invalid command \dt"), (r"\dRs x", r"\dRs takes no argument")])
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (r"\dt", r"invalid command \dt"),
+        (r"\dRs x", r"\dRs takes no argument"),
+        (r"\dRp x y", r"\dRp takes one argument"),
+        (r"\dRp a.b", "improper qualified name (too many dotted names): a.b"),
+    ],
+)
 def test_a_backslash_command_that_is_none_is_refused(run, target, typed, said):
     code, _, err = run("sql", "--target", target, "-c", typed)
     assert (code, err.splitlines()[0]) == (1, f"ERROR:  {said}")
@@ -113,7 +151,7 @@ def test_a_backslash_command_that_is_none_is_refused(run, target, typed, said):
 
 def test_every_backslash_command_is_in_the_help(run, target):
     _, out, _ = run("sql", "--target", target, "-c", r"\?")
-    assert [name for name in (r"\dRs[+]", r"\h", r"\?", r"\q") if name not in out] == []
+    assert [name for name in (r"\dRp[+]", r"\dRs[+]", r"\h", r"\?", r"\q") if name not in out] == []
 
 
 def test_a_query_that_the_target_refuses_is_an_error_without_traceback(run, target):

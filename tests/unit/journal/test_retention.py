@@ -11,6 +11,7 @@ from subscriber.journal.retention import (
     slowest_consumer,
     trimmable,
     undecided,
+    without_kept,
     write_consumer,
 )
 from subscriber.journal.segment import Entry, Kind, Segment
@@ -79,6 +80,12 @@ def test_an_entry_may_go_once_it_was_passed_to_its_end():
     entries = [entry(0x200), entry(0x300), entry(0x400)]
     assert ends(trimmable(entries, LSN(0x3FF))) == [0x200, 0x300]
     assert trimmable(entries, INVALID_LSN) == []
+
+
+@pytest.mark.parametrize(("keep", "going"), [(0, [0x200, 0x300, 0x400]), (10, [0x200, 0x300]), (29, [0x200]), (30, [])])
+def test_the_newest_are_kept_as_far_as_they_fit(keep, going):
+    entries = [Entry((Segment(LSN(end - 0x100), LSN(end), Kind("t"), 0, size=10),)) for end in (0x200, 0x300, 0x400)]
+    assert ends(without_kept(entries, keep)) == going
 
 
 def test_a_prepared_transaction_stays_until_its_verdict_may_go():

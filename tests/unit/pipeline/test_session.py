@@ -1,4 +1,4 @@
-"""Which Python Spark starts its processes with."""
+"""Which Python Spark starts its processes with, and what of us it gives them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.pipeline.session import _worker_python
+from subscriber.pipeline.session import _worker_python, package_archive
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +50,16 @@ def test_the_users_own_choice_stays(tmp_path, monkeypatch, local):
         assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     assert os.environ["PYSPARK_PYTHON"] == "/opt/python"
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
+    """The recorded catalog is no module; a filter is analysed on the executors, where nothing else of us is installed."""
+    archive = package_archive(tmp_path)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from subscriber.publication.expression.builtins import catalog, catalog_of\n"
+        "print(catalog.__file__.startswith(sys.argv[1]), catalog_of(180000).functions[65].name)"
+    )
+    command = [sys.executable, "-P", "-c", program, str(archive)]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["True", "int4eq"]

@@ -10,7 +10,7 @@ import pytest
 
 from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
-from subscriber.errors import ConflictError, JournalGap, ProtocolError, UnsupportedValue
+from subscriber.errors import ConflictError, JournalGap, ProtocolError, RowFilterError, UnsupportedValue
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
@@ -19,9 +19,12 @@ from subscriber.pipeline.sink import FRAME_SCHEMA, BatchSink, apply_batch, encod
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.encode import encode
+from subscriber.publication.definition import Publication
+from subscriber.publication.publishing import Publishing
 from subscriber.target import Target, open_target
 from tests.frames import frame, transaction, values
 from tests.journals import T, insert, publish, segment_files, three_transactions, writing
+from tests.publications import entry, table, tables
 
 
 @pytest.fixture
@@ -142,6 +145,52 @@ def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
     (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
     sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, as_text=False)
     assert sink._end_of(7) == 0x16_B374D848
+
+
+# Publications of the subscriber's own ---------------------------------------------------------------
+
+TABLE = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_id)
+
+
+def publishing(where: str) -> Publishing:
+    return Publishing((Publication("p", tables=(entry(TABLE, where),)),), tables(TABLE))
+
+
+def test_executors_publish_what_they_have_decoded():
+    """A Publishing travels there as it is."""
+    there = pickle.loads(pickle.dumps(publishing("a > 1")))
+    frames = encode_frames(iter([batch(*transaction(0x200, T, insert(1), insert(2)))]), as_text=False, publishing=there)
+    (row,) = [row for part in frames for row in part.to_pylist()]
+    (group,) = Frame.decode(row["frame"]).groups
+    assert group.new is not None
+    assert group.new.to_pylist() == [{"a": 2, "b": "x"}]
+
+
+def test_a_filter_that_fails_is_an_error_of_its_change_after_the_good_ones(applier, target, tmp_path):
+    """Rule C35; the server's walsender would stop there."""
+    folder = tmp_path / "journal"
+    with writing(folder) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, transaction(0x300, T, insert(0)))
+    with pytest.raises(RowFilterError, match="division by zero") as caught:
+        emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100), publishing=publishing("10 / a > 1"))
+    assert (caught.value.sqlstate, caught.value.relation) == ("22012", "public.t")
+    assert caught.value.lsn
+    assert state(target) == ([1], 0x200)
+
+
+def test_what_an_insert_that_was_an_update_could_not_borrow_is_null_and_no_default(applier, target, tmp_path):
+    """Rules B18, C6: as PostgreSQL 18 stores it, seen on a native subscriber whose column has a default."""
+    with target.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE t")
+        connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT DEFAULT 'default')")
+    folder = tmp_path / "journal"
+    change = m.Update(T.relation_id, "K", values("-1", None), values("1", m.UNCHANGED))
+    with writing(folder) as journal:
+        publish(journal, 0x200, transaction(0x200, T, change))
+    emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100), publishing=publishing("a > 0"))
+    with target.begin() as connection:
+        assert connection.exec_driver_sql("SELECT a, b FROM t").all() == [(1, None)]
 
 
 # The same without Spark -----------------------------------------------------------------------------

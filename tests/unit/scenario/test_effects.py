@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.scenario.effects import Effect, effect_of, replace_conninfo
+from subscriber.scenario.effects import (
+    Effect,
+    effect_of,
+    may_change_publications,
+    may_commit,
+    publication_command,
+    reads_publications,
+    replace_conninfo,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +69,56 @@ def test_a_text_that_does_not_parse_is_the_server_s_to_refuse():
     assert (
         replace_conninfo("ALTER SUBSCRIPTION s CONNECTION 'open", str.upper) == "ALTER SUBSCRIPTION s CONNECTION 'open"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("-- new\nCREATE PUBLICATION p FOR TABLE t;", "CREATE PUBLICATION p FOR TABLE t;"),
+        ("drop publication p", "drop publication p"),
+        ("CREATE PUBLICATION p; CREATE PUBLICATION q;", None),
+        ("CREATE TABLE publication (a int);", None),
+        (r"\dRp", None),
+        ("DROP PUBLICATION 'open", None),
+    ],
+)
+def test_a_command_that_stands_alone_is_given_to_the_subscribers_too(text, command):
+    assert publication_command(text) == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER PUBLICATION p DROP TABLE t",
+        "SELECT 1; DROP TABLE t;",
+        "ALTER TABLE t RENAME COLUMN a TO b",
+        "DO $$ BEGIN EXECUTE 'DROP PUBLICATION p'; END $$",
+        r"SELECT command FROM t \gexec",
+    ],
+)
+def test_what_becomes_of_tables_may_change_publications_too(text):
+    assert may_change_publications(text)
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1)", r"\d t", "COMMIT"])
+def test_new_tables_and_rows_change_no_publication(text):
+    assert not may_change_publications(text)
+
+
+@pytest.mark.parametrize(("text", "commits"), [("COMMIT", True), ("SELECT 1; end;", True), ("ROLLBACK", False)])
+def test_a_transaction_s_changes_can_be_applied_from_its_commit_on(text, commits):
+    assert may_commit(text) is commits
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("SELECT tablename FROM pg_publication_tables", True),
+        ("TABLE pg_catalog.pg_publication", True),
+        ("SELECT * FROM pg_get_publication_tables('p')", True),
+        ("SELECT 'pg_publication'", False),
+        ("INSERT INTO t SELECT pubname FROM pg_publication", False),
+    ],
+)
+def test_a_query_that_shows_publications_is_told_from_one_that_changes_rows(text, reads):
+    assert reads_publications(text) is reads

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from subscriber.errors import PublisherUnavailable
 from subscriber.lsn import LSN
-from subscriber.scenario.engine import _Wait
+from subscriber.scenario.engine import Engine, _Wait
+from subscriber.settings import Settings
 from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.options import SubscriptionOptions
 
@@ -37,6 +41,7 @@ class Worker:
     relations: tuple[SubscriptionRelation, ...] = (READY,)
     state: str = "streaming"
     stopped: bool = False
+    disabled: bool = False
     stuck_since: float | None = None
     failed_attempts: tuple[int, int, int] = (0, 0, 0)
     copies: list[str] = field(default_factory=list)
@@ -116,3 +121,36 @@ def test_two_failures_since_the_waiting_began_are_enough():
 
 def test_nobody_waits_for_one_that_has_stopped_for_good():
     assert waiting_for(Worker(stopped=True, reachable=False)).is_over(0.0)
+
+
+@pytest.mark.parametrize("looks_again", [False, True])
+def test_starting_waits_for_a_supervisor_that_is_about_to_end_or_looks_at_the_catalog_once_more(
+    monkeypatch, looks_again
+):
+    """Its only worker has stopped for good, and the command that starts the engine may be what mends it."""
+    made: list[Any] = []
+    asked = threading.Event()
+
+    class Supervisor:
+        def __init__(self, *_, **__):
+            self.workers = {1: Worker(stopped=not made)}
+            made.append(self)
+
+        def run(self, stop):
+            if self.workers[1].stopped:
+                asked.wait()
+                if not looks_again:
+                    return
+                self.workers = {1: Worker()}
+            stop.wait()
+
+    target: Any = SimpleNamespace(run_lock=contextlib.nullcontext)
+    pipeline: Any = SimpleNamespace(copy_table=None, start_query=None)
+    monkeypatch.setattr("subscriber.scenario.engine.Supervisor", Supervisor)
+    monkeypatch.setattr(Engine, "_subscriptions", lambda self: [SUBSCRIPTION])
+    engine = Engine("node", target, pipeline, Settings(""))
+    engine.start()
+    threading.Timer(0.05, asked.set).start()
+    engine.start()
+    assert len(made) == (1 if looks_again else 2)
+    engine.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from subscriber.errors import ScenarioError
-from subscriber.scenario.expected import Expected, judge, read_expected_failures
+from subscriber.scenario.expected import Expected, ExpectedFailures, judge, read_expected_failures
 from subscriber.scenario.parse import parse_scenario
 from subscriber.scenario.run import Exchange, Result
 from subscriber.scenario.stage import Setup
@@ -18,7 +18,8 @@ reason = "no ALTER SUBSCRIPTION yet"
 scenarios = ["601_refresh", "602_rename"]
 """
 SCENARIO = parse_scenario("-- t\ntest_pub=# SELECT 1;\n", "601_refresh")
-LISTED = {("601_refresh", "sqlite"): Expected("no ALTER SUBSCRIPTION yet", 4)}
+WHY = Expected("no ALTER SUBSCRIPTION yet", 4)
+LISTED: ExpectedFailures = {("601_refresh", "sqlite", "server"): WHY}
 
 
 @pytest.fixture
@@ -33,14 +34,20 @@ def library(tmp_path):
     return with_list
 
 
-def result(subscriber="sqlite", *, difference="", skipped=""):
+def result(subscriber="sqlite", publications="server", *, difference="", skipped=""):
     exchanges = () if skipped else (Exchange(SCENARIO.statements[0], "", difference=difference),)
-    return Result(SCENARIO, Setup(subscriber), exchanges, 0.0, skipped=skipped)
+    return Result(SCENARIO, Setup(subscriber, 18, publications), exchanges, 0.0, skipped=skipped)
 
 
-def test_every_scenario_of_an_entry_is_listed(library):
+def test_every_scenario_of_an_entry_is_listed_whoever_filters(library):
     found = read_expected_failures(library(ENTRY))
-    assert found == LISTED | {("602_rename", "sqlite"): Expected("no ALTER SUBSCRIPTION yet", 4)}
+    names, both = ("601_refresh", "602_rename"), ("server", "emulated")
+    assert found == {(name, "sqlite", publications): WHY for name in names for publications in both}
+
+
+def test_an_entry_may_be_about_emulated_publications_only(library):
+    found = read_expected_failures(library(f'{ENTRY}publications = "emulated"\n'))
+    assert {publications for _, _, publications in found} == {"emulated"}
 
 
 def test_a_library_without_a_list_expects_no_failure(tmp_path):
@@ -53,6 +60,7 @@ def test_a_library_without_a_list_expects_no_failure(tmp_path):
         ("[[expected]", "does not parse"),
         (ENTRY.replace("issue = 4", ""), "must have exactly issue, reason, scenarios, subscriber"),
         (ENTRY + "typo = 1", "must have exactly"),
+        (ENTRY + 'publications = "none"', "publications is one of server, emulated"),
         (ENTRY.replace("602_rename", "603_gone"), 'there is no scenario "603_gone"'),
         (ENTRY + ENTRY, 'scenario "601_refresh" is listed twice for "sqlite"'),
     ],
@@ -71,8 +79,9 @@ def test_a_listed_scenario_that_passes_fails_the_run():
     assert judge(result(), LISTED) == "passed unexpectedly"
 
 
-def test_the_list_is_about_one_subscriber_only():
-    assert judge(result("native", difference="- a"), LISTED) == "failed"
+@pytest.mark.parametrize("setup", [("native", "server"), ("sqlite", "emulated")])
+def test_the_list_is_about_one_subscriber_only_and_about_who_filters(setup):
+    assert judge(result(*setup, difference="- a"), LISTED) == "failed"
 
 
 def test_a_listed_scenario_that_was_not_run_is_skipped():

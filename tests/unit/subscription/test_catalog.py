@@ -46,6 +46,9 @@ def test_the_catalog_is_created_once(engine):
     assert set(sa.inspect(engine).get_table_names()) == {
         "subscriber_subscription",
         "subscriber_subscription_rel",
+        "subscriber_publication",
+        "subscriber_publication_rel",
+        "subscriber_publication_namespace",
         "subscriber_replication_origin_status",
         "subscriber_stat_subscription_stats",
     }

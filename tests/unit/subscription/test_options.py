@@ -2,7 +2,7 @@
 
 import pytest
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.sql.options import Option, OptionValue
 from subscriber.subscription.options import (
     ALTERABLE,
@@ -211,8 +211,10 @@ def test_another_lsn_is_refused(value, message, sqlstate):
     assert (caught.value.message, caught.value.sqlstate) == (message, sqlstate)
 
 
-def test_a_carrier_is_refused_by_name():
-    """Invariant refuse_not_guess."""
-    with pytest.raises(NotSupportedError, match=r"^carrier is not supported yet$") as caught:
-        options(carrier="x")
-    assert caught.value.hint
+def test_a_carrier_is_the_name_of_a_publication():
+    assert options(carrier="all_rows").carrier == "all_rows"
+    assert options().carrier is None
+    with pytest.raises(SQLSyntaxError, match=r"^carrier requires the name of a publication$"):
+        options(carrier="")
+    with pytest.raises(SQLSyntaxError, match=r"^carrier requires a parameter$"):
+        options(carrier=None)

@@ -100,9 +100,9 @@ class Scene:
                 raise PublisherUnavailable("the copy was stopped")
         return CopyProgress(1, 10, 1, 10)
 
-    def _start_query(self, name, _journal, applier, applied, _settings, *, on_applied, turn):
-        self.events.append(f"catch up {name} from {applied}")
-        query = CatchUp(self, applier, applied)
+    def _start_query(self, name, stream, applier, _settings, *, on_applied, turn):
+        self.events.append(f"catch up {name} from {stream.applied}")
+        query = CatchUp(self, applier, stream.applied)
         self.catch_up(query)
         return query
 

@@ -1,0 +1,176 @@
+"""``subscriber explain``: why changes were sent, rewritten or left out by the subscriber's own publications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from subscriber.cli.options import json_option, target_option
+from subscriber.errors import UsageError
+from subscriber.journal.reader import JournalReader
+from subscriber.journal.storage import journal_url, open_storage
+from subscriber.lsn import format_lsn, parse_lsn
+from subscriber.pipeline.explain import Change, Values, Wanted, explain_journal
+from subscriber.publication.explain import Explanation, Judgement
+from subscriber.publication.publishing import Publishing
+from subscriber.settings import Settings
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.emulated import read_publishing
+from subscriber.target import Target, open_target
+
+_OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
+
+
+@click.command("explain")
+@target_option
+@click.option(
+    "--subscription", metavar="NAME", help="Whose changes; needed where several have publications of their own."
+)
+@click.option("--lsn", metavar="LSN", help="A change's LSN, or a transaction's finish LSN.")
+@click.option("--xid", type=int, help="Only this transaction.")
+@click.option("--table", metavar="SCHEMA.TABLE", help="Only changes of this table; partitions have their own names.")
+@click.option(
+    "--key", "keys", multiple=True, metavar="COLUMN=VALUE",
+    help="Only rows with this value, before or after; several must all be true.",
+)  # fmt: skip
+@click.option("--show-values", is_flag=True, help="Print the rows' values, too.")
+@json_option
+def command(
+    target: str,
+    subscription: str | None,
+    lsn: str | None,
+    xid: int | None,
+    table: str | None,
+    keys: tuple[str, ...],
+    show_values: bool,
+    as_json: bool,
+) -> None:
+    """Say of changes in the journal why each was sent, rewritten or left out: by which publication and which filter.
+
+    Filters are those of now. Results are t, f and null as in psql, and - where a filter was not asked.
+    """
+    wanted = Wanted(parse_lsn(lsn) if lsn else None, xid, table, _key(keys))
+    with open_target(target) as database:
+        found, publishing = _subscription(database, subscription)
+    assert found.system_identifier is not None
+    assert found.slot_name is not None
+    url = journal_url(Settings.from_environment().journal, found.system_identifier, found.slot_name)
+    nothing = True
+    for change in explain_journal(JournalReader(open_storage(url)), publishing, wanted):
+        nothing = False
+        if as_json:
+            click.echo(json.dumps(_as_json(change, show_values=show_values)))
+        else:
+            click.echo("\n".join(_lines(change, show_values=show_values)))
+    if nothing:
+        click.echo("no such change in the journal", err=True)
+
+
+def _key(keys: tuple[str, ...]) -> dict[str, str] | None:
+    pairs = [key.partition("=") for key in keys]
+    for column, equals, _ in pairs:
+        if not column or not equals:
+            raise click.BadParameter("write it as COLUMN=VALUE.", param_hint="--key")
+    return {column: value for column, _, value in pairs} or None
+
+
+def _subscription(target: Target, name: str | None) -> tuple[Subscription, Publishing]:
+    with target.reporting(), target.engine.connect() as connection:
+        if name is not None:
+            found = catalog.get_subscription(connection, name)
+        else:
+            emulated = [one for one in catalog.list_subscriptions(connection) if one.options.carrier is not None]
+            if len(emulated) != 1:
+                raise UsageError(
+                    "there is no subscription with a carrier in this target"
+                    if not emulated
+                    else f"there are {len(emulated)} subscriptions with a carrier in this target",
+                    hint="Only where the subscriber evaluates publications there is something to explain."
+                    if not emulated
+                    else f"Choose one with --subscription: {', '.join(one.name for one in emulated)}.",
+                )
+            (found,) = emulated
+        publishing = read_publishing(connection, found)
+    if publishing is None:
+        raise UsageError(
+            f'subscription "{found.name}" has publications of the server',
+            hint="The server filters before it sends; what it left out is not here to be explained.",
+        )
+    if found.system_identifier is None or found.slot_name is None:
+        raise UsageError(
+            f'subscription "{found.name}" has no journal', hint="`subscriber run` makes it, once there is a slot."
+        )
+    return found, publishing
+
+
+# Printing ---------------------------------------------------------------------------------------
+
+
+def _lines(change: Change, *, show_values: bool) -> Iterator[str]:
+    place = f"{format_lsn(change.finish_lsn):>12}  xid {change.xid:<8} lsn {format_lsn(change.lsn):>12}  "
+    explanation = change.explanation
+    if explanation is None:
+        sent = f"sent for {', '.join(change.truncated)}" if change.truncated else "left out"
+        yield f"{place}TRUNCATE {', '.join(change.relations)}: {sent}"
+        return
+    yield f"{place}{explanation.operation.upper()} {change.relations[0]}: {_outcome(explanation)}"
+    for judgement in explanation.judgements:
+        yield f"    {_judgement(judgement)}"
+    if show_values:
+        for name, values in (("old", change.old), ("new", change.new)):
+            if values:
+                yield f"    {name}: {_row(values)}"
+
+
+def _outcome(explanation: Explanation) -> str:
+    if explanation.reason == "no publication":
+        return "left out, no publication has the table"
+    if explanation.reason == "operation not published":
+        return f"left out, no publication publishes {explanation.operation}"
+    if explanation.sent is None:
+        return "left out"
+    assert explanation.sent_as is not None
+    operation = _OPERATIONS[explanation.sent]
+    as_it_was = operation.lower() == explanation.operation
+    renamed = explanation.sent_as.qualified_name != explanation.relation.qualified_name
+    where = f" of {explanation.sent_as.qualified_name}" if renamed else ""
+    return f"sent{where}" if as_it_was else f"sent as {operation}{where}"
+
+
+def _judgement(judgement: Judgement) -> str:
+    if judgement.where is None:
+        return f"{judgement.publication}: no filter"
+    return f"{judgement.publication}: WHERE {judgement.where}  old {judgement.old}, new {judgement.new}"
+
+
+def _row(values: Values) -> str:
+    return ", ".join(f"{name}={'NULL' if value is None else value}" for name, value in values.items())
+
+
+def _as_json(change: Change, *, show_values: bool) -> dict[str, Any]:
+    explanation = change.explanation
+    found: dict[str, Any] = {
+        "finish_lsn": format_lsn(change.finish_lsn),
+        "lsn": format_lsn(change.lsn),
+        "xid": change.xid,
+        "relations": list(change.relations),
+    }
+    if explanation is None:
+        return found | {"operation": "truncate", "sent_for": list(change.truncated)}
+    found |= {
+        "operation": explanation.operation,
+        "reason": explanation.reason,
+        "old": explanation.old,
+        "new": explanation.new,
+        "judgements": [
+            {"publication": one.publication, "where": one.where, "old": one.old, "new": one.new}
+            for one in explanation.judgements
+        ],
+        "sent": None if explanation.sent is None else _OPERATIONS[explanation.sent].lower(),
+        "sent_as": None if explanation.sent_as is None else explanation.sent_as.qualified_name,
+    }
+    return found | ({"old_row": dict(change.old), "new_row": dict(change.new)} if show_values else {})

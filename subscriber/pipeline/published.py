@@ -1,0 +1,120 @@
+"""Frames as they were sent → frames as the subscription's own publications publish them: a stage on the executors, after decode.
+
+::
+
+    Frame (the carrier's) ──▶ groups    transform: filtered, rewritten, under the name and with the columns that are published
+                              T         the relations that publish truncate, as what they are published; none left: no T
+                              the rest  as it is: transactions begin and end where they did, even if nothing is left in them
+
+Positions stay as they are, and with them the order (commit_order). An error says which change it was, by its LSN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from subscriber.errors import SubscriberError
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.decode import decode
+from subscriber.protocol.encode import encode
+from subscriber.protocol.messages import Truncate
+from subscriber.publication.publishing import Compiled
+from subscriber.publication.transform import transform
+
+_TRUNCATE: Final = ord("T")
+
+Positions = npt.NDArray[np.int64]
+
+
+def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame]:
+    """What is published of a frame.
+
+    Where a change cannot be published, what is before it comes first and then the error: the transactions before have been sent by then,
+    as the server would have done (rule C35).
+
+    Args:
+        frame: all changes that the carrier sent.
+        programs: of the publications.
+        lsns: the WAL position of each change, by its position in the frame.
+
+    Raises:
+        PublisherTablesOutdated: the frame has a table that the publisher's tables do not know as it is.
+        SubscriberError: a change cannot be published exactly (relation, LSN).
+    """
+    made, failures = _attempt(frame, programs)
+    if not failures:
+        yield made
+        return
+    position, failure = min(failures, key=itemgetter(0))
+    yield _attempt(_before(frame, position), programs)[0]
+    failure.lsn = int(lsns[position])
+    raise failure
+
+
+def _attempt(frame: Frame, programs: Compiled) -> tuple[Frame, list[tuple[int, SubscriberError]]]:
+    """What is published, and what cannot be: of each group and control the first position with its error."""
+    groups: list[ChangeGroup] = []
+    controls: list[Control] = []
+    failures: list[tuple[int, SubscriberError]] = []
+    for group in frame.groups:
+        try:
+            groups += _published(group, programs)
+        except SubscriberError as error:
+            failures.append(_first_failure(group, programs, error))
+    for control in frame.controls:
+        try:
+            controls += _controlled(control, programs)
+        except SubscriberError as error:
+            failures.append((control.position, error))
+    return Frame(tuple(groups), tuple(controls)), failures
+
+
+def _before(frame: Frame, position: int) -> Frame:
+    groups = (group.slice(0, int(np.searchsorted(group.positions, position))) for group in frame.groups)
+    controls = (control for control in frame.controls if control.position < position)
+    return Frame(tuple(group for group in groups if len(group)), tuple(controls))
+
+
+def _published(group: ChangeGroup, programs: Compiled) -> tuple[ChangeGroup, ...]:
+    try:
+        program = programs.program(group.relation)
+        return transform(group, program.plan, program.filters)
+    except SubscriberError as error:
+        error.relation = error.relation or group.relation.qualified_name
+        raise
+
+
+def _first_failure(group: ChangeGroup, programs: Compiled, error: SubscriberError) -> tuple[int, SubscriberError]:
+    """The position of the first change that cannot be published, found by halving, and its error."""
+    start, stop = 0, len(group)
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        before = _failure(group.slice(start, middle), programs)
+        start, stop = (start, middle) if before else (middle, stop)
+    return int(group.positions[start]), _failure(group.slice(start, stop), programs) or error
+
+
+def _failure(group: ChangeGroup, programs: Compiled) -> SubscriberError | None:
+    try:
+        _published(group, programs)
+    except SubscriberError as error:
+        return error
+    return None
+
+
+def _controlled(control: Control, programs: Compiled) -> Iterator[Control]:
+    if control.message[0] != _TRUNCATE:
+        yield control
+        return
+    relations = programs.truncated(control.relations)
+    if relations:
+        message = decode(control.message)
+        assert isinstance(message, Truncate)
+        relation_ids = tuple(relation.relation_id for relation in relations)
+        yield Control(control.position, encode(replace(message, relation_ids=relation_ids)), relations)

@@ -1,0 +1,110 @@
+"""Does a publication of the server bring what emulated ones need? (The option ``carrier`` of a subscription.)
+
+The carrier is an ordinary publication that leaves nothing out: every table, operation and column that the emulated publications
+publish or filter by, unfiltered, and partitions under their own names. What it leaves out would be missing without a word, so it
+is looked for when the subscription is made and when it is refreshed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from subscriber.errors import NotSupportedError
+from subscriber.publication.combine import ROW_OPERATIONS, Published, opinions, published, sent_columns
+from subscriber.publication.definition import OPERATIONS, Publication
+from subscriber.publication.published import is_publishable
+from subscriber.publication.tables import PublisherTable, PublisherTables
+
+FilterColumns = Callable[[str, PublisherTable], frozenset[str]]
+"""The columns that a filter on a table names."""
+
+_ALL_TABLES: Final = "The simplest carrier is CREATE PUBLICATION … FOR ALL TABLES, at the publisher."
+
+
+def check_carrier(
+    carrier: Publication, publications: Sequence[Publication], tables: PublisherTables, filter_columns: FilterColumns
+) -> None:
+    """Refuse a carrier that leaves out what the publications need.
+
+    Args:
+        carrier: the server's publication.
+        publications: the emulated ones of the subscription.
+        tables: the publisher's.
+        filter_columns: reads a filter.
+
+    Raises:
+        NotSupportedError: 0A000, with the table and what is missing.
+    """
+    for table in tables.tables.values():
+        if table.kind != "table" or not is_publishable(table):
+            continue
+        found = published(publications, tables, table)
+        if found is not None:
+            _check_table(carrier, found, tables, table, filter_columns)
+
+
+def _check_table(
+    carrier: Publication,
+    found: Published,
+    tables: PublisherTables,
+    table: PublisherTable,
+    filter_columns: FilterColumns,
+) -> None:
+    held = published([carrier], tables, table)
+    if held is None:
+        raise _lacks(carrier, table, "The table is not in it.", f"Add the table to it. {_ALL_TABLES}")
+    if held.table is not table:
+        raise _lacks(
+            carrier,
+            table,
+            f'It publishes the partition as "{held.table.qualified_name}".',
+            f'ALTER PUBLICATION "{carrier.name}" SET (publish_via_partition_root = false), at the publisher.',
+        )
+    missing = [operation for operation in OPERATIONS if operation in found.operations - held.operations]
+    if missing:
+        raise _lacks(
+            carrier,
+            table,
+            f"It does not publish {missing[0]}.",
+            f"ALTER PUBLICATION \"{carrier.name}\" SET (publish = '{', '.join(OPERATIONS)}'), at the publisher.",
+        )
+    if any(opinion.where is not None for said in opinions(held).values() for opinion in said):
+        raise _lacks(carrier, table, "It has a row filter of its own.", f"Add the table without WHERE. {_ALL_TABLES}")
+    if not found.operations.isdisjoint(ROW_OPERATIONS):
+        _check_columns(carrier, found, held, filter_columns)
+
+
+def _check_columns(carrier: Publication, found: Published, held: Published, filter_columns: FilterColumns) -> None:
+    needed = set(sent_columns(found).names)
+    sent = sent_columns(held).names
+    for said in opinions(found).values():
+        for opinion in said:
+            if opinion.where is not None:
+                needed |= filter_columns(opinion.where, found.table.computing(sent))
+    # In the table's order, so that the same one is named each time.
+    for column in held.table.columns:
+        if column.name in needed and column.name not in sent and column.generated != "virtual":
+            generated = (
+                f'Let it send generated columns: ALTER PUBLICATION "{carrier.name}" SET (publish_generated_columns = stored),'
+                " at the publisher, which PostgreSQL 18 has."
+            )
+            raise _lacks(
+                carrier,
+                held.table,
+                f'It does not send column "{column.name}".',
+                generated if column.generated else f"Add the table without a column list. {_ALL_TABLES}",
+                column.name,
+            )
+
+
+def _lacks(
+    carrier: Publication, table: PublisherTable, detail: str, hint: str, column: str | None = None
+) -> NotSupportedError:
+    return NotSupportedError(
+        f'publication "{carrier.name}" does not carry all that is published of table "{table.qualified_name}"',
+        detail=detail,
+        hint=hint,
+        relation=table.qualified_name,
+        column=column,
+    )

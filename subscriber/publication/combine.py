@@ -1,0 +1,334 @@
+"""Several publications, one relation: which changes go on, as which table, by which filters, with which columns.
+
+pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalogs::
+
+    publications ┐              published            who counts: the highest level of the partition tree (B2-B4)
+    tables       ├── relation ──▶ operations         of all that hold the relation, also of those that do not count (B3)
+                 │              ▶ opinions           for insert, update, delete: filters, or unfiltered (B8-B10a)
+                 │              ▶ sent_columns       lists and publish_generated_columns, which must agree (B39-B41)
+                 └──────────────▶ plan_relation      all of it, for the relation as the stream describes it
+
+The stream is a carrier's, which publishes partitions under their own names: so a change comes under its leaf, and what the
+ancestors are, the stream does not say but :class:`PublisherTables` does. Where the two disagree, the stream is right about its own
+columns, and the tables are read anew once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked
+for since and still differs is *settled*: it is the stream that is older.
+
+PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a list. There the rules of 18 give
+what theirs give: a list of all columns equals none, and nothing generated is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from subscriber.errors import NotSupportedError, PublisherTablesOutdated
+from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
+from subscriber.publication.definition import Operation, Publication
+from subscriber.publication.plan import Opinion, RelationPlan
+from subscriber.publication.tables import PublisherTable, PublisherTables
+
+ROW_OPERATIONS: Final[tuple[Operation, ...]] = ("insert", "update", "delete")
+_IDENTITIES: Final = {"default": "d", "nothing": "n", "full": "f", "index": "i"}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How publications hold a table.
+
+    Attributes:
+        table: what its changes are published as: itself, or an ancestor.
+        operations: what any of them publishes.
+        publications: those that count: they publish it as ``table``. Only their filters and column lists hold.
+    """
+
+    table: PublisherTable
+    operations: frozenset[Operation]
+    publications: tuple[Publication, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SentColumns:
+    """Which columns are sent.
+
+    Attributes:
+        names: of the columns.
+        listed: a column list says so.
+    """
+
+    names: frozenset[str]
+    listed: bool
+
+
+def published(publications: Iterable[Publication], tables: PublisherTables, table: PublisherTable) -> Published | None:
+    """How a table is published; None if it is not (rules B2-B4, B6)."""
+    ancestors = tables.ancestors(table)
+    highest = 0
+    operations: frozenset[Operation] = frozenset()
+    counted: list[Publication] = []
+    for publication in publications:
+        level = level_of(publication, table, ancestors)
+        if level is None or (table.kind == "partitioned table" and not publication.via_root):
+            continue
+        operations |= publication.publish
+        if level < highest:
+            continue
+        if level > highest:
+            highest, counted = level, []
+        counted.append(publication)
+    if not counted:
+        return None
+    return Published(ancestors[highest - 1] if highest else table, operations, tuple(counted))
+
+
+def level_of(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int | None:
+    """As which ancestor (from 1, the nearest) a publication publishes a table; 0: as itself; None: not at all (rule B2)."""
+    if publication.all_tables:
+        root = ancestors[-1] if ancestors else table
+        if root.key in publication.excepted:
+            return None
+        return len(ancestors) if publication.via_root else 0
+    levels = [level for level, ancestor in enumerate(ancestors, 1) if _is_member(publication, ancestor)]
+    if levels and publication.via_root:
+        return levels[-1]
+    return 0 if levels or _is_member(publication, table) else None
+
+
+def _is_member(publication: Publication, table: PublisherTable) -> bool:
+    return table.schema in publication.schemas or publication.entry(*table.key) is not None
+
+
+def opinions(found: Published) -> dict[Operation, tuple[Opinion, ...]]:
+    """What the publications that count say of each operation on rows (rules B8, B10)."""
+    return {
+        operation: tuple(
+            Opinion(publication.name, _where(publication, found.table))
+            for publication in found.publications
+            if operation in publication.publish
+        )
+        for operation in ROW_OPERATIONS
+    }
+
+
+def _where(publication: Publication, table: PublisherTable) -> str | None:
+    if publication.all_tables or table.schema in publication.schemas:
+        return None
+    entry = publication.entry(*table.key)
+    # No entry: a leaf that is published through a parent, under its own name.
+    return None if entry is None else entry.where
+
+
+def sent_columns(found: Published) -> SentColumns:
+    """The columns that are sent.
+
+    Raises:
+        NotSupportedError: the publications do not agree on the list (rule B39), or on generated columns (rule B41).
+    """
+    table = found.table
+    lists = [_column_list(publication, table) for publication in found.publications]
+    options = {one.generated_columns for one, names in zip(found.publications, lists, strict=True) if names is None}
+    if len(options) > 1 and any(column.generated for column in table.columns):
+        raise NotSupportedError(
+            "cannot use different values of publish_generated_columns for table"
+            f' "{table.qualified_name}" in different publications',
+            relation=table.qualified_name,
+            hint="Give the publications the same value, with ALTER PUBLICATION ... SET (publish_generated_columns = ...).",
+        )
+    default = frozenset(
+        column.name
+        for column in table.columns
+        if not column.generated or (column.generated == "stored" and "stored" in options)
+    )
+    sets = {default if names is None else names for names in lists}
+    if len(sets) > 1:
+        raise NotSupportedError(
+            f'cannot use different column lists for table "{table.qualified_name}" in different publications',
+            relation=table.qualified_name,
+            hint="Give the table the same columns in all publications of the subscription.",
+        )
+    return SentColumns(sets.pop(), any(names is not None for names in lists))
+
+
+def _column_list(publication: Publication, table: PublisherTable) -> frozenset[str] | None:
+    entry = None if publication.all_tables else publication.entry(*table.key)
+    return None if entry is None or entry.columns is None else frozenset(entry.columns)
+
+
+def plan_relation(
+    publications: Sequence[Publication], tables: PublisherTables, relation: Relation, *, settled: bool = False
+) -> RelationPlan:
+    """What becomes of the changes that come under ``relation``.
+
+    Args:
+        publications: the subscription's, in its order.
+        tables: the publisher's.
+        relation: as the carrier described it.
+        settled: the tables were read after this relation had been seen.
+
+    Raises:
+        PublisherTablesOutdated: the tables do not know the relation as it is; not where it is settled.
+        NotSupportedError: see :func:`sent_columns`; or a column that is to be sent is not in the stream; or a relation that
+            is gone may have been a partition.
+    """
+    table = _table_of(tables, relation, settled=settled)
+    if table is None:
+        return _plan_unknown(publications, tables, relation, settled=settled)
+    found = published(publications, tables, table)
+    if found is None:
+        return RelationPlan(relation)
+    return RelationPlan(
+        relation=relation,
+        publish_as=_publish_as(found, table, relation, settled=settled),
+        table=found.table,
+        operations=found.operations,
+        opinions=opinions(found),
+    )
+
+
+def _table_of(tables: PublisherTables, relation: Relation, *, settled: bool) -> PublisherTable | None:
+    table = tables.tables.get((relation.namespace, relation.name))
+    if table is not None and table.oid == relation.relation_id:
+        return table
+    if not settled:
+        return None
+    # Renamed since: the stream still has the name that publications were made with.
+    same = next((one for one in tables.tables.values() if one.oid == relation.relation_id), None)
+    return None if same is None else replace(same, schema=relation.namespace, name=relation.name)
+
+
+def _plan_unknown(
+    publications: Sequence[Publication], tables: PublisherTables, relation: Relation, *, settled: bool
+) -> RelationPlan:
+    """A relation that is not among the tables: created since, or gone.
+
+    One that is gone and was never known is in no subscription under its own name, so its changes would be ignored (rule C4). As
+    a partition it would have been published as a table that is, and nobody can tell any more.
+    """
+    holding = [one for one in publications if _may_hold(one, tables, relation)]
+    if not holding:
+        return RelationPlan(relation)
+    if not settled:
+        raise outdated(relation)
+    if any(publication.via_root and _has_roots(publication, tables) for publication in holding):
+        raise NotSupportedError(
+            f'cannot tell how table "{relation.qualified_name}" was published',
+            detail="It was dropped before the publisher's tables were read, and it may have been a partition.",
+            hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or make the subscription anew.",
+            relation=relation.qualified_name,
+        )
+    return RelationPlan(relation)
+
+
+def _may_hold(publication: Publication, tables: PublisherTables, relation: Relation) -> bool:
+    named = publication.entry(relation.namespace, relation.name) is not None
+    return named or bool(publication.schemas) or _has_roots(publication, tables)
+
+
+def _has_roots(publication: Publication, tables: PublisherTables) -> bool:
+    """Whether a publication may hold partitioned tables, and so partitions that are not known yet."""
+    if publication.all_tables or publication.schemas:
+        return True
+    members = (tables.tables.get(entry.key) for entry in publication.tables)
+    return any(table is not None and table.kind == "partitioned table" for table in members)
+
+
+def outdated(relation: Relation) -> PublisherTablesOutdated:
+    """The error that asks for the publisher's tables to be read anew."""
+    return PublisherTablesOutdated(
+        f'the publisher\'s table "{relation.qualified_name}" is not as it was when the tables were read',
+        hint="The tables are read again, and the changes tried once more.",
+        relation=relation.qualified_name,
+        shape=relation,
+    )
+
+
+def _publish_as(found: Published, table: PublisherTable, relation: Relation, *, settled: bool) -> Relation:
+    """The relation that the changes name, as ``logicalrep_write_attrs`` describes it (rules A8, A9, B40, B41)."""
+    # Columns are judged only where rows are published; a relation for TRUNCATE alone has those of no list.
+    rows = any(operation in found.operations for operation in ROW_OPERATIONS)
+    sent = sent_columns(found) if rows else SentColumns(_plain(found.table), listed=False)
+    target = found.table
+    known = {column.name for column in (*table.columns, *target.columns)}
+    there = {column.name for column in relation.columns}
+    if not settled and not (there <= known and sent.names & _plain(target) <= there):
+        raise outdated(relation)
+    columns = [
+        column
+        for column in relation.columns
+        # A column that has been dropped since was a plain one, as far as anybody can tell.
+        if column.name in sent.names or not (sent.listed or column.name in known)
+    ]
+    for missing in sent.names - there:
+        _check_sent(target, missing)
+    if target.oid == table.oid:
+        return replace(relation, columns=tuple(columns))
+    return Relation(target.oid, target.schema, target.name, _IDENTITIES[target.identity], _in_order_of(target, columns))
+
+
+def _plain(table: PublisherTable) -> frozenset[str]:
+    return frozenset(column.name for column in table.columns if not column.generated)
+
+
+def _check_sent(table: PublisherTable, name: str) -> None:
+    """A generated column can be sent only if the carrier sends it; another one that is missing is newer than the stream."""
+    column = table.column(name)
+    if column is None or not column.generated:
+        return
+    raise NotSupportedError(
+        f'cannot publish generated column "{name}" of table "{table.qualified_name}"',
+        detail="The publication that carries the changes does not send it.",
+        hint="Let it do so with ALTER PUBLICATION ... SET (publish_generated_columns = stored), which PostgreSQL 18 has.",
+        relation=table.qualified_name,
+        column=name,
+    )
+
+
+def _in_order_of(target: PublisherTable, columns: Sequence[RelationColumn]) -> tuple[RelationColumn, ...]:
+    """A leaf's columns as the ancestor has them: its order, its identity; by name (rule B12)."""
+    places = {column.name: place for place, column in enumerate(target.columns)}
+    ordered = sorted(columns, key=lambda column: places.get(column.name, len(places)))
+    return tuple(replace(column, flags=IDENTITY_FLAG if _is_identity(target, column.name) else 0) for column in ordered)
+
+
+def _is_identity(table: PublisherTable, name: str) -> bool:
+    return table.identity == "full" or (table.identity != "nothing" and name in table.identity_columns)
+
+
+def plan_truncate(
+    publications: Sequence[Publication],
+    tables: PublisherTables,
+    relations: Sequence[Relation],
+    plan: Callable[[Relation], RelationPlan],
+) -> tuple[Relation, ...]:
+    """What a TRUNCATE goes on for, in its order; empty: nothing (rules A26, B4, B21, B22).
+
+    The carrier names leaves only. A TRUNCATE of a partitioned table is one that names all leaves of it, so the two cannot be told
+    apart: where ``TRUNCATE p1, p2`` names every leaf of a table that is published as root, the root is truncated, and the server
+    would have sent nothing. Its publisher has no row left in it either.
+
+    Args:
+        publications: the subscription's.
+        tables: the publisher's.
+        relations: what the command named, as the carrier described them.
+        plan: gives a relation's plan.
+    """
+    named = {relation.relation_id for relation in relations}
+    sent: dict[int, Relation] = {}
+    for relation in relations:
+        one = plan(relation)
+        if one.publish_as is None or one.table is None:
+            continue
+        operations = one.operations
+        if one.table.oid != relation.relation_id:
+            found = published(publications, tables, one.table)
+            whole = {leaf.oid for leaf in _leaves(tables, one.table)} <= named
+            operations = found.operations if found is not None and whole else frozenset()
+        if "truncate" in operations:
+            sent.setdefault(one.table.oid, one.publish_as)
+    return tuple(sent.values())
+
+
+def _leaves(tables: PublisherTables, table: PublisherTable) -> list[PublisherTable]:
+    """The partitions below that hold rows and are logged."""
+    return [one for one in tables.children(table) if one.kind == "table" and one.persistence == "permanent"]

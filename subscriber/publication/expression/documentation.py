@@ -1,0 +1,136 @@
+"""``docs/row-filters.md``, made from what is registered: ``make docs`` writes it, and a test keeps it true.
+
+What a publication may have at all (immutable built-ins) is PostgreSQL 18's; of that, what is computed here and what is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from subscriber.publication.expression.builtins.catalog import Catalog, catalog_of
+from subscriber.publication.expression.builtins.objects import Function
+from subscriber.publication.functions.forms import form_of
+from subscriber.publication.functions.registry import implementation_of
+from subscriber.types import BUILT_IN_TYPES, type_name
+
+_VERSION: Final = 180000
+_IMMUTABLE: Final = "i"
+_INTERNAL: Final = frozenset({"internal", "cstring", "trigger", "event_trigger", "language_handler", "void"})
+
+_HEAD: Final = """\
+# Row filters that the subscriber evaluates
+
+This page is made by `make docs` from the registry that filters are compiled with.
+
+An emulated publication (`CREATE PUBLICATION` given to `subscriber sql`) takes the expressions that PostgreSQL 18 takes in `WHERE`:
+columns, constants, immutable built-in operators and functions, `AND`, `OR`, `NOT`, `CASE`, `COALESCE`, `NULLIF`, `GREATEST`, `LEAST`,
+`IS [NOT] NULL`, `IS [NOT] TRUE | FALSE | UNKNOWN`, `IS [NOT] DISTINCT FROM`, `IN`, `BETWEEN`, `LIKE`, `ILIKE`, `SIMILAR TO`, regular
+expressions, `ANY` and `ALL` over arrays, comparisons of rows, `ARRAY[...]`, casts that are no conversion through text, and `COLLATE`. The
+rest is refused with PostgreSQL's own error.
+
+Of what PostgreSQL takes, the lists below say what is computed here, with the server's results and errors, and what is refused by name
+when the publication is made. An operator or function marked with `*` compares or folds case: it is computed for collations that
+do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value. Patterns must be constants, and those that
+PostgreSQL's regular expressions have and ours cannot match exactly are refused, too.
+"""
+
+
+def row_filters_page() -> str:
+    """The page, in Markdown."""
+    catalog = catalog_of(_VERSION)
+    return "\n".join([_HEAD, *_types(catalog), "", *_operators(catalog), "", *_functions(catalog)]) + "\n"
+
+
+def _types(catalog: Catalog) -> Iterator[str]:
+    base = [
+        one.oid for one in catalog.types.values() if one.schema == "pg_catalog" and not _is_pseudo(catalog, one.oid)
+    ]
+    known = sorted({type_name(oid) for oid in base if form_of(oid) is not None})
+    refused = sorted({type_name(oid) for oid in base if form_of(oid) is None and oid in BUILT_IN_TYPES})
+    scalars = [name for name in known if not name.endswith("[]")]
+    arrays = [name for name in known if name.endswith("[]")]
+    yield "## Types of columns and constants"
+    yield ""
+    yield f"Computed: {_listed(scalars)}."
+    yield ""
+    yield f"Arrays: {_listed(arrays)}."
+    yield ""
+    yield f"Refused: {_listed([name for name in refused if not name.endswith('[]')])}, arrays of these, and every type of a user."
+
+
+def _operators(catalog: Catalog) -> Iterator[str]:
+    computed: dict[str, list[str]] = defaultdict(list)
+    refused: dict[str, list[str]] = defaultdict(list)
+    for operator in catalog.operators.values():
+        function = catalog.functions.get(operator.function)
+        if function is None or function.volatility != _IMMUTABLE:
+            continue
+        found = implementation_of(catalog.signature(function))
+        types = [_name(catalog, oid) for oid in (operator.left, operator.right) if oid]
+        what = types[0] if len(set(types)) == 1 and operator.left else ", ".join(types)
+        if not operator.left:
+            what = f"before {what}"
+        if found is None:
+            refused[operator.name].append(what)
+        else:
+            computed[operator.name].append(what + ("*" if found.bytewise else ""))
+    yield "## Operators"
+    yield ""
+    yield "Of two types, the left and the right one."
+    yield ""
+    yield "| Operator | Computed for | Refused for |"
+    yield "|---|---|---|"
+    for name in sorted({*computed, *refused}):
+        shown = name.replace("|", "\\|")
+        yield f"| `{shown}` | {'; '.join(sorted(computed[name]))} | {'; '.join(sorted(refused[name]))} |"
+
+
+def _functions(catalog: Catalog) -> Iterator[str]:
+    behind_operators = {operator.function for operator in catalog.operators.values()}
+    computed: dict[str, list[str]] = defaultdict(list)
+    for function in catalog.functions.values():
+        found = implementation_of(catalog.signature(function))
+        if found is None or function.oid in behind_operators or not _is_for_people(catalog, function):
+            continue
+        arguments = ", ".join(_name(catalog, oid) for oid in function.arguments)
+        computed[function.name].append(f"({arguments})" + ("*" if found.bytewise else ""))
+    yield "## Functions and casts"
+    yield ""
+    yield "A cast is the function of its type's name. Every function that is not here is refused by its name."
+    yield ""
+    yield "| Function | Computed for |"
+    yield "|---|---|"
+    for name, signatures in sorted(computed.items()):
+        yield f"| `{name}` | {' '.join(sorted(signatures))} |"
+
+
+def _is_for_people(catalog: Catalog, function: Function) -> bool:
+    """Immutable, and no part of an index or a type."""
+    names = {catalog.types[oid].name for oid in (*function.arguments, function.result) if oid in catalog.types}
+    return (
+        function.volatility == _IMMUTABLE
+        and function.kind == "f"
+        and not function.returns_set
+        and names.isdisjoint(_INTERNAL)
+    )
+
+
+def _name(catalog: Catalog, oid: int) -> str:
+    """As SQL writes it; of a pseudo-type, its own name."""
+    found = catalog.types.get(oid)
+    return found.name if found is not None and _is_pseudo(catalog, oid) else type_name(oid)
+
+
+def _is_pseudo(catalog: Catalog, oid: int) -> bool:
+    return catalog.types[oid].category in ("P", "X")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(row_filters_page())

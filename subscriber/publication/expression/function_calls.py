@@ -1,0 +1,180 @@
+"""Function calls: which function, with which arguments (``ParseFuncOrColumn``, ``func_get_detail``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from subscriber.errors import NotSupportedError, UsageError
+from subscriber.publication.expression import syntax, tree
+from subscriber.publication.expression.candidates import FunctionCandidate, function_candidates, matching, select
+from subscriber.publication.expression.parse import parse
+from subscriber.publication.expression.polymorphic import enforce_generic_types
+from subscriber.publication.expression.typeinfo import ANY, UNKNOWN
+
+if TYPE_CHECKING:
+    from subscriber.publication.expression.analyze import Analysis
+
+
+class FunctionCalls:
+    """Makes calls of functions; a call may also be a cast, or a column of the row."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def call(self, node: syntax.FunctionCall) -> tree.Expression:
+        """``ParseFuncOrColumn``."""
+        analysis = self._analysis
+        plain = not (node.star or node.variadic or node.decorated or node.over or any(node.argument_names))
+        if plain and len(node.arguments) == 1 and len(node.names) == 1:
+            column = analysis.columns.projection(node.names[0], node.arguments[0])
+            if column is not None:
+                return column
+        arguments = [analysis.expression(one) for one in node.arguments]
+        inputs = [one.type_oid for one in arguments]
+        analysis.check_schema(node.names[-2] if len(node.names) > 1 else None)
+        names = node.argument_names if any(node.argument_names) else ()
+        _check_names(names)
+        candidates = function_candidates(
+            analysis.coercions, node.names, len(arguments), names, expand_variadic=not node.variadic
+        )
+        chosen = next((one for one in candidates if list(one.arguments) == inputs), None)
+        if chosen is None:
+            if plain and len(arguments) == 1 and (made := self._as_cast(node.names, arguments[0])) is not None:
+                return made
+            found = matching(analysis.coercions, inputs, candidates)
+            chosen = found[0] if len(found) == 1 else select(analysis.coercions, inputs, found) if found else None
+            if found and chosen is None:
+                raise self._not_unique(node, inputs)
+        if chosen is None:
+            raise self._not_found(node, inputs)
+        if chosen.ambiguous:
+            raise self._not_unique(node, inputs)
+        return self._made(node, chosen, arguments)
+
+    def _as_cast(self, names: tuple[str, ...], argument: tree.Expression) -> tree.Expression | None:
+        """``numeric(a)`` and the like, where no function takes just that."""
+        analysis = self._analysis
+        found = analysis.catalog.find_type(names[-2] if len(names) > 1 else None, names[-1])
+        if found is None or found.kind == "c":
+            return None
+        if not (argument.type_oid == UNKNOWN and isinstance(argument, tree.Constant)):
+            path = analysis.coercions.path(found.oid, argument.type_oid, "explicit")
+            if path is None or path.kind not in ("relabel", "io"):
+                return None
+            if path.kind == "io" and analysis.types.is_row(argument.type_oid) and found.category == "S":
+                return None
+        return analysis.coercions.coerce(argument, found.oid, -1, "explicit", "cast")
+
+    def _made(
+        self, node: syntax.FunctionCall, chosen: FunctionCandidate, arguments: list[tree.Expression]
+    ) -> tree.Expression:
+        analysis, function = self._analysis, chosen.function
+        _check_kind(node, function.kind, function.name)
+        inputs = [one.type_oid for one in arguments]
+        declared = list(chosen.arguments)
+        defaults = [] if any(node.argument_names) else self._defaults(chosen)
+        declared += function.arguments[len(function.arguments) - len(defaults) :] if defaults else ()
+        inputs += [one.type_oid for one in defaults]
+        types, result = enforce_generic_types(analysis.coercions, inputs, declared, function.result)
+        made = analysis.converted([*arguments, *defaults], types)
+        if any(node.argument_names):
+            made = tuple(_named(one, name) for one, name in zip(made, node.argument_names, strict=True))
+        if chosen.variadic_count and function.variadic != ANY:
+            made = self._gathered(made, chosen.variadic_count)
+        elif node.variadic and function.variadic == ANY:
+            oid = made[-1].type_oid
+            if oid != UNKNOWN and not analysis.types.base_element(oid):
+                raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
+        if function.returns_set:
+            raise NotSupportedError("set-returning functions are not allowed in WHERE")
+        return tree.Call(
+            result,
+            analysis.types.collation(result) if result in analysis.catalog.types else 0,
+            analysis.catalog.signature(function),
+            made,
+            form="sql" if node.special else "call",
+            variadic=bool(function.variadic)
+            and (node.variadic or (chosen.variadic_count > 0 and function.variadic != ANY)),
+            default_count=len(defaults),
+        )
+
+    def _defaults(self, chosen: FunctionCandidate) -> list[tree.Expression]:
+        """What its last arguments are when they are not given."""
+        if not chosen.default_count:
+            return []
+        written = parse(f"row({chosen.function.defaults})")
+        assert isinstance(written, syntax.RowLiteral)
+        return [self._analysis.expression(one) for one in written.fields[-chosen.default_count :]]
+
+    def _gathered(self, arguments: Sequence[tree.Expression], count: int) -> tuple[tree.Expression, ...]:
+        """The last arguments as one array."""
+        types = self._analysis.types
+        elements = tuple(arguments[-count:])
+        array = types.array(elements[0].type_oid)
+        if not array:
+            name = types.name(elements[0].type_oid)
+            raise UsageError(f"could not find array type for data type {name}", sqlstate="42704")
+        return (*arguments[:-count], tree.ArrayConstructor(array, types.collation(array), elements))
+
+    # Errors -----------------------------------------------------------------------------------------
+
+    def _signature(self, node: syntax.FunctionCall, inputs: list[int]) -> str:
+        names = node.argument_names or (None,) * len(inputs)
+        types = [
+            self._analysis.types.name(oid) if name is None else f"{name} => {self._analysis.types.name(oid)}"
+            for name, oid in zip(names, inputs, strict=True)
+        ]
+        return f"{'.'.join(node.names)}({', '.join(types)})"
+
+    def _not_found(self, node: syntax.FunctionCall, inputs: list[int]) -> UsageError:
+        return UsageError(
+            f"function {self._signature(node, inputs)} does not exist",
+            sqlstate="42883",
+            hint="No function matches the given name and argument types. You might need to add explicit type casts.",
+        )
+
+    def _not_unique(self, node: syntax.FunctionCall, inputs: list[int]) -> UsageError:
+        return UsageError(
+            f"function {self._signature(node, inputs)} is not unique",
+            sqlstate="42725",
+            hint="Could not choose a best candidate function. You might need to add explicit type casts.",
+        )
+
+
+def _named(argument: tree.Expression, name: str | None) -> tree.Expression:
+    if name is None:
+        return argument
+    return tree.Refused(argument.type_oid, argument.collation, "NamedArgExpr", (argument,))
+
+
+def _check_names(names: tuple[str | None, ...]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name is None and seen:
+            raise UsageError("positional argument cannot follow named argument", sqlstate="42601")
+        if name in seen:
+            raise UsageError(f'argument name "{name}" used more than once', sqlstate="42601")
+        seen |= {name} if name is not None else set()
+
+
+def _check_kind(node: syntax.FunctionCall, kind: str, name: str) -> None:
+    """What only aggregates and window functions may have, and that neither may be here."""
+    written = ".".join(node.names)
+    if kind == "p":
+        raise UsageError(f"{written}() is a procedure", sqlstate="42809", hint="To call a procedure, use CALL.")
+    if kind == "f":
+        if node.star:
+            raise UsageError(f"{written}(*) specified, but {written} is not an aggregate function", sqlstate="42809")
+        if node.decorated:
+            message = f"{node.decorated} specified, but {written} is not an aggregate function"
+            raise UsageError(message, sqlstate="42809")
+        if node.over:
+            message = f"OVER specified, but {written} is not a window function nor an aggregate function"
+            raise UsageError(message, sqlstate="42809")
+        return
+    if kind == "w" and not node.over:
+        raise UsageError(f"window function {name} requires an OVER clause", sqlstate="42809")
+    if node.over:
+        raise UsageError("window functions are not allowed in WHERE", sqlstate="42P20")
+    raise UsageError("aggregate functions are not allowed in WHERE", sqlstate="42803")

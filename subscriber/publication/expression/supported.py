@@ -1,0 +1,126 @@
+"""Whether we compute an expression exactly as the server does; what we do not is refused by name (refuse_not_guess)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subscriber.errors import NotSupportedError, RowFilterError, UsageError
+from subscriber.publication.expression import tree
+from subscriber.publication.expression.typeinfo import ANY, RECORD, Types
+from subscriber.publication.functions.forms import form_of
+from subscriber.publication.functions.registry import Implementation, implementation_of
+
+_INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
+
+
+def check_supported(node: tree.Expression, types: Types, bytewise_collations: frozenset[int]) -> None:
+    """Check an expression that a publication may have.
+
+    Raises:
+        NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
+        UsageError: 42P22, the server could not compute it either.
+    """
+    # Imported here: the evaluation is of this package's trees.
+    from subscriber.publication.evaluate import compile_filter
+
+    _Check(types, bytewise_collations).node(node)
+    try:
+        compile_filter(node)
+    except RowFilterError:
+        pass  # a constant part fails; the server accepts that, and raises the error at the first row
+
+
+class _Check:
+    def __init__(self, types: Types, bytewise_collations: frozenset[int]) -> None:
+        self._types = types
+        self._bytewise = bytewise_collations
+
+    def node(self, node: tree.Expression) -> None:
+        """This node and all below it."""
+        match node:
+            case tree.Column() | tree.Constant() | tree.Relabel() if node.type_oid != RECORD:
+                if form_of(node.type_oid) is None:
+                    raise _unsupported(f"type {self._types.name(node.type_oid)}")
+            case tree.Call():
+                self._call(node)
+            case tree.RowComparison():
+                for place, pair in enumerate(zip(node.left, node.right, strict=True)):
+                    for function in (node.functions[place], node.equals[place]):
+                        self._function(function, self._operator(node.kind, pair), pair, node.input_collations[place])
+            case tree.MinMax():
+                word = "GREATEST" if node.greatest else "LEAST"
+                name = self._types.name(node.type_oid)
+                if not node.less:
+                    raise UsageError(f"could not identify a comparison function for type {name}", sqlstate="42883")
+                what = f"{word} of type {name}"
+                self._function(node.less, what, node.arguments[:2], node.input_collation)
+        for child in node.children:
+            self.node(child)
+
+    def _call(self, node: tree.Call) -> None:
+        if node.operator is not None:
+            what = self._operator(node.operator, node.arguments)
+        else:
+            name = node.function.partition("(")[0]
+            what = f"function {name}({', '.join(self._types.name(one.type_oid) for one in node.arguments)})"
+        if node.variadic and self._types.catalog.function_of(node.function).variadic == ANY:
+            raise _unsupported(f"{what} with VARIADIC")
+        if isinstance(node, tree.ArrayComparison):
+            left, right = node.arguments
+            elements = right.elements if isinstance(right, tree.ArrayConstructor) and not right.nested else (right,)
+            for element in elements:
+                self._function(node.function, what, (left, element), node.input_collation)
+        else:
+            self._function(node.function, what, node.arguments, node.input_collation)
+
+    def _operator(self, name: str, arguments: Sequence[tree.Expression]) -> str:
+        names = [self._types.name(one.type_oid) for one in arguments]
+        return "operator " + " ".join([*names[:-1], name, names[-1]])
+
+    def _function(self, signature: str, what: str, arguments: Sequence[tree.Expression], collation: int) -> None:
+        found = implementation_of(signature)
+        if found is None:
+            raise _unsupported(what)
+        of_these = _of_these(found, arguments)  # which may be refused, whatever the collation
+        if not any(self._types.collation(one.type_oid) for one in arguments):
+            return
+        if collation == 0:
+            raise UsageError(
+                "could not determine which collation to use for string comparison",
+                sqlstate="42P22",
+                hint="Use the COLLATE clause to set the collation explicitly.",
+            )
+        if of_these.bytewise and collation not in self._bytewise:
+            name = self._types.catalog.collation_name(collation) or str(collation)
+            raise NotSupportedError(
+                f'{what} by collation "{name}" is not supported in the row filters that the subscriber evaluates',
+                hint='Only collations that compare by bytes are; write COLLATE "C" behind the value.',
+            )
+
+
+def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Implementation:
+    """The implementation of a call with these arguments, some of which may be constants."""
+    if found.specialise is None:
+        return found
+    # Imported here: the simplification is of this package's trees.
+    from subscriber.publication.calls import Known
+    from subscriber.publication.simplify import simplify
+
+    constants = {}
+    try:
+        for place, argument in enumerate(arguments):
+            if not _varies(argument):
+                simple = simplify(argument)
+                if isinstance(simple, Known):
+                    constants[place] = simple.value
+        return found.for_constants(constants)
+    except RowFilterError:
+        return found  # the error comes at the first row, on the server as here
+
+
+def _varies(node: tree.Expression) -> bool:
+    return isinstance(node, tree.Column | tree.CaseOperand) or any(map(_varies, node.children))
+
+
+def _unsupported(what: str) -> NotSupportedError:
+    return NotSupportedError(f"{what} is not supported in the row filters that the subscriber evaluates", hint=_INSTEAD)

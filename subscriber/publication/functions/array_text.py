@@ -1,0 +1,184 @@
+"""The text of arrays: ``{1,NULL,"a b"}``, with lower bounds ``[0:2]={…}`` where one of them is not 1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from subscriber.errors import RowFilterError
+
+MOST_DIMENSIONS: Final = 6
+MOST_ELEMENTS: Final = 134_217_727
+
+_SPACE: Final = " \t\n\r\v\f"
+_BOUNDS: Final = re.compile(r"\[([-+]?[0-9]+)(?::([-+]?[0-9]+))?\]", re.ASCII)
+_TOKEN: Final = re.compile(
+    rf'[{_SPACE}]*(?:(?P<mark>[{{}},])|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>(?:[^{{}},"\\]|\\.)+))', re.DOTALL
+)
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+_TRAILING: Final = re.compile(rf"((?:[^\\]|\\.)*?)[{_SPACE}]*", re.DOTALL)
+_NEEDS_QUOTES: Final = re.compile(rf'[{{}},"\\{_SPACE}]')
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A value of an array type.
+
+    Attributes:
+        dimensions: how many elements each has; none for an empty array.
+        lower_bounds: the first subscript of each.
+        elements: in their form, row by row; None is NULL.
+    """
+
+    dimensions: tuple[int, ...]
+    lower_bounds: tuple[int, ...]
+    elements: tuple[Any, ...]
+
+
+EMPTY: Final = Array((), (), ())
+
+
+def malformed() -> RowFilterError:
+    """The error for text that is no array (22P02)."""
+    return RowFilterError("malformed array literal", sqlstate="22P02")
+
+
+def too_many_dimensions() -> RowFilterError:
+    """The error for more dimensions than an array may have (54000)."""
+    return RowFilterError(
+        f"number of array dimensions exceeds the maximum allowed ({MOST_DIMENSIONS})", sqlstate="54000"
+    )
+
+
+def too_large() -> RowFilterError:
+    """The error for more elements than an array may have (54000)."""
+    return RowFilterError(f"array size exceeds the maximum allowed ({MOST_ELEMENTS})", sqlstate="54000")
+
+
+def from_text(text: str, element: Callable[[str], Any]) -> Array:
+    """``array_in``; ``element`` reads the text of one.
+
+    Raises:
+        RowFilterError: 22P02, 2202E, 54000, and what ``element`` raises.
+    """
+    rest = text.strip(_SPACE)
+    lower: list[int] = []
+    given: list[int] = []
+    while match := _BOUNDS.match(rest):
+        if len(given) == MOST_DIMENSIONS:
+            raise too_many_dimensions()
+        first, last = (1, int(match[1])) if match[2] is None else (int(match[1]), int(match[2]))
+        if not all(-(2**31) <= bound < 2**31 for bound in (first, last)):
+            raise RowFilterError("array bound is out of integer range", sqlstate="22003")
+        if last < first:
+            raise RowFilterError("upper bound cannot be less than lower bound", sqlstate="2202E")
+        lower.append(first)
+        given.append(last - first + 1)
+        rest = rest[match.end() :].lstrip(_SPACE)
+    if given:
+        if not rest.startswith("="):
+            raise malformed()
+        rest = rest[1:].lstrip(_SPACE)
+    dimensions, elements = _read(rest)
+    if given and tuple(given) != dimensions:
+        raise malformed()
+    values = tuple(None if one is None else element(one) for one in elements)
+    return Array(dimensions, tuple(lower) or (1,) * len(dimensions), values) if dimensions else EMPTY
+
+
+def _read(text: str) -> tuple[tuple[int, ...], list[str | None]]:
+    """Dimensions and elements of what is in braces."""
+    if not text.startswith("{"):
+        raise malformed()
+    elements: list[str | None] = []
+    # For each open brace how many members there are so far; for each depth how many there must be.
+    counts: list[int] = []
+    sizes: dict[int, int] = {}
+    leaf_depth: int | None = None
+    place, expects_member, may_close = 0, True, False
+    while True:
+        token = _TOKEN.match(text, place)
+        if token is None:
+            raise malformed()
+        place = token.end()
+        mark = token["mark"]
+        if mark == "{" and expects_member:
+            if counts:
+                counts[-1] += 1
+            counts.append(0)
+            if len(counts) > MOST_DIMENSIONS:
+                raise too_many_dimensions()
+            expects_member, may_close = True, True
+        elif mark == "}" and may_close:
+            count = counts.pop()
+            if sizes.setdefault(len(counts), count) != count:
+                raise malformed()
+            expects_member, may_close = False, True
+            if not counts:
+                break
+        elif mark == "," and not expects_member:
+            expects_member, may_close = True, False
+        elif mark is None and expects_member:
+            if leaf_depth is None:
+                leaf_depth = len(counts)
+            if leaf_depth != len(counts):
+                raise malformed()
+            elements.append(_element(token))
+            counts[-1] += 1
+            expects_member, may_close = False, True
+        else:
+            raise malformed()
+    if place != len(text):
+        raise malformed()
+    if not elements:
+        return (), []
+    if leaf_depth is None or len(sizes) != leaf_depth:
+        raise malformed()
+    return tuple(sizes[depth] for depth in range(leaf_depth)), elements
+
+
+def _element(token: re.Match[str]) -> str | None:
+    if token["quoted"] is not None:
+        return _ESCAPED.sub(r"\1", token["quoted"])
+    match = _TRAILING.fullmatch(token["bare"])
+    bare = match[1] if match else ""
+    if not bare:
+        raise malformed()
+    if bare.upper() == "NULL":
+        return None
+    return _ESCAPED.sub(r"\1", bare)
+
+
+def to_text(array: Array, element: Callable[[Any], str]) -> str:
+    """``array_out``; ``element`` gives the text of one."""
+    if not array.dimensions:
+        return "{}"
+    texts = ["NULL" if one is None else _quoted(element(one)) for one in array.elements]
+    written = _nested(texts, array.dimensions)
+    if all(bound == 1 for bound in array.lower_bounds):
+        return written
+    return f"{bounds_text(array)}={written}"
+
+
+def bounds_text(array: Array) -> str:
+    """``[1:2][0:3]``."""
+    return "".join(
+        f"[{lower}:{lower + size - 1}]" for lower, size in zip(array.lower_bounds, array.dimensions, strict=True)
+    )
+
+
+def _quoted(text: str) -> str:
+    if text and not _NEEDS_QUOTES.search(text) and text.upper() != "NULL":
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _nested(texts: Sequence[str], dimensions: Sequence[int]) -> str:
+    if len(dimensions) == 1:
+        return "{" + ",".join(texts) + "}"
+    size = len(texts) // dimensions[0]
+    parts = [_nested(texts[start : start + size], dimensions[1:]) for start in range(0, len(texts), size)]
+    return "{" + ",".join(parts) + "}"

@@ -1,0 +1,106 @@
+"""The calendar and the clock that dates, timestamps and intervals share.
+
+Days are counted from 2000-01-01, times in microseconds; years are astronomical (0 is 1 BC), the calendar is the Gregorian one
+throughout. Infinities are the extremes of the integer that PostgreSQL keeps the value in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from subscriber.errors import RowFilterError
+from subscriber.types.datetimes import DATE_LIMITS, DAY, TIMESTAMP_LIMITS
+
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+
+DATE_INFINITIES: Final = (-(2**31), 2**31 - 1)
+TIMESTAMP_INFINITIES: Final = (-(2**63), 2**63 - 1)
+DAYS_OF_TIMESTAMPS: Final = (TIMESTAMP_LIMITS[1] + 1) // DAY
+"""Dates from this one on are none that a timestamp can have."""
+JULIAN_DAY: Final = 2_451_545
+"""Of 2000-01-01."""
+UNIX_EPOCH: Final = -10_957
+"""1970-01-01."""
+
+_MONTH_LENGTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def out_of_range(what: str) -> RowFilterError:
+    """The error of a result that the type cannot hold (22008)."""
+    return RowFilterError(f"{what} out of range", sqlstate="22008")
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    """Integer division as C has it: towards zero."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
+def remainder(dividend: int, divisor: int) -> int:
+    """The remainder of :func:`quotient`: it has the sign of the dividend."""
+    return dividend - quotient(dividend, divisor) * divisor
+
+
+def rint(value: float) -> float:
+    """The nearest whole number, the even one of two; infinities and NaN as they are."""
+    return float(round(value)) if math.isfinite(value) else value
+
+
+def month_length(year: int, month: int) -> int:
+    """Days of a month."""
+    leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 29 if leap else _MONTH_LENGTHS[month - 1]
+
+
+def day_number(year: int, month: int, day: int) -> int:
+    """The day of a date; a day beyond the month's end counts on."""
+    # Years begin in March, so that the day that not every year has is the last one.
+    year -= month <= 2
+    cycle, year_of_cycle = divmod(year, 400)
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return cycle * 146_097 + year_of_cycle * 365 + year_of_cycle // 4 - year_of_cycle // 100 + day_of_year - 730_425
+
+
+def civil(day: int) -> tuple[int, int, int]:
+    """Year, month and day: the inverse of :func:`day_number`."""
+    cycle, day_of_cycle = divmod(day + 730_425, 146_097)
+    year_of_cycle = (day_of_cycle - day_of_cycle // 1460 + day_of_cycle // 36_524 - day_of_cycle // 146_096) // 365
+    day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle // 4 - year_of_cycle // 100)
+    shifted = (5 * day_of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return year_of_cycle + cycle * 400 + (month <= 2), month, day_of_year - (153 * shifted + 2) // 5 + 1
+
+
+def weekday(day: int) -> int:
+    """0 is Monday."""
+    return (day + 5) % 7
+
+
+def iso_week(day: int) -> tuple[int, int]:
+    """The ISO year and week of a day: those of the week's Thursday."""
+    thursday = day - weekday(day) + 3
+    year = civil(thursday)[0]
+    return year, (thursday - day_number(year, 1, 1)) // 7 + 1
+
+
+def is_valid_date(day: int) -> bool:
+    """Whether a date can have this day."""
+    return DATE_LIMITS[0] <= day <= DATE_LIMITS[1]
+
+
+def is_valid_timestamp(microseconds: int) -> bool:
+    """Whether a timestamp can have this moment."""
+    return TIMESTAMP_LIMITS[0] <= microseconds <= TIMESTAMP_LIMITS[1]
+
+
+def valid_timestamp(microseconds: int) -> int:
+    """The moment.
+
+    Raises:
+        RowFilterError: 22008, no timestamp can have it.
+    """
+    if not is_valid_timestamp(microseconds):
+        raise out_of_range("timestamp")
+    return microseconds

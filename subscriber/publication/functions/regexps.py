@@ -1,0 +1,323 @@
+r"""``~`` and the ``regexp_…`` functions, with the regular expressions of :mod:`subscriber.publication.regex`.
+
+A regular expression, and the options that go with it, must be constants: what cannot be evaluated exactly is to be refused when the
+filter is given, not at the row that has it. So each function here is specialised for its regular expression, and takes that first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.publication.functions.array_text import EMPTY, Array
+from subscriber.publication.functions.patterns import similar_to_escape
+from subscriber.publication.functions.registry import Implementation, elementwise
+from subscriber.publication.regex import Options, Regex, compile_regex
+
+_REFERENCE: Final = re.compile(r"\\([1-9&\\])")
+_IGNORE_CASE: Final = Options(ignore_case=True)
+_NO_OPTIONS: Final = Options()
+
+
+def _not_constant() -> NotSupportedError:
+    return NotSupportedError(
+        "a regular expression that is not a constant cannot be evaluated here",
+        hint="Write the regular expression and its flags as constants.",
+    )
+
+
+def _flags(letters: str) -> tuple[Options, bool]:
+    """The options of a regexp function, and whether it is ``g``.
+
+    Raises:
+        RowFilterError: 22023, a letter that is none.
+        NotSupportedError: POSIX's own regular expressions.
+    """
+    options, everywhere = _NO_OPTIONS, False
+    for letter in letters:
+        if letter == "g":
+            everywhere = True
+            continue
+        changed = options.changed_by(letter)
+        if changed is None:
+            raise RowFilterError(f'invalid regular expression option: "{letter}"', sqlstate="22023")
+        options = changed
+    if options.quoted and (options.expanded or options.newline_stops or options.newline_anchors):
+        raise RowFilterError("invalid regular expression: invalid argument to regex function", sqlstate="2201B")
+    return options, everywhere
+
+
+# --- yes or no --------------------------------------------------------------------------------
+
+
+def _column_matches(pattern: str, negative: bool, value: Any, *_: Any) -> Any:
+    found = pc.match_substring_regex(value, pattern)
+    return pc.invert(found) if negative else found
+
+
+def _row_matches(regex: Regex, negative: bool, value: str, *_: Any) -> bool:
+    return regex.matches(value) != negative
+
+
+def _matching(regex: Regex, negative: bool, implementation: Implementation) -> Implementation:
+    function: Callable[..., Any] = (
+        partial(_row_matches, regex, negative) if regex.re2 is None else partial(_column_matches, regex.re2, negative)
+    )
+    return dataclasses.replace(
+        implementation,
+        function=function,
+        vectorised=regex.re2 is not None,
+        bytewise=regex.knows_letters,
+        specialise=None,
+    )
+
+
+def _match_operator(
+    options: Options, negative: bool, implementation: Implementation, constants: Mapping[int, Any]
+) -> Implementation:
+    if 1 not in constants:
+        raise _not_constant()
+    if constants[1] is None:
+        return implementation
+    return _matching(compile_regex(constants[1], options), negative, implementation)
+
+
+def _register_operator(name: str, options: Options, *, negative: bool) -> None:
+    elementwise(
+        *(f"{prefix}{name}({prefix},text)" for prefix in ("text", "bpchar", "name")),
+        raises=False,
+        bytewise=True,
+        specialise=partial(_match_operator, options, negative),
+    )(_row_matches)
+
+
+_register_operator("regexeq", _NO_OPTIONS, negative=False)
+_register_operator("regexne", _NO_OPTIONS, negative=True)
+_register_operator("icregexeq", _IGNORE_CASE, negative=False)
+_register_operator("icregexne", _IGNORE_CASE, negative=True)
+
+
+# --- functions --------------------------------------------------------------------------------
+
+
+def _specialised(
+    flags_at: int | None, refuses_global: bool, implementation: Implementation, constants: Mapping[int, Any]
+) -> Implementation:
+    """The implementation for its regular expression, which is the second argument, and its flags."""
+    name = implementation.signature.partition("(")[0]
+    if 1 not in constants or (flags_at is not None and flags_at not in constants):
+        raise _not_constant()
+    letters = "" if flags_at is None else constants[flags_at]
+    if constants[1] is None or letters is None:
+        return implementation
+    if name == "regexp_replace" and flags_at == 3 and letters[:1].isdecimal():
+        raise RowFilterError(
+            f'invalid regular expression option: "{letters}"',
+            sqlstate="22023",
+            hint="If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
+        )
+    options, everywhere = _flags(letters)
+    if everywhere and refuses_global:
+        hint = "Use the regexp_matches function instead." if name == "regexp_match" else None
+        raise RowFilterError(f'{name}() does not support the "global" option', sqlstate="22023", hint=hint)
+    regex = compile_regex(constants[1], options)
+    if name == "regexp_like":
+        return _matching(regex, False, implementation)
+    given = (regex, everywhere) if name == "regexp_replace" else (regex,)
+    return dataclasses.replace(
+        implementation,
+        function=partial(implementation.function, *given),
+        bytewise=regex.knows_letters,
+        specialise=None,
+    )
+
+
+def _function(
+    *signatures: str, flags_at: int | None = None, raises: bool = True, refuses_global: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return elementwise(
+        *signatures, raises=raises, bytewise=True, specialise=partial(_specialised, flags_at, refuses_global)
+    )
+
+
+def _positive(name: str, value: int) -> int:
+    if value <= 0:
+        raise RowFilterError(f'invalid value for parameter "{name}"', sqlstate="22023")
+    return value
+
+
+def _pieces(text: str, spans: list[tuple[int, int] | None]) -> list[str | None]:
+    """The captures of a match, or where there are none the whole of it."""
+    return [None if span is None else text[slice(*span)] for span in spans[1:] or spans]
+
+
+_function("regexp_like(text,text)", raises=False)(_row_matches)
+_function("regexp_like(text,text,text)", flags_at=2, raises=False)(_row_matches)
+
+
+@_function("regexp_count(text,text,int4,text)", flags_at=3)
+@_function("regexp_count(text,text)", "regexp_count(text,text,int4)")
+def _count(regex: Regex, value: str, _pattern: str, start: int = 1, _letters: str = "") -> int:
+    return sum(1 for _ in regex.find_all(value, _positive("start", start) - 1))
+
+
+def _part_of_match(regex: Regex, value: str, start: int, number: int, part: int) -> tuple[int, int] | None:
+    """Where the n-th match is, or a capture of it."""
+    _positive("start", start)
+    _positive("n", number)
+    if part < 0:
+        raise RowFilterError('invalid value for parameter "subexpr"', sqlstate="22023")
+    found = next(islice(regex.find_all(value, start - 1), number - 1, None), None)
+    if found is None or part > max(regex.captures, 1):
+        return None
+    return found[part] if regex.captures else found[0]
+
+
+@_function(
+    "regexp_instr(text,text,int4,int4,int4,text)", "regexp_instr(text,text,int4,int4,int4,text,int4)", flags_at=5
+)
+@_function(
+    "regexp_instr(text,text)",
+    "regexp_instr(text,text,int4)",
+    "regexp_instr(text,text,int4,int4)",
+    "regexp_instr(text,text,int4,int4,int4)",
+)
+def _position(
+    regex: Regex,
+    value: str,
+    _pattern: str,
+    start: int = 1,
+    number: int = 1,
+    behind: int = 0,
+    _letters: str = "",
+    part: int = 0,
+) -> int:
+    _positive("start", start)
+    _positive("n", number)
+    if behind not in {0, 1}:
+        raise RowFilterError('invalid value for parameter "endoption"', sqlstate="22023")
+    span = _part_of_match(regex, value, start, number, part)
+    return 0 if span is None else span[behind] + 1
+
+
+@_function("regexp_substr(text,text,int4,int4,text)", "regexp_substr(text,text,int4,int4,text,int4)", flags_at=4)
+@_function("regexp_substr(text,text)", "regexp_substr(text,text,int4)", "regexp_substr(text,text,int4,int4)")
+def _substring_of_match(
+    regex: Regex, value: str, _pattern: str, start: int = 1, number: int = 1, _letters: str = "", part: int = 0
+) -> str | None:
+    span = _part_of_match(regex, value, start, number, part)
+    return None if span is None else value[slice(*span)]
+
+
+@_function("regexp_match(text,text,text)", flags_at=2, raises=False)
+@_function("regexp_match(text,text)", raises=False)
+def _captures(regex: Regex, value: str, _pattern: str, _letters: str = "") -> Array | None:
+    found = regex.find(value)
+    return None if found is None else _array(_pieces(value, found))
+
+
+@_function("regexp_split_to_array(text,text,text)", flags_at=2, raises=False)
+@_function("regexp_split_to_array(text,text)", raises=False)
+def _split(regex: Regex, value: str, _pattern: str, _letters: str = "") -> Array:
+    pieces: list[str | None] = []
+    end = 0
+    previous = 0
+    for spans in regex.find_all(value):
+        span = spans[0]
+        assert span is not None
+        # Empty matches at the ends of the string, and behind the match before, are none.
+        if span[0] < len(value) and span[1] > previous:
+            pieces.append(value[end : span[0]])
+            end = span[1]
+        previous = span[1]
+    return _array([*pieces, value[end:]])
+
+
+def _array(elements: list[str | None]) -> Array:
+    return Array((len(elements),), (1,), tuple(elements)) if elements else EMPTY
+
+
+@_function("substring(text,text)", raises=False)
+def _substring(regex: Regex, value: str, _pattern: str) -> str | None:
+    found = regex.find(value)
+    return None if found is None else _pieces(value, found)[0]
+
+
+@_function("regexp_replace(text,text,text)", raises=False, refuses_global=False)
+@_function("regexp_replace(text,text,text,text)", flags_at=3, raises=False, refuses_global=False)
+def _replaced(regex: Regex, everywhere: bool, value: str, _pattern: str, replacement: str, _letters: str = "") -> str:
+    return _replace(regex, value, replacement, 1, 0 if everywhere else 1)
+
+
+@_function("regexp_replace(text,text,text,int4)", refuses_global=False)
+def _replaced_from(regex: Regex, _everywhere: bool, value: str, _pattern: str, replacement: str, start: int) -> str:
+    return _replace(regex, value, replacement, _positive("start", start), 1)
+
+
+@_function("regexp_replace(text,text,text,int4,int4)", refuses_global=False)
+@_function("regexp_replace(text,text,text,int4,int4,text)", flags_at=5, refuses_global=False)
+def _replaced_nth(
+    regex: Regex,
+    _everywhere: bool,
+    value: str,
+    _pattern: str,
+    replacement: str,
+    start: int,
+    number: int,
+    _letters: str = "",
+) -> str:
+    _positive("start", start)
+    if number < 0:
+        raise RowFilterError('invalid value for parameter "n"', sqlstate="22023")
+    return _replace(regex, value, replacement, start, number)
+
+
+def _replace(regex: Regex, value: str, replacement: str, start: int, number: int) -> str:
+    """The n-th match replaced, or for 0 all of them."""
+    result = []
+    end = 0
+    for count, spans in enumerate(regex.find_all(value, start - 1), start=1):
+        if number and count != number:
+            continue
+        span = spans[0]
+        assert span is not None
+        result += [value[end : span[0]], _REFERENCE.sub(partial(_referred, value, spans), replacement)]
+        end = span[1]
+        if number:
+            break
+    return "".join([*result, value[end:]])
+
+
+def _referred(value: str, spans: list[tuple[int, int] | None], reference: re.Match[str]) -> str:
+    if reference[1] == "\\":
+        return "\\"
+    number = 0 if reference[1] == "&" else int(reference[1])
+    span = spans[number] if number < len(spans) else None
+    return "" if span is None else value[slice(*span)]
+
+
+# --- SUBSTRING(… SIMILAR … ESCAPE …) ----------------------------------------------------------
+
+
+def _with_similar_pattern(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
+    if 1 not in constants or 2 not in constants:
+        raise _not_constant()
+    if constants[1] is None or constants[2] is None:
+        return implementation
+    regex = compile_regex(similar_to_escape(constants[1], constants[2]), _NO_OPTIONS)
+    return dataclasses.replace(
+        implementation, function=partial(_substring_similar, regex), bytewise=regex.knows_letters, specialise=None
+    )
+
+
+@elementwise("substring(text,text,text)", raises=False, bytewise=True, specialise=_with_similar_pattern)
+def _substring_similar(regex: Regex, value: str, _pattern: str, _escape: str) -> str | None:
+    found = regex.find(value)
+    return None if found is None else _pieces(value, found)[0]

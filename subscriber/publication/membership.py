@@ -1,0 +1,389 @@
+"""What a publication is after a command: publicationcmds.c's checks, in its order and words (rules B1, B5, B6, B30, B31, B37, B38).
+
+::
+
+    command + the publisher's tables + the publication as it was ──▶ the publication as it is then
+
+A filter is checked by a function that is passed in, since that needs all of expressions; see
+:func:`subscriber.publication.expression.check_filter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
+from subscriber.publication.definition import Publication, TableEntry
+from subscriber.publication.options import read_publication_options
+from subscriber.publication.parsed import (
+    AlterPublicationObjects,
+    AlterPublicationOptions,
+    CreatePublication,
+    Filter,
+    PublicationObject,
+    RelationName,
+    SchemaObject,
+    TableObject,
+)
+from subscriber.publication.tables import PublisherTable, PublisherTables
+
+CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
+"""Refuses a filter that the table cannot have, or gives the text to keep of it."""
+
+_FIRST_UNPINNED_OID: Final = 12000
+"""Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may be named."""
+
+_SYSTEM_COLUMNS: Final = frozenset({"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid"})
+
+
+def created(command: CreatePublication, tables: PublisherTables, check_filter: CheckFilter) -> Publication:
+    """What CREATE PUBLICATION makes.
+
+    Raises:
+        UsageError: it cannot be made, as PostgreSQL says it.
+    """
+    publication = Publication(command.name, all_tables=command.all_tables, **read_publication_options(command.options))
+    if command.all_tables:
+        excepted = _open([TableObject(relation) for relation in command.excepted], tables)
+        for one in excepted:
+            _check_relation(one.table, excepted=True)
+        return replace(publication, excepted=tuple(sorted(one.table.key for one in excepted)))
+    schemas = _schemas(command.objects, tables)
+    publication = _with_tables(publication, _tables_of(command.objects), tables, check_filter, bool(schemas))
+    for schema in schemas:
+        _check_schema(schema)
+    return replace(publication, schemas=schemas)
+
+
+def altered(
+    publication: Publication, command: AlterPublicationObjects, tables: PublisherTables, check_filter: CheckFilter
+) -> Publication:
+    """What ALTER PUBLICATION … ADD, SET and DROP of tables and schemas makes of a publication.
+
+    Raises:
+        UsageError: it cannot be done, as PostgreSQL says it.
+    """
+    schemas = _schemas(command.objects, tables)
+    named = _tables_of(command.objects)
+    for objects, what in ((schemas, "Schemas"), (named, "Tables")):
+        if objects and publication.all_tables:
+            raise UsageError(
+                f'publication "{publication.name}" is defined as FOR ALL TABLES',
+                sqlstate="55000",
+                detail=f"{what} cannot be added to or dropped from FOR ALL TABLES publications.",
+            )
+    match command.action:
+        case "add":
+            in_schemas = bool(schemas or publication.schemas)
+            return _with_schemas(_with_tables(publication, named, tables, check_filter, in_schemas), schemas)
+        case "drop":
+            return _without_schemas(_without_tables(publication, named, tables), schemas)
+        case "set":
+            publication = _set_tables(publication, named, tables, check_filter, bool(schemas))
+            for schema in schemas:
+                if schema not in publication.schemas:
+                    _check_schema(schema)
+            return replace(publication, schemas=schemas)
+
+
+def with_options(
+    publication: Publication, command: AlterPublicationOptions, tables: Callable[[], PublisherTables]
+) -> Publication:
+    """What ALTER PUBLICATION … SET (…) makes of a publication (rules B30, B38).
+
+    Args:
+        publication: as it was.
+        command: as parsed.
+        tables: asked for only where it matters what a table is.
+
+    Raises:
+        UsageError: it cannot be done, as PostgreSQL says it.
+    """
+    given = read_publication_options(command.options)
+    limited = [entry for entry in publication.tables if entry.where is not None or entry.columns is not None]
+    if given.get("via_root") is False and limited:
+        found = tables().tables
+        for entry in limited:
+            if entry.key in found and found[entry.key].kind == "partitioned table":
+                what = "WHERE clause" if entry.where is not None else "column list"
+                raise UsageError(
+                    f'cannot set parameter "publish_via_partition_root" to false for publication "{publication.name}"',
+                    detail=f'The publication contains a {what} for partitioned table "{entry.name}", which is not allowed '
+                    'when "publish_via_partition_root" is false.',
+                )
+    return replace(publication, **given)
+
+
+# Names → what they are --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """``PublicationRelInfo``: a table that was found, with what was written for it."""
+
+    table: PublisherTable
+    columns: tuple[str, ...] | None
+    where: Filter | None
+
+
+def _tables_of(objects: Sequence[PublicationObject]) -> list[TableObject]:
+    return [one for one in objects if isinstance(one, TableObject)]
+
+
+def _schemas(objects: Sequence[PublicationObject], tables: PublisherTables) -> tuple[str, ...]:
+    """ObjectsInPublicationToOids, as far as it is about schemas: each once."""
+    found: dict[str, None] = {}
+    for one in objects:
+        if not isinstance(one, SchemaObject):
+            continue
+        if one.name is None and tables.current_schema is None:
+            raise UsageError("no schema has been selected for CURRENT_SCHEMA", sqlstate="3F000")
+        name = one.name or tables.current_schema or ""
+        _check_schema_exists(name, tables)
+        found[name] = None
+    return tuple(found)
+
+
+def _check_schema_exists(schema: str, tables: PublisherTables) -> None:
+    if schema not in tables.schemas:
+        raise UsageError(f'schema "{schema}" does not exist', sqlstate="3F000")
+
+
+def _find(relation: RelationName, tables: PublisherTables) -> PublisherTable:
+    if relation.database is not None and relation.database != tables.database:
+        raise NotSupportedError(f'cross-database references are not implemented: "{relation.as_written}"')
+    if relation.schema is not None:
+        _check_schema_exists(relation.schema, tables)
+    table = tables.find(relation.schema, relation.name)
+    if table is None:
+        written = ".".join(part for part in (relation.schema, relation.name) if part is not None)
+        raise UsageError(f'relation "{written}" does not exist', sqlstate="42P01")
+    return table
+
+
+def _open(named: Sequence[TableObject], tables: PublisherTables) -> list[_Opened]:
+    """OpenTableList: each table once, with those that inherit from it (rules B5, B31)."""
+    opened: dict[tuple[str, str], _Opened] = {}
+    for one in named:
+        table = last = _find(one.relation, tables)
+        new = _Opened(table, one.columns, one.where)
+        if table.key in opened:
+            _check_not_limited(new, opened[table.key], table)
+            continue
+        opened[table.key] = new
+        if one.relation.only or table.kind == "partitioned table":
+            continue
+        for child in tables.children(table):
+            if child.key in opened:
+                _check_not_limited(new, opened[child.key], last)
+                continue
+            opened[child.key] = replace(new, table=child)
+            last = child
+    return list(opened.values())
+
+
+def _check_not_limited(new: _Opened, old: _Opened, named: PublisherTable) -> None:
+    """Rule B31: a table that is there twice has neither filter nor column list."""
+    for limits, what in (((new.where, old.where), "WHERE clauses"), ((new.columns, old.columns), "column lists")):
+        if any(limit is not None for limit in limits):
+            raise UsageError(f'conflicting or redundant {what} for table "{named.name}"', sqlstate="42710")
+
+
+# Members ----------------------------------------------------------------------------------------------
+
+
+def _with_tables(
+    publication: Publication,
+    named: Sequence[TableObject],
+    tables: PublisherTables,
+    check_filter: CheckFilter,
+    in_schemas: bool,
+) -> Publication:
+    entries = list(publication.tables)
+    for one in _candidates(publication, named, tables, check_filter, in_schemas):
+        if publication.entry(*one.table.key) is not None:
+            raise UsageError(
+                f'relation "{one.table.name}" is already member of publication "{publication.name}"', sqlstate="42710"
+            )
+        entries.append(_entry(one))
+    return replace(publication, tables=_in_order(entries, tables))
+
+
+def _set_tables(
+    publication: Publication,
+    named: Sequence[TableObject],
+    tables: PublisherTables,
+    check_filter: CheckFilter,
+    in_schemas: bool,
+) -> Publication:
+    """The list of tables made anew; a member that stays as it is, is not looked at as a new one."""
+    candidates = _candidates(publication, named, tables, check_filter, in_schemas)
+    same = set()
+    if publication.tables:
+        same = {TableEntry(*one.table.key, _column_list(one), one.where) for one in candidates}
+    kept = [entry for entry in publication.tables if entry in same]
+    keys = {entry.key for entry in kept}
+    entries = [*kept, *(_entry(one) for one in candidates if one.table.key not in keys)]
+    return replace(publication, tables=_in_order(entries, tables))
+
+
+def _without_tables(publication: Publication, named: Sequence[TableObject], tables: PublisherTables) -> Publication:
+    gone = set()
+    for one in _open(named, tables):
+        if one.columns is not None:
+            raise SQLSyntaxError("column list must not be specified in ALTER PUBLICATION ... DROP")
+        if publication.entry(*one.table.key) is None:
+            raise UsageError(f'relation "{one.table.name}" is not part of the publication', sqlstate="42704")
+        if one.where is not None:
+            raise SQLSyntaxError("cannot use a WHERE clause when removing a table from a publication")
+        gone.add(one.table.key)
+    return replace(publication, tables=tuple(entry for entry in publication.tables if entry.key not in gone))
+
+
+def _with_schemas(publication: Publication, schemas: Sequence[str]) -> Publication:
+    if schemas and any(entry.columns is not None for entry in publication.tables):
+        raise UsageError(
+            f'cannot add schema to publication "{publication.name}"',
+            detail="Schemas cannot be added if any tables that specify a column list are already part of the publication.",
+        )
+    for schema in schemas:
+        if schema in publication.schemas:
+            raise UsageError(
+                f'schema "{schema}" is already member of publication "{publication.name}"', sqlstate="42710"
+            )
+        _check_schema(schema)
+    return replace(publication, schemas=(*publication.schemas, *schemas))
+
+
+def _without_schemas(publication: Publication, schemas: Sequence[str]) -> Publication:
+    for schema in schemas:
+        if schema not in publication.schemas:
+            raise UsageError(f'tables from schema "{schema}" are not part of the publication', sqlstate="42704")
+    return replace(publication, schemas=tuple(schema for schema in publication.schemas if schema not in schemas))
+
+
+def _in_order(entries: Sequence[TableEntry], tables: PublisherTables) -> tuple[TableEntry, ...]:
+    """By the publisher's OIDs; tables that it does not have any more are last."""
+    oids = {key: table.oid for key, table in tables.tables.items()}
+    return tuple(sorted(entries, key=lambda entry: oids.get(entry.key, 2**32)))
+
+
+# What may be a member ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A table whose filter has been checked."""
+
+    table: PublisherTable
+    columns: tuple[str, ...] | None
+    where: str | None
+
+
+def _candidates(
+    publication: Publication,
+    named: Sequence[TableObject],
+    tables: PublisherTables,
+    check_filter: CheckFilter,
+    in_schemas: bool,
+) -> list[_Candidate]:
+    """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList: each looks at all tables before the next does."""
+    candidates = [
+        _Candidate(one.table, one.columns, _checked_filter(publication, one, tables, check_filter))
+        for one in _open(named, tables)
+    ]
+    for one in candidates:
+        partitioned = one.table.kind == "partitioned table" and not publication.via_root
+        if one.columns is not None and (in_schemas or partitioned):
+            raise UsageError(
+                f'cannot use column list for relation "{one.table.qualified_name}" in publication "{publication.name}"',
+                detail="Column lists cannot be specified in publications containing FOR TABLES IN SCHEMA elements."
+                if in_schemas
+                else "Column lists cannot be specified for partitioned tables when publish_via_partition_root is false.",
+            )
+    return candidates
+
+
+def _checked_filter(
+    publication: Publication, opened: _Opened, tables: PublisherTables, check_filter: CheckFilter
+) -> str | None:
+    """The filter as it is kept (rules B23-B30); errors point into the command."""
+    where, table = opened.where, opened.table
+    if where is None:
+        return None
+    if table.kind == "partitioned table" and not publication.via_root:
+        raise UsageError(
+            f'cannot use publication WHERE clause for relation "{table.name}"',
+            detail="WHERE clause cannot be used for a partitioned table when publish_via_partition_root is false.",
+        )
+    _check_relation(
+        table
+    )  # PostgreSQL reads the filter first; of what cannot be a member, the columns are not known here
+    try:
+        return check_filter(where.text, table, tables)
+    except SQLSyntaxError as error:
+        raise where.in_command(error) from None
+
+
+def _entry(candidate: _Candidate) -> TableEntry:
+    """publication_add_relation."""
+    _check_relation(candidate.table)
+    return TableEntry(*candidate.table.key, _column_list(candidate), candidate.where)
+
+
+def _is_users_table(table: PublisherTable) -> bool:
+    return table.kind in ("table", "partitioned table") and table.oid >= _FIRST_UNPINNED_OID
+
+
+def _check_relation(table: PublisherTable, *, excepted: bool = False) -> None:
+    """check_publication_add_relation (rules B1, B6)."""
+    reason = None
+    if excepted and table.is_partition:
+        reason = "individual partitions"
+    elif table.kind not in ("table", "partitioned table"):
+        reason = f"{table.kind}s"
+    elif table.oid < _FIRST_UNPINNED_OID:
+        reason = "system tables"
+    elif table.persistence != "permanent":
+        reason = f"{table.persistence} tables"
+    if reason is not None:
+        raise UsageError(
+            f'cannot specify relation "{table.name}" in the publication EXCEPT clause'
+            if excepted
+            else f'cannot add relation "{table.name}" to publication',
+            detail=f"This operation is not supported for {reason}.",
+        )
+
+
+def _check_schema(schema: str) -> None:
+    """check_publication_add_schema."""
+    detail = None
+    if schema in ("pg_catalog", "pg_toast"):
+        detail = "This operation is not supported for system schemas."
+    elif schema.startswith(("pg_temp_", "pg_toast_temp_")):
+        detail = "Temporary schemas cannot be replicated."
+    if detail is not None:
+        raise UsageError(f'cannot add schema "{schema}" to publication', detail=detail)
+
+
+def _column_list(candidate: _Candidate) -> tuple[str, ...] | None:
+    """pub_collist_validate: the columns in the table's order (rule B37)."""
+    if candidate.columns is None:
+        return None
+    found: set[str] = set()
+    for name in candidate.columns:
+        column = candidate.table.column(name)
+        if column is None and name in _SYSTEM_COLUMNS:
+            raise UsageError(f'cannot use system column "{name}" in publication column list', sqlstate="42P10")
+        if column is None:
+            raise UsageError(f'column "{name}" of relation "{candidate.table.name}" does not exist', sqlstate="42703")
+        if column.generated == "virtual":
+            raise UsageError(
+                f'cannot use virtual generated column "{name}" in publication column list', sqlstate="42P10"
+            )
+        if name in found:
+            raise UsageError(f'duplicate column "{name}" in publication column list', sqlstate="42710")
+        found.add(name)
+    return tuple(column.name for column in candidate.table.columns if column.name in found)

@@ -1,0 +1,232 @@
+"""Changes of one shape and a plan → the changes that pgoutput would have sent.
+
+The decision for each change, pgoutput's ``pgoutput_row_filter`` (rules B15-B17); true is a filter that is true, everything else, NULL
+included, is false (rule B11)::
+
+    change              old row   new row   sent
+    INSERT                 -       false    nothing
+    INSERT                 -       true     INSERT
+    DELETE               false       -      nothing
+    DELETE               true        -      DELETE
+    UPDATE, no old row     -       false    nothing
+    UPDATE, no old row     -       true     UPDATE
+    UPDATE               false     false    nothing
+    UPDATE               false     true     INSERT    of the new row, with the values borrowed from the old one
+    UPDATE               true      false    DELETE    of the old row
+    UPDATE               true      true     UPDATE    as it came
+
+An UPDATE is judged by the filter for updates alone, whatever it turns into (rules B10, B19). *Borrowed* are out-of-line values that
+the update did not touch and that the stream has in the old row only; the others stay unsent, and an INSERT then stores NULL there, as
+the native subscriber does (rules B17, B18, C6).
+
+A filter sees the row as it came; only then columns that are not published are left out (rule B12a), and the rest is named as the table
+that it is published as (rule B12). What a filter needs and the stream does not have is an error, never a guess: PostgreSQL refuses such
+a change on the publisher (rules B13, B33), which cannot know of a publication that is evaluated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from subscriber.errors import RowFilterError
+from subscriber.protocol.changes import Action, ChangeGroup, OldKind
+from subscriber.protocol.messages import Relation
+from subscriber.publication.definition import Operation
+from subscriber.publication.plan import RelationPlan
+from subscriber.types import family_of
+
+OPERATION_OF: Final[Mapping[Action, Operation]] = {"I": "insert", "U": "update", "D": "delete"}
+
+SENT: Final[Mapping[tuple[Action, bool | None, bool | None], Action | None]] = {
+    ("I", None, False): None,
+    ("I", None, True): "I",
+    ("D", False, None): None,
+    ("D", True, None): "D",
+    ("U", None, False): None,
+    ("U", None, True): "U",
+    ("U", False, False): None,
+    ("U", False, True): "I",
+    ("U", True, False): "D",
+    ("U", True, True): "U",
+}
+"""The table of the essay: change, whether the old and the new row match (None: there is none) → what is sent."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+class RowFilter(Protocol):
+    """A compiled filter."""
+
+    @property
+    def columns(self) -> Collection[str]:
+        """The columns that it needs."""
+
+    def evaluate(self, columns: Mapping[str, pa.Array], count: int) -> pa.BooleanArray:
+        """True, false or null for each of ``count`` rows."""
+
+
+def transform(
+    group: ChangeGroup, plan: RelationPlan, filters: Mapping[Operation, RowFilter]
+) -> tuple[ChangeGroup, ...]:
+    """What is sent of a group: nothing, itself, or up to one group of each action.
+
+    Args:
+        group: changes of one shape.
+        plan: of its relation.
+        filters: for the operations that are filtered.
+
+    Raises:
+        RowFilterError: a filter needs a column that the stream does not have, or cannot be evaluated for a row.
+    """
+    operation = OPERATION_OF[group.action]
+    if plan.publish_as is None or operation not in plan.operations:
+        return ()
+    row_filter = filters.get(operation)
+    if row_filter is None:
+        return (_sent_as(plan.publish_as, group, group.action, None),)
+    old, new = verdicts(group, row_filter)
+    sent = decisions(group.action, _matches(old), _matches(new), len(group))
+    return tuple(_sent_as(plan.publish_as, group, action, rows) for action, rows in sent)
+
+
+def verdicts(
+    group: ChangeGroup, row_filter: RowFilter, *, old: bool = True, new: bool = True
+) -> tuple[pa.BooleanArray | None, pa.BooleanArray | None]:
+    """What the filter says of the old and of the new rows: true, false, null; None where there are none.
+
+    Args:
+        group: changes of one shape.
+        row_filter: the filter.
+        old: ask for the old rows.
+        new: ask for the new rows.
+
+    Raises:
+        RowFilterError: see :func:`transform`.
+    """
+    return (
+        None if group.old is None or not old else _evaluate(row_filter, _columns(group.old), group, "old"),
+        None if group.new is None or not new else _evaluate(row_filter, _completed(group), group, "new"),
+    )
+
+
+def _evaluate(row_filter: RowFilter, columns: Mapping[str, pa.Array], group: ChangeGroup, side: str) -> pa.BooleanArray:
+    for name in row_filter.columns:
+        if name not in columns:
+            raise _missing(group.relation, name, side)
+    return row_filter.evaluate(columns, len(group))
+
+
+def _missing(relation: Relation, column: str, side: str) -> RowFilterError:
+    return RowFilterError(
+        f'row filter of table "{relation.qualified_name}" needs column "{column}" of the {side} row,'
+        " which the publisher did not send",
+        sqlstate="42P10",
+        detail="Column used in the publication WHERE expression is not part of the replica identity.",
+        hint="Let the publisher send whole rows from now on, with ALTER TABLE ... REPLICA IDENTITY FULL; the transaction that"
+        " is in the way can be left out with ALTER SUBSCRIPTION ... SKIP.",
+        relation=relation.qualified_name,
+        column=column,
+    )
+
+
+def decisions(action: Action, old: Mask | None, new: Mask | None, count: int) -> Iterator[tuple[Action, Mask | None]]:
+    """What is sent, by :data:`SENT`, and for which rows; None for all of them.
+
+    Args:
+        action: of the changes.
+        old: whether the old rows match; None: there are none.
+        new: whether the new ones do.
+        count: how many changes there are.
+    """
+    for (change, old_matches, new_matches), sent in SENT.items():
+        if change != action or sent is None or (old_matches is None) != (old is None):
+            continue
+        if (new_matches is None) != (new is None):
+            continue
+        rows = np.ones(count, np.bool_)
+        for matches, wanted in ((old, old_matches), (new, new_matches)):
+            if matches is not None:
+                rows &= matches if wanted else ~matches
+        if rows.all():
+            yield sent, None
+        elif rows.any():
+            yield sent, rows
+
+
+def _matches(verdict: pa.BooleanArray | None) -> Mask | None:
+    """True is a match, false and null are none (rule B11)."""
+    if verdict is None:
+        return None
+    matches: Mask = verdict.fill_null(False).to_numpy(zero_copy_only=False)
+    return matches
+
+
+def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _completed(group: ChangeGroup) -> dict[str, pa.Array]:
+    """The new rows' columns, with what can be borrowed of the old rows (rule B17).
+
+    A value that is NULL in the old row is not borrowed. No publisher sends that: what is unchanged, and is out of line, was not NULL.
+    """
+    assert group.new is not None
+    columns = _columns(group.new)
+    if group.old is None or len(columns) == len(group.relation.columns):
+        return columns
+    old = _columns(group.old)
+    return columns | {name: old[name] for name in old.keys() - columns.keys() if not old[name].null_count}
+
+
+def _sent_as(target: Relation, group: ChangeGroup, action: Action, rows: Mask | None) -> ChangeGroup:
+    """The chosen rows as changes of the relation that they are published as."""
+    old_kind = None if action == "I" else _old_kind(target, group)
+    old = new = None
+    if old_kind is not None:
+        old = _batch(_old_columns(target, group, old_kind), len(group), rows)
+    if group.new is not None and action != "D":
+        columns = _completed(group) if action == "I" and group.action == "U" else _columns(group.new)
+        sent = {column.name: columns[column.name] for column in target.columns if column.name in columns}
+        new = _batch(sent, len(group), rows)
+    positions = group.positions if rows is None else group.positions[rows]
+    return ChangeGroup(target, action, old_kind, positions, old, new)
+
+
+def _old_kind(target: Relation, group: ChangeGroup) -> OldKind | None:
+    """Which kind an old tuple is depends on the relation that the message names (rule A10)."""
+    if group.old is None or target.relation_id == group.relation.relation_id:
+        return group.old_kind
+    return "O" if target.replica_identity == "f" else "K"
+
+
+def _old_columns(target: Relation, group: ChangeGroup, old_kind: OldKind) -> dict[str, pa.Array]:
+    """The old rows' columns.
+
+    Of a key, what is not in the partition's identity travels as NULL where the table that it is published as has another identity.
+    """
+    assert group.old is not None
+    columns = _columns(group.old)
+    wanted = [column.name for column in target.columns if old_kind == "O" or column.is_identity]
+    if group.old_kind == "K":
+        columns |= {name: pa.nulls(len(group), _type(name, group)) for name in wanted if name not in columns}
+    return {name: columns[name] for name in wanted if name in columns}
+
+
+def _type(name: str, group: ChangeGroup) -> pa.DataType:
+    if group.new is not None and name in group.new.schema.names:
+        return group.new.schema.field(name).type
+    type_oid = next(column.type_oid for column in group.relation.columns if column.name == name)
+    return family_of(type_oid).arrow_type
+
+
+def _batch(columns: Mapping[str, pa.Array], count: int, rows: Mask | None) -> pa.RecordBatch:
+    if not columns:
+        size = count if rows is None else int(np.count_nonzero(rows))
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * size, pa.struct([])))
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return batch if rows is None else batch.filter(pa.array(rows))

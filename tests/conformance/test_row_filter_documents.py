@@ -1,0 +1,178 @@
+"""Functions of json, jsonb, inet, uuid, macaddr and arrays, beside the server's own (rules B11, B25), and their input functions.
+
+The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Final
+
+import pytest
+
+from subscriber.publication.functions.registry import implementations
+from tests.server_functions import REFUSED, differences, open_session, read, show
+from tests.typed_values import VALUES, Make, array_of, rows
+
+pytestmark = pytest.mark.server
+
+SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+TYPES: Final = frozenset({"uuid", "json", "jsonb", "inet", "cidr", "macaddr", "macaddr8"})
+POLYMORPHIC: Final = frozenset({"anyarray", "anycompatiblearray", "anyelement", "anycompatible"})
+ROWS: Final = 200
+ROWS_OF_ARRAYS: Final = 25
+
+
+def one_of(*texts: str) -> Make:
+    return lambda random: random.choice(texts)
+
+
+KEYS: Final = one_of("a", "b", "aa", "1", "0", "-1", "2", "", "é", "x", " 1", "1 ", "+1", "99999999999")
+SUBSCRIPTS: Final = one_of("0", "1", "2", "-1", "-2", "3", "-4", "100")
+SIZES: Final = one_of("0", "1", "2", "3", "-1", "2", "2")
+MASKS: Final = one_of("0", "1", "-1", "8", "24", "32", "33", "64", "128", "129")
+FEW: Final = one_of("0", "1", "2", "3", "-1", "2147483647")
+ELEMENTS: Final[dict[str, Make]] = {
+    **{
+        name: VALUES[name]
+        for name in (
+            "text", "numeric", "float8", "date", "time", "timestamp", "timetz", "interval", "uuid", "bytea", "inet", "cidr", "bool", "macaddr"
+        )
+    },
+    "int4": FEW,
+    "int8": FEW,
+    "float8": one_of("0", "1", "-0", "NaN", "Infinity", "-Infinity", "1.5"),
+    "varchar": VALUES["text"],
+    "bpchar": one_of("a", "a ", "b", " a", "", "ab"),
+}  # fmt: skip
+
+
+def arguments_of(signature: str) -> list[str]:
+    return signature[:-1].partition("(")[2].split(",")
+
+
+SIGNATURES: Final = sorted(one for one in implementations() if TYPES & set(arguments_of(one)))
+ARRAY_SIGNATURES: Final = sorted(
+    one for one in implementations() if POLYMORPHIC & set(arguments_of(one)) and "array" in one
+)
+
+
+@pytest.fixture(scope="module")
+def session(postgresql):
+    with open_session(postgresql.conninfo()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def newest(postgresql18):
+    with open_session(postgresql18.conninfo()) as opened:
+        yield opened
+
+
+def makes_of(signature: str, random: Random) -> Iterator[str | Make]:
+    """What the arguments are made of."""
+    for type_name in arguments_of(signature):
+        if type_name == "_text":
+            yield array_of(KEYS, dimensions=random.choice([1, 1, None]))
+        elif type_name == "text":
+            yield KEYS
+        elif type_name == "int4":
+            yield MASKS if "mask" in signature else SUBSCRIPTS
+        elif type_name == "int8":
+            yield one_of("0", "1", "-1", "255", "-256", "4294967296", "9223372036854775807", "-9223372036854775808")
+        else:
+            yield type_name
+
+
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_a_function_gives_what_the_server_gives(session, signature):
+    """B11, B25: on each version that has it."""
+    if signature not in session.built_ins:
+        pytest.skip(f"PostgreSQL {session.major} has none")
+    random = Random(f"{SEED}{signature}")
+    types = [one.replace("_text", "text[]") for one in arguments_of(signature)]
+    found = differences(session, signature, types, rows(random, list(makes_of(signature, random)), ROWS))
+    assert not found, f"seed {SEED}: {found[:5]}"
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("signature", ARRAY_SIGNATURES)
+def test_a_function_of_arrays_gives_what_the_server_gives(newest, signature, element):
+    """B11, B25: for elements of each type, which are compared by its own operators."""
+    types: list[str] = []
+    makes: list[str | Make] = []
+    for argument in arguments_of(signature):
+        if argument in {"anyarray", "anycompatiblearray"}:
+            types.append(f"{element}[]")
+            makes.append(array_of(ELEMENTS[element]))
+        elif argument in POLYMORPHIC:
+            types.append(element)
+            makes.append(ELEMENTS[element])
+        else:
+            types.append(argument.replace("_int4", "int4[]"))
+            makes.append(array_of(SIZES, dimensions=1) if argument == "_int4" else SUBSCRIPTS)
+    random = Random(f"{SEED}{signature}{element}")
+    found = differences(newest, signature, types, rows(random, makes, ROWS_OF_ARRAYS))
+    assert not found, f"seed {SEED}: {found[:5]}"
+
+
+def test_every_function_is_immutable_there_and_as_strict_as_here(session):
+    """B25: what is not, a publication may not have; strictness decides who sees NULL."""
+    there = [one for one in (*SIGNATURES, *ARRAY_SIGNATURES) if one in session.built_ins]
+    assert {session.built_ins[one].volatility for one in there} == {"i"}
+    assert {one: implementations()[one].strict for one in there} == {
+        one: session.built_ins[one].is_strict for one in there
+    }
+
+
+# --- input functions ----------------------------------------------------------------------------
+
+INPUTS: Final[dict[str, tuple[Make, Sequence[str]]]] = {
+    "json": (VALUES["json"], [*'{}[]",:\\ntrue0123456789.eE+-\x01\x7f\t \n/u', "NaN", "Infinity", "\\u0000", "\\ud83d", "\\ude00",
+                              "\\x", "00", "é", "null", '"a"', "\u00a0", "\ufeff"]),
+    "jsonb": (VALUES["jsonb"], [*'{}[]",:\\ntrue0123456789.E+-\x01\x7f\t \n/u', "NaN", "\\u0000", "\\ud83d", "\\ude00", "00", "null"]),
+    "int4[]": (array_of(FEW), [*'{}",\\ NULL12ab=[]:\t\n-', "{}", "NULL", "null", '"', "[1:2]=", "[2:1]=", '""', "\v"]),
+    "text[]": (array_of(VALUES["text"]), [*'{}",\\ NULL12ab=[]:\t\n-', "{}", "NULL", "null", '"', "[1:2]=", "[2:1]=", '""', "\v"]),
+    "inet": (VALUES["inet"], [*"0123456789abcdefABCDEF.:/ x", "::", "ffff", "255", "256", "/32", "/8", "/128", "/129", "%1"]),
+    "cidr": (VALUES["cidr"], [*"0123456789abcdefABCDEF.:/ x", "::", "ffff", "255", "256", "/32", "/8", "/128", "/129"]),
+    "uuid": (VALUES["uuid"], [*"0123456789abcdefABCDEF-{}g "]),
+    "macaddr": (VALUES["macaddr"], [*"0123456789abcdefABCDEF-:. g"]),
+    "macaddr8": (VALUES["macaddr8"], [*"0123456789abcdefABCDEF-:. g"]),
+}  # fmt: skip
+
+
+def changed(random: Random, text: str, parts: Sequence[str]) -> str:
+    """The text with at most one mistake: what is wrong with it is then not a question of what is found first."""
+    place = random.randint(0, len(text))
+    match random.randrange(4):
+        case 0:
+            return text[:place] + random.choice(parts) + text[place:]
+        case 1:
+            return text[:place] + text[place + 1 :]
+        case 2:
+            return text[:place] + random.choice([one for one in parts if len(one) == 1]) + text[place + 1 :]
+        case _:
+            return text
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_text_is_read_as_the_server_reads_it_or_refused(newest, name):
+    """B27: a constant's text, and whether it is one."""
+    random = Random(f"{SEED}{name}")
+    make, parts = INPUTS[name]
+    values = [make(random) for _ in range(1000)]
+    texts = [changed(random, text, parts) for text in values]
+    oid = newest.oid(name)
+    answers = newest.ask(f"{{0}}::{name}", [(text,) for text in texts])
+    ours = [error or show(oid, value) for value, error in (read(oid, text) for text in texts)]
+    wrong = [
+        f"{text!r}: {their} is the server's, {our} is ours"
+        for text, their, our in zip(texts, answers, ours, strict=True)
+        if our not in {their, REFUSED}
+    ]
+    assert not wrong, f"seed {SEED}: {wrong[:5]}"
+    kept = [our for our, text, value in zip(ours, texts, values, strict=True) if text == value]
+    assert len(kept) > 100
+    assert REFUSED not in kept

@@ -1,0 +1,51 @@
+"""Days, dates and their text: the calendar against Python's, and columns of text against one text at a time."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from subscriber.publication.functions import calendar
+from subscriber.publication.functions.dates import DATE, TIMESTAMP, TIMESTAMPTZ
+from subscriber.types.datetimes import DATE_LIMITS, TIMESTAMP_LIMITS
+
+EPOCH = date(2000, 1, 1)
+days = st.one_of(st.integers(*DATE_LIMITS), st.integers(-730_000, 730_000))
+moments = st.one_of(st.integers(*TIMESTAMP_LIMITS), st.integers(-(10**15), 10**15))
+
+
+@given(days)
+def test_a_day_is_the_day_of_its_date(day):
+    year, month, day_of_month = calendar.civil(day)
+    assert calendar.day_number(year, month, day_of_month) == day
+    assert 1 <= day_of_month <= calendar.month_length(year, month)
+
+
+@given(st.dates())
+def test_the_calendar_is_pythons_where_python_has_one(one):
+    day = (one - EPOCH).days
+    assert calendar.civil(day) == (one.year, one.month, one.day)
+    assert calendar.weekday(day) == one.weekday()
+    assert calendar.iso_week(day) == one.isocalendar()[:2]
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "infinities"),
+    [
+        (DATE, days, calendar.DATE_INFINITIES),
+        (TIMESTAMP, moments, calendar.TIMESTAMP_INFINITIES),
+        (TIMESTAMPTZ, moments, calendar.TIMESTAMP_INFINITIES),
+    ],
+    ids=["date", "timestamp", "timestamptz"],
+)
+@given(data=st.data())
+def test_a_column_of_text_is_read_as_each_of_its_texts(form, values, infinities, data):
+    """Ordinary values by Arrow, all others one by one; what is printed is read back."""
+    some = data.draw(st.lists(st.one_of(st.none(), values, st.sampled_from(infinities)), max_size=6))
+    texts = [None if one is None else form.to_text(one) for one in some]
+    assert form.from_texts(pa.array(texts, pa.string())).equals(pa.array(some, form.arrow))
+    assert [None if text is None else form.from_text(text, -1) for text in texts] == some

@@ -1,0 +1,121 @@
+"""What travels to the executors, and what they make of it once."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from subscriber.errors import NotSupportedError, PublisherTablesOutdated, RowFilterError
+from subscriber.publication.definition import Publication
+from subscriber.publication.publishing import Compiled, Publishing, compile_any, compiled
+from subscriber.publication.tables import PublisherTable
+from tests.publications import as_sent, entry, python_filter, table, tables
+
+T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
+P = Publication("p", tables=(entry(T, "a > 1"),))
+Q = Publication("q", tables=(entry(T, "b = 'x'"),), publish=frozenset({"insert"}))
+
+
+class Compiler:
+    """Compiles filters of one column, the first letter of their text, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+        self.tables: list[PublisherTable] = []
+
+    def __call__(self, texts, one, known):
+        self.asked.append(tuple(texts))
+        self.tables.append(one)
+        return python_filter([text[0] for text in texts], lambda row: True)
+
+
+def publishing(*publications: Publication, known: tuple[PublisherTable, ...] = (T,)) -> Publishing:
+    return Publishing(publications, tables(*known))
+
+
+def test_it_is_compiled_once_a_process_however_often_it_arrives():
+    one = publishing(P)
+    arrived = [pickle.loads(pickle.dumps(one)) for _ in range(2)]
+    assert arrived[0] == one
+    assert compiled(arrived[0]) is compiled(arrived[1])
+    assert compiled(publishing(P, Q)) is not compiled(one)
+
+
+def test_it_differs_by_anything_in_it():
+    assert publishing(P) == publishing(P)
+    assert len({publishing(P), publishing(P, Q), publishing(Q, P), Publishing((P,), tables(T, version=150000))}) == 4
+    assert Publishing((P,), tables(T), frozenset({as_sent(T)})) != publishing(P)
+
+
+def test_filters_are_compiled_at_the_first_change_and_once():
+    compiler = Compiler()
+    programs = Compiled(publishing(P, Q), compiler)
+    assert compiler.asked == []
+    program = programs.program(as_sent(T))
+    assert programs.program(as_sent(T)) is program
+    # Update and delete have the same one.
+    assert sorted(compiler.asked) == [("a > 1",), ("a > 1", "b = 'x'")]
+    assert program.filters["update"] is program.filters["delete"]
+
+
+def test_the_same_filter_twice_is_one():
+    compiler = Compiler()
+    Compiled(publishing(P, Publication("r", tables=(entry(T, "a > 1"),))), compiler).program(as_sent(T))
+    assert compiler.asked == [("a > 1",)]
+
+
+def test_what_is_unfiltered_is_not_compiled():
+    """Rule B9."""
+    compiler = Compiler()
+    program = Compiled(publishing(P, Publication("all", all_tables=True)), compiler).program(as_sent(T))
+    assert (compiler.asked, program.filters) == ([], {})
+
+
+def test_a_filter_s_column_of_another_type_asks_for_the_tables_and_is_refused_if_they_know_no_better():
+    other = as_sent(table("public.t", {"a": "text", "b": "text"}, key=["a"], oid=1))
+    with pytest.raises(PublisherTablesOutdated):
+        Compiled(publishing(P), Compiler()).program(other)
+    settled = Publishing((P,), tables(T), frozenset({other}))
+    with pytest.raises(NotSupportedError, match='needs column "a", which is not in the stream as type') as caught:
+        Compiled(settled, Compiler()).program(other)
+    assert (caught.value.relation, caught.value.column) == ("public.t", "a")
+
+
+def test_a_stored_column_that_is_not_sent_is_computed_for_the_filter():
+    """Rules B12a, B29: before PostgreSQL 18 nothing sends it."""
+    generated = table("public.t", {"a": "int4", "s": "int4"}, key=["a"], oid=1, generated={"s": "stored"})
+    compiler = Compiler()
+    programs = Compiled(publishing(Publication("p", tables=(entry(generated, "a > 1"),)), known=(generated,)), compiler)
+    programs.program(as_sent(generated, without=["s"]))
+    programs.program(as_sent(generated))
+    assert [one.columns[1].generated for one in compiler.tables] == ["virtual", "stored"]
+
+
+def test_tables_that_were_read_anew_settle_the_shape_and_keep_what_is_gone():
+    gone = table("public.gone", {"a": "int4"}, key=["a"], oid=2)
+    before = table("public.before", {"a": "int4"}, key=["a"], oid=3)
+    after = table("public.after", {"a": "int4"}, key=["a"], oid=3)
+    asked = as_sent(table("public.new", {"a": "int4"}, oid=4))
+    again = publishing(P, known=(T, gone, before)).read_anew(tables(T, after), asked)
+    assert set(again.tables.tables) == {T.key, gone.key, after.key}
+    assert again.settled == {asked}
+    assert again.publications == (P,)
+
+
+@pytest.mark.parametrize(("version", "result"), [(180000, True), (160000, None)])
+def test_a_filter_is_the_publishers_versions(version, result):
+    """18 has taught EXTRACT the weeks of an interval; before, the server stops there."""
+    intervals = table("public.i", {"i": "interval"}, key=["i"], oid=5)
+    known = dataclasses.replace(tables(intervals), server_version=version)
+    row_filter = compile_any(["EXTRACT(week FROM i) = 1"], intervals, known)
+    rows = {"i": pa.array(["8 days"])}
+    if result is None:
+        with pytest.raises(RowFilterError, match="not supported for type interval"):
+            row_filter.evaluate(rows, 1)
+    else:
+        assert row_filter.evaluate(rows, 1).to_pylist() == [result]
+    again = pickle.loads(pickle.dumps(row_filter))
+    assert again is row_filter

@@ -1,0 +1,35 @@
+"""Record what PostgreSQL has built in, for ``subscriber/publication/expression/builtins``: run it when a new major version is out.
+
+Each line of ``objects.tsv`` begins with the major versions that have it, or with nothing when all recorded ones do.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from subscriber.publication.expression.builtins.query import built_in_objects
+from subscriber.scenario.servers import open_postgresql
+
+VERSIONS = (15, 16, 18)
+FILE = Path(__file__).resolve().parent.parent / "subscriber/publication/expression/builtins/objects.tsv"
+
+
+def main() -> None:
+    """Ask each server and write the file."""
+    found: dict[str, list[int]] = {}
+    for version in VERSIONS:
+        with open_postgresql(version, {}) as server:
+            for (line,) in server.execute(built_in_objects(version * 10000)):
+                found.setdefault(line, []).append(version)
+    lines = [("" if len(at) == len(VERSIONS) else ",".join(map(str, at))) + "\t" + line for line, at in found.items()]
+    FILE.write_text("\n".join(sorted(lines, key=_order)) + "\n")
+    print(f"{len(lines)} objects in {FILE}")
+
+
+def _order(line: str) -> tuple[str, int, str]:
+    kind, oid = line.split("\t")[1:3]
+    return kind, int(oid), line
+
+
+if __name__ == "__main__":
+    main()
