@@ -110,6 +110,7 @@ class PublisherTables:
         current_schema: CURRENT_SCHEMA; None where there is none.
         database: the database's name.
         role: who asked: CURRENT_ROLE.
+        encoding: the database's: ``server_encoding``.
     """
 
     server_version: int
@@ -121,6 +122,7 @@ class PublisherTables:
     current_schema: str | None = "public"
     database: str = ""
     role: str = ""
+    encoding: str = "UTF8"
 
     def find(self, schema: str | None, name: str) -> PublisherTable | None:
         """The table of that name, looked for in the search path where no schema is given."""

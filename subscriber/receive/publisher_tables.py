@@ -59,9 +59,9 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        database, role, path, current, schemas = _one(
+        encoding, database, role, path, current, schemas = _one(
             connection,
-            "SELECT current_database()::text, current_user::text, current_schemas(true)::text[], current_schema()::text,"
+            "SELECT current_setting('server_encoding'), current_database()::text, current_user::text, current_schemas(true)::text[], current_schema()::text,"
             " ARRAY(SELECT nspname::text FROM pg_namespace)",
         )
         connection.execute("SET LOCAL search_path = ''")
@@ -99,6 +99,7 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
         current_schema=current,
         database=database,
         role=role,
+        encoding=encoding,
     )
 
 

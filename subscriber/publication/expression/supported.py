@@ -13,8 +13,23 @@ from subscriber.publication.functions.registry import Implementation, implementa
 _INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
 
 
-def check_supported(node: tree.Expression, types: Types, bytewise_collations: frozenset[int]) -> None:
+_OF_ENCODED_TEXT = frozenset(
+    {"octet_length(text)", "octet_length(bpchar)", "md5(text)", "ascii(text)", "chr(int4)"}
+    | {f"{name}(text)" for name in ("sha224", "sha256", "sha384", "sha512")}
+)
+"""They see the bytes of text as the database has it; here it is UTF-8."""
+
+
+def check_supported(
+    node: tree.Expression, types: Types, bytewise_collations: frozenset[int], encoding: str = "UTF8"
+) -> None:
     """Check an expression that a publication may have.
+
+    Args:
+        node: the expression.
+        types: of the publisher.
+        bytewise_collations: see :class:`~subscriber.publication.tables.PublisherTables`.
+        encoding: the publisher's.
 
     Raises:
         NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
@@ -23,7 +38,7 @@ def check_supported(node: tree.Expression, types: Types, bytewise_collations: fr
     # Imported here: the evaluation is of this package's trees.
     from subscriber.publication.evaluate import compile_filter
 
-    _Check(types, bytewise_collations).node(node)
+    _Check(types, bytewise_collations, encoding).node(node)
     try:
         compile_filter(node)
     except RowFilterError:
@@ -31,8 +46,9 @@ def check_supported(node: tree.Expression, types: Types, bytewise_collations: fr
 
 
 class _Check:
-    def __init__(self, types: Types, bytewise_collations: frozenset[int]) -> None:
+    def __init__(self, types: Types, bytewise_collations: frozenset[int], encoding: str) -> None:
         self._types = types
+        self._encoding = encoding
         self._bytewise = bytewise_collations
 
     def node(self, node: tree.Expression) -> None:
@@ -81,6 +97,8 @@ class _Check:
         found = implementation_of(signature)
         if found is None:
             raise _unsupported(what)
+        if signature in _OF_ENCODED_TEXT and self._encoding != "UTF8":
+            raise _unsupported(f"{what} of a database with encoding {self._encoding}")
         of_these = _of_these(found, arguments)  # which may be refused, whatever the collation
         if not any(self._types.collation(one.type_oid) for one in arguments):
             return

@@ -1,0 +1,41 @@
+"""What we do not compute exactly is refused by name, when the filter is given (refuse_not_guess)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from subscriber.errors import NotSupportedError
+from subscriber.publication.expression import check_filter
+from tests.publications import table, tables
+
+_PLAIN = table("public.t", {"a": "int4", "b": "text", "j": "jsonb"}, key=["a"])
+T = dataclasses.replace(
+    _PLAIN,
+    columns=tuple(dataclasses.replace(one, collation=100 if one.name == "b" else 0) for one in _PLAIN.columns),
+)
+KNOWN = tables(T)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("j < '{}'", "operator jsonb < jsonb"),
+        ("normalize(b) = 'x'", "function normalize(text, text)"),
+        ("b ~ b", "a regular expression that is not a constant"),
+    ],
+)
+def test_the_error_names_what_is_not_computed(text, what):
+    with pytest.raises(NotSupportedError) as caught:
+        check_filter(text, T, KNOWN)
+    assert what in caught.value.message
+    assert caught.value.sqlstate == "0A000"
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["octet_length(b) = 1", "md5(b) = 'x'", "ascii(b) = 65", "chr(a) = 'A'"])
+def test_the_bytes_of_text_are_those_of_utf8_or_refused(text):
+    assert check_filter(text, T, KNOWN)
+    with pytest.raises(NotSupportedError, match="of a database with encoding LATIN1"):
+        check_filter(text, T, dataclasses.replace(KNOWN, encoding="LATIN1"))
