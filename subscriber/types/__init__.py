@@ -25,4 +25,13 @@ from subscriber.types.family import Decoder, TypeFamily
 from subscriber.types.names import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
 from subscriber.types.registry import FAMILIES, decode_column, family_of
 
-__all__ = ["BUILT_IN_TYPES", "ELEMENT_TYPES", "FAMILIES", "Decoder", "TypeFamily", "decode_column", "family_of", "type_name"]
+__all__ = [
+    "BUILT_IN_TYPES",
+    "ELEMENT_TYPES",
+    "FAMILIES",
+    "Decoder",
+    "TypeFamily",
+    "decode_column",
+    "family_of",
+    "type_name",
+]

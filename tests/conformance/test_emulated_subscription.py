@@ -5,7 +5,7 @@
     publisher ──┬── p1, p2 of the server ───────────────────▶ SQLite ──┐
                 └── carrier all_rows ──▶ p1, p2 of ours ────▶ SQLite ──┴─ equal, row by row
 
-One publisher of 15 or newer does both. One that knows no filters (before 15) is played by a server that is not asked for any.
+One server does both. Of a server before 15, which knows no filters, ours would ask what it asks of this one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Database
+from subscriber.scenario.servers import PostgreSQL
+from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
@@ -96,8 +97,8 @@ class Both:
         return ours
 
 
-@pytest.fixture
-def both(database: Database, tmp_path: Path) -> Iterator[Both]:
+@contextmanager
+def subscribed(database: Database, tmp_path: Path) -> Iterator[Both]:
     runners = {
         name: Runner(
             f"sqlite:///{tmp_path / name / 'target.db'}",
@@ -108,13 +109,29 @@ def both(database: Database, tmp_path: Path) -> Iterator[Both]:
     }
     both = Both(database, runners)
     both.write((TABLES, *PUBLICATIONS, "CREATE PUBLICATION all_rows FOR ALL TABLES", *BEFORE))
-    yield both
-    for runner in runners.values():
-        runner.close()
+    try:
+        yield both
+    finally:
+        for runner in runners.values():
+            runner.close()
 
 
-def test_the_rows_are_those_that_the_server_would_have_sent(both):
+@pytest.fixture
+def without_filters(postgresql16: PostgreSQL, tmp_path: Path) -> Iterator[Both]:
+    """PostgreSQL 16, of which ours asks no filter, as of a server before 15."""
+    with contextmanager(fresh_database)(postgresql16) as database, subscribed(database, tmp_path) as both:
+        yield both
+
+
+@pytest.fixture
+def both(publisher_database: Database, tmp_path: Path) -> Iterator[Both]:
+    with subscribed(publisher_database, tmp_path) as both:
+        yield both
+
+
+def test_the_rows_are_those_that_the_server_would_have_sent(without_filters):
     """B2, B8-B20, D7-D9: copied, then changed; and after a filter has been altered at its place in the history"""
+    both = without_filters
     subscribe = (
         "CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' PUBLICATION p1, p2 WITH (create_tables = true{more})"
     )
@@ -148,23 +165,23 @@ def test_the_rows_are_those_that_the_server_would_have_sent(both):
 
 
 def test_a_servers_publications_become_the_subscribers_by_one_command(both):
+    """Filters and all, as psql shows them at the server; what is there is replaced only when that is asked for."""
     runner = both.runners["ours"]
-    done = runner.call("publication", "import", "--connection", both.publisher.conninfo, "p1", "p2")
+    take_over = ("publication", "import", "--connection", both.publisher.conninfo, "p1", "p2")
+    done = runner.call(*take_over)
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines() == [
         'NOTICE:  imported publication "p1": 3 tables, 2 row filters',
         'NOTICE:  imported publication "p2": 2 tables, 2 row filters',
     ]
-    for name in ("server", "ours"):
-        carrier = ", carrier = 'all_rows'" if name == "ours" else ""
-        both.runners[name].sql(
-            f"CREATE SUBSCRIPTION {name} CONNECTION '{both.publisher.conninfo}' PUBLICATION p1, p2"
-            f" WITH (create_tables = true{carrier})"
-        )
-    both.run()
-    both.write(AFTER)
-    both.run()
-    both.same_rows()
+    shown = runner.call("sql", "-c", "\\dRp+").stdout
+    assert "\"public.t\" WHERE ((b > 10) AND (c = 'NSW'::text))" in shown
+    assert '"public.listed" (id, kept)' in shown
+    again = runner.call(*take_over)
+    assert (again.returncode, again.stderr) == (1, 'ERROR:  publication "p1" already exists\n')
+    assert runner.call(*take_over, "--replace").returncode == 0
+    unknown = runner.call(*take_over[:-1], "gone")
+    assert unknown.stderr.startswith('ERROR:  publication "gone" does not exist\nHINT:')
 
 
 def test_tables_of_later_are_known_when_they_come(both):
@@ -205,7 +222,7 @@ def test_tables_of_later_are_known_when_they_come(both):
             "p1",
             'publication "p1" does not carry all that is published of table "public.hidden"',
         ),
-        ("CREATE PUBLICATION p FOR TABLE keyed WHERE (note = 'x')", "all_rows", 'cannot update table "public.keyed"'),
+        ("CREATE PUBLICATION p FOR TABLE keyed WHERE (note = 'x')", "all_rows", 'cannot update table "keyed"'),
         ("CREATE PUBLICATION other FOR TABLE t", "all_rows", 'publication "p" does not exist'),
     ],
 )

@@ -4,7 +4,8 @@
 that is the same one (glibc's are from 2.28 on). Another one may differ in the last bit, which ``exp(a) > 2.5`` can only notice for
 values that are that near to each other.
 
-Left out: the functions of degrees (``sind`` and so on), and ``erf``, ``erfc``, ``gamma`` and ``lgamma``, which Python computes its own way.
+Left out: the functions of degrees (``sind`` and so on); ``erf``, ``erfc``, ``gamma`` and ``lgamma``, which Python computes its own way;
+and ``width_bucket``, which servers of 15 round another way.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import pyarrow as pa
 
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions.floats import overflow, underflow
-from subscriber.publication.functions.integers import numbers, out_of_range, with_nulls
-from subscriber.publication.functions.numeric import width_bucket_error
+from subscriber.publication.functions.integers import numbers, with_nulls
 from subscriber.publication.functions.registry import elementwise, vectorised
 
 
@@ -152,27 +152,3 @@ def _inverse_hyperbolic_tangent(value: float) -> float:
     if abs(value) == 1:
         return math.copysign(math.inf, value)
     return _bounded(math.atanh, -1.0, 1.0, value)
-
-
-@elementwise("width_bucket(float8,float8,float8,int4)")
-def _width_bucket(operand: float, low: float, high: float, count: int) -> int:
-    if count <= 0:
-        raise width_bucket_error("count must be greater than zero")
-    if math.isnan(operand) or math.isnan(low) or math.isnan(high):
-        raise width_bucket_error("operand, lower bound, and upper bound cannot be NaN")
-    if math.isinf(low) or math.isinf(high):
-        raise width_bucket_error("lower and upper bounds must be finite")
-    if low == high:
-        raise width_bucket_error("lower bound cannot equal upper bound")
-    if operand < low if low < high else operand > low:
-        return 0
-    if operand >= high if low < high else operand <= high:
-        if count == 2**31 - 1:
-            raise out_of_range("integer")
-        return count + 1
-    if math.isfinite(high - low):
-        share = (operand - low) / (high - low)
-    else:
-        # Halves, so that the difference does not overflow.
-        share = (operand / 2 - low / 2) / (high / 2 - low / 2)
-    return min(int(count * share), count - 1) + 1

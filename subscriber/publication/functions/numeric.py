@@ -9,8 +9,8 @@ NaN equals itself and is above all, infinity included; there is no negative zero
     /            rounded (halves away from zero) to at least 16 significant digits, and the scale of either side (select_div_scale)
     sqrt         likewise, to at least 16 significant digits
 
-Left out: ``exp``, ``ln``, ``log`` and ``power`` (``^``). The server computes them with a few digits more than it shows, and its last
-digit is not always the one that exact arithmetic would round to.
+Left out: ``exp``, ``ln``, ``log`` and ``power`` (``^``), which the server computes with a few digits more than it shows, so that its
+last digit is not always the one that exact arithmetic would round to; and ``width_bucket``, which servers of 15 round another way.
 """
 
 from __future__ import annotations
@@ -495,35 +495,3 @@ def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], fl
 
 elementwise("float4(numeric)")(_cast_to_float("real", pa.float32()))
 elementwise("float8(numeric)")(_cast_to_float("double precision", pa.float64()))
-
-
-def width_bucket_error(message: str) -> RowFilterError:
-    """2201G."""
-    return RowFilterError(message, sqlstate="2201G")
-
-
-@elementwise("width_bucket(numeric,numeric,numeric,int4)")
-def _width_bucket(operand: Decimal, low: Decimal, high: Decimal, count: int) -> int:
-    if count <= 0:
-        raise width_bucket_error("count must be greater than zero")
-    if operand.is_nan() or low.is_nan() or high.is_nan():
-        raise width_bucket_error("operand, lower bound, and upper bound cannot be NaN")
-    if low.is_infinite() or high.is_infinite():
-        raise width_bucket_error("lower and upper bounds must be finite")
-    if low == high:
-        raise width_bucket_error("lower bound cannot equal upper bound")
-    if operand.is_infinite():
-        return _bucket(count + 1) if (operand > 0) == (low < high) else 0
-    scale = max(scale_of(operand), scale_of(low), scale_of(high))
-    passed, width = (_whole(value, scale) - _whole(low, scale) for value in (operand, high))
-    if width < 0:
-        passed, width = -passed, -width
-    if passed < 0:
-        return 0
-    return _bucket(count + 1 if passed >= width else passed * count // width + 1)
-
-
-def _bucket(number: int) -> int:
-    if number >= 1 << 31:
-        raise out_of_range("integer")
-    return number
