@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Flag, auto
 from itertools import pairwise
@@ -10,7 +11,7 @@ from typing import Final
 from psycopg import sql
 
 from subscriber.errors import SubscriberError
-from subscriber.scenario.typed import cut, is_backslash_command
+from subscriber.scenario.typed import Query, cut, is_backslash_command
 from subscriber.sql.lexer import Kind, lex, tokenize
 
 
@@ -61,6 +62,56 @@ def effect_of(text: str) -> Effect:
         anything = Effect.ROWS | Effect.SUBSCRIPTION
         effects |= anything if query.executes else _effect(*_first_words(query.text))
     return effects
+
+
+def publication_command(text: str) -> str | None:
+    """The CREATE, ALTER or DROP PUBLICATION that ``text`` is; None where it is, or holds, anything else."""
+    queries = _cut(text)
+    if len(queries) != 1 or queries[0].executes or not _names_publication(queries[0]):
+        return None
+    return queries[0].text
+
+
+def may_change_publications(text: str) -> bool:
+    """Whether a publication may be another one after ``text``: also because of what becomes of its tables.
+
+    >>> may_change_publications("ALTER TABLE t RENAME TO u"), may_change_publications("CREATE TABLE t (a int)")
+    (True, False)
+    """
+    return any(
+        query.executes or _names_publication(query) or _first_words(query.text)[0] in _CHANGING for query in _cut(text)
+    )
+
+
+def may_commit(text: str) -> bool:
+    """Whether an open transaction may be committed by ``text``."""
+    return any(query.executes or _first_words(query.text)[0] in ("commit", "end") for query in _cut(text))
+
+
+def reads_publications(text: str) -> bool:
+    """Whether ``text`` is one query that shows which publications there are."""
+    queries = _cut(text)
+    if len(queries) != 1 or queries[0].executes or _first_words(queries[0].text)[0] not in _READING:
+        return False
+    return any(_PUBLICATIONS.match(lexeme.value) for lexeme in lex(text) if lexeme.kind in (Kind.WORD, Kind.IDENTIFIER))
+
+
+def _cut(text: str) -> list[Query]:
+    """The queries of ``text``; none in a backslash command, or where the server will say that it cannot be read."""
+    try:
+        return [] if is_backslash_command(text) else cut(text)
+    except SubscriberError:
+        return []
+
+
+def _names_publication(query: Query) -> bool:
+    first, second = _first_words(query.text)
+    return first in ("create", "alter", "drop") and second == "publication"
+
+
+_CHANGING: Final = frozenset({"alter", "drop", "do", "call"})
+_READING: Final = frozenset({"select", "values", "table"})
+_PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_tables")
 
 
 def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:

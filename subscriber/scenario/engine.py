@@ -63,6 +63,8 @@ class Engine:
 
     def start(self) -> None:
         """Start to work on the enabled subscriptions; nothing happens while it works, or when there are none."""
+        while self._works() and self._has_nothing_left():
+            time.sleep(_POLL_SECONDS)  # it is about to end; or it looks at the catalog once more, and goes on
         if self._works() or not any(one.enabled for one in self._subscriptions()):
             return
         self._failure = None
@@ -144,6 +146,10 @@ class Engine:
 
     def _works(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
+
+    def _has_nothing_left(self) -> bool:
+        workers = self._workers().values()
+        return bool(workers) and all(worker.stopped and not worker.disabled for worker in workers)
 
     def _start_named(self, name: str, *arguments: Any, **keywords: Any) -> Any:
         return self._start_query(f"{self._name}.{name}", *arguments, **keywords)

@@ -8,6 +8,8 @@ A library may hold ``expected_failures.toml`` beside its scenarios::
     reason = "ALTER SUBSCRIPTION is not there yet"
     scenarios = ["601_refresh", "602_rename"]
 
+An entry holds whoever filters; with ``publications = "emulated"`` (or ``"server"``) in it, only there.
+
 A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so that the list tells the
 truth, and a scenario that worked once cannot break again unseen.
 """
@@ -17,15 +19,18 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from subscriber.errors import ScenarioError
 from subscriber.scenario.library import SUFFIX
 from subscriber.scenario.run import Result
+from subscriber.scenario.stage import Publications
 
 FILE_NAME: Final = "expected_failures.toml"
 _KEYS: Final = {"subscriber", "issue", "reason", "scenarios"}
+_PUBLICATIONS: Final[tuple[Publications, ...]] = ("server", "emulated")
 
 Verdict = Literal["passed", "failed", "skipped", "failed as expected", "passed unexpectedly"]
 
@@ -46,8 +51,8 @@ class Expected:
     issue: int
 
 
-ExpectedFailures = Mapping[tuple[str, str], Expected]
-"""(scenario, subscriber) → why."""
+ExpectedFailures = Mapping[tuple[str, str, Publications], Expected]
+"""(scenario, subscriber, who filters) → why."""
 
 
 def read_expected_failures(folder: Path) -> ExpectedFailures:
@@ -66,11 +71,12 @@ def read_expected_failures(folder: Path) -> ExpectedFailures:
         entries = tomllib.loads(path.read_text()).get("expected", [])
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{FILE_NAME} does not parse: {error}", context=str(path)) from error
-    found: dict[tuple[str, str], Expected] = {}
+    found: dict[tuple[str, str, Publications], Expected] = {}
     for entry in entries:
         _check_keys(entry, path)
-        for name in entry["scenarios"]:
-            key = (name, entry["subscriber"])
+        where = [one for one in _PUBLICATIONS if entry.get("publications", one) == one]
+        for name, publications in product(entry["scenarios"], where):
+            key = (name, entry["subscriber"], publications)
             if not (folder / f"{name}{SUFFIX}").exists():
                 raise ScenarioError(f'there is no scenario "{name}"', context=str(path), hint="Remove the name.")
             if key in found:
@@ -79,15 +85,24 @@ def read_expected_failures(folder: Path) -> ExpectedFailures:
     return found
 
 
+def expected_key(result: Result) -> tuple[str, str, Publications]:
+    """Where a result is listed, if it is."""
+    return result.scenario.name, result.setup.subscriber, result.setup.publications
+
+
 def judge(result: Result, expected: ExpectedFailures) -> Verdict:
     """What a result means, the expected failures considered."""
-    listed = (result.scenario.name, result.setup.subscriber) in expected
+    listed = expected_key(result) in expected
     if not listed or result.outcome == "skipped":
         return result.outcome
     return "failed as expected" if result.outcome == "failed" else "passed unexpectedly"
 
 
 def _check_keys(entry: Any, path: Path) -> None:
-    if set(entry) != _KEYS:
+    if set(entry) - {"publications"} != _KEYS:
         wanted = ", ".join(sorted(_KEYS))
-        raise ScenarioError(f"an [[expected]] of {FILE_NAME} must have exactly {wanted}", context=str(path))
+        raise ScenarioError(
+            f"an [[expected]] of {FILE_NAME} must have exactly {wanted}, and may have publications", context=str(path)
+        )
+    if entry.get("publications", _PUBLICATIONS[0]) not in _PUBLICATIONS:
+        raise ScenarioError(f"publications is one of {', '.join(_PUBLICATIONS)}", context=str(path))

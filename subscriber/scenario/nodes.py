@@ -30,12 +30,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from subscriber.errors import StatementTimeout
 from subscriber.scenario.effects import replace_conninfo
 from subscriber.scenario.postgresql import PostgreSQL
-from subscriber.scenario.psql import PsqlSession
+from subscriber.scenario.psql import PsqlSession, ServerError
 
 POLL_SECONDS: Final = 0.02
 _FAILURES: Final = 2
@@ -109,13 +110,53 @@ class PostgreSQLNode(Node):
         server.drop_database(name)
         server.create_database(name)
 
+    @property
+    def conninfo(self) -> str:
+        """libpq's connection string of the database."""
+        return self._server.conninfo(self.name)
+
+    @property
+    def major(self) -> int:
+        """The server's version."""
+        return self._server.major
+
     def run(self, text: str, session: str = "") -> str:
         """See :meth:`Node.run`."""
-        if session not in self._sessions:
-            self._sessions[session] = PsqlSession(
-                self._server.conninfo(self.name), lambda: self._server.psql, self._patience, self._to_send
-            )
-        return self._sessions[session].run(text)
+        return self._session(session).run(text)
+
+    def run_without(self, publication: str, query: str, session: str = "") -> str:
+        """What psql prints for a query that only reads, in a database without a publication that nobody has typed.
+
+        Args:
+            publication: is there, and again afterwards.
+            query: one query.
+            session: as of :meth:`run`.
+
+        Raises:
+            StatementTimeout: as :meth:`run`.
+        """
+        psql = self._session(session)
+        if psql.transaction_failed:
+            return psql.run(query)
+        begin, end = ("SAVEPOINT without", "ROLLBACK TO without") if psql.in_transaction else ("BEGIN", "ROLLBACK")
+        inside = psql.in_transaction
+        psql.ask(begin)
+        try:
+            psql.ask(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(publication)).as_string(None))
+            return psql.run(query)
+        finally:
+            # A transaction of the session's that has failed stays so, and takes the DROP back when it ends.
+            if not (inside and psql.transaction_failed):
+                psql.ask(end)
+
+    def last_error(self, session: str) -> ServerError | None:
+        """The server's error in the last query of a session; None where it had none."""
+        return self._sessions[session].error if session in self._sessions else None
+
+    def _session(self, name: str) -> PsqlSession:
+        if name not in self._sessions:
+            self._sessions[name] = PsqlSession(self.conninfo, lambda: self._server.psql, self._patience, self._to_send)
+        return self._sessions[name]
 
     def in_transaction(self, session: str) -> bool:
         """See :meth:`Node.in_transaction`."""

@@ -61,6 +61,21 @@ class Generated:
         self.tag += _tag_below_rows(result)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerError:
+    """An error of the server's, by its parts.
+
+    Attributes:
+        message: the primary message.
+        detail: DETAIL; empty where there is none.
+        sqlstate: five characters; empty for a lost connection.
+    """
+
+    message: str
+    detail: str
+    sqlstate: str
+
+
 class PsqlSession:
     """One psql session on a database, in autocommit as psql's are; it connects when it is first used.
 
@@ -69,6 +84,9 @@ class PsqlSession:
         program: finds the psql program for backslash commands (raising UsageError if it does not); None for none.
         patience: seconds that a statement may take.
         rewrite: what is sent for a statement, also for one that another has generated.
+
+    Attributes:
+        error: of the last query; None where it had none.
     """
 
     def __init__(
@@ -84,6 +102,7 @@ class PsqlSession:
         self._rewrite = rewrite
         self._connection: PGconn | None = None
         self._printed: list[str] = []
+        self.error: ServerError | None = None
 
     @property
     def in_transaction(self) -> bool:
@@ -177,6 +196,7 @@ class PsqlSession:
 
     def _run_query(self, query: str, generated: Generated | None = None) -> None:
         """Run it, and print its results, or gather them."""
+        self.error = None
         connection = self._connected()
         if connection is None:
             return
@@ -245,6 +265,7 @@ class PsqlSession:
                     self._print_tag(result)
                 case pq.ExecStatus.FATAL_ERROR:
                     error = result.error_message
+                    self.error = _server_error(result)
             copied = result.status == pq.ExecStatus.COPY_OUT
         if error:
             self._print_message(error)
@@ -322,6 +343,12 @@ def _receive(connection: PGconn, deadline: float) -> None:
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         raise TimeoutError
     connection.consume_input()
+
+
+def _server_error(result: PGresult) -> ServerError:
+    fields = (pq.DiagnosticField.MESSAGE_PRIMARY, pq.DiagnosticField.MESSAGE_DETAIL, pq.DiagnosticField.SQLSTATE)
+    message, detail, sqlstate = (_text(result.error_field(field)) for field in fields)
+    return ServerError(message, detail, sqlstate)
 
 
 def _tag_below_rows(result: PGresult) -> str:

@@ -29,7 +29,7 @@ from typing import Final
 
 from subscriber import __version__
 from subscriber.errors import UsageError
-from subscriber.scenario.expected import FAILURES, ExpectedFailures, Verdict
+from subscriber.scenario.expected import FAILURES, ExpectedFailures, Verdict, expected_key
 from subscriber.scenario.markup import Html, element, join, void
 from subscriber.scenario.parse import Scenario, Statement
 from subscriber.scenario.run import Exchange, Result
@@ -137,9 +137,14 @@ def _entries(judged: Iterable[tuple[Result, Verdict]]) -> list[_Entry]:
         scenario, setup = result.scenario, result.setup
         if scenario not in rows:
             rows[scenario] = anchor("scenario", scenario.name)
-        place = anchor("session", scenario.name, setup.subscriber_name, str(setup.major))
+        place = anchor("session", scenario.name, *_words_of(setup))
         entries.append(_Entry(result, verdict, place, rows[scenario]))
     return entries
+
+
+def _words_of(setup: Setup) -> tuple[str, ...]:
+    emulated = ("emulated",) if setup.publications == "emulated" else ()
+    return setup.subscriber_name, str(setup.major), *emulated
 
 
 def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
@@ -230,6 +235,7 @@ def _heading(setup: Setup, column: Sequence[_Entry], product: str) -> Html:
     return element(
         "th",
         element("small", f"{product} {setup.major}"),
+        element("small", "emulated") if setup.publications == "emulated" else "",
         element("small", summary, class_="failed" if failures else ""),
         scope="col",
     )
@@ -307,7 +313,7 @@ def _other(entry: _Entry, *, current: bool) -> Html:
         element(
             "a",
             _sign(entry.verdict),
-            f"{setup.subscriber_name}, PostgreSQL {setup.major}: {entry.verdict}",
+            f"{setup}: {entry.verdict}",
             "" if entry.verdict == "skipped" else f", {entry.result.seconds:.1f} s",
             href=f"#{entry.anchor}",
             aria_current="page" if current else "",
@@ -319,7 +325,7 @@ def _other(entry: _Entry, *, current: bool) -> Html:
 def _reasons(entry: _Entry, expected: ExpectedFailures) -> Iterator[Html]:
     """Why the verdict is what it is, beside what the statements say."""
     result = entry.result
-    known = expected.get((result.scenario.name, result.setup.subscriber))
+    known = expected.get(expected_key(result))
     if result.skipped:
         yield _reason("skipped", f"Skipped: {result.skipped}.")
     elif known is not None and entry.verdict == "failed as expected":
@@ -361,7 +367,7 @@ def _statement(entry: _Entry, exchange: Exchange) -> Html:
             "div",
             element("div", element("pre", *_typed(statement)), element("span", _STATES[state]), class_="typed"),
             _sides(statement, exchange.printed),
-            element("pre", exchange.error, class_="error") if exchange.error else "",
+            *[element("pre", text, class_="error") for text in (exchange.error, exchange.disagreement) if text],
             class_="box",
         ),
         id=_anchor(entry, exchange),
@@ -374,7 +380,7 @@ def _state(exchange: Exchange) -> str:
         return "broken"
     if exchange.printed is None:
         return "unreached"
-    return "differs" if exchange.difference else "agrees"
+    return "differs" if exchange.failed else "agrees"
 
 
 def _anchor(entry: _Entry, exchange: Exchange) -> str:

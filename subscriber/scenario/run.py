@@ -19,12 +19,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import psycopg
 
 from subscriber.errors import SubscriberError
 from subscriber.scenario.effects import Effect, effect_of
+from subscriber.scenario.emulated import Emulation
 from subscriber.scenario.expect import compare_output
 from subscriber.scenario.nodes import Node
 from subscriber.scenario.parse import Scenario, Statement
@@ -42,17 +44,20 @@ class Exchange:
         printed: what was printed, or None when the scenario ended before it.
         difference: how that differs from what the file expects, as lines; empty where it does not.
         error: why it did not end.
+        disagreement: how a target with publications of its own has taken a publication's command otherwise than the server, as
+            lines; empty where none has.
     """
 
     statement: Statement
     printed: str | None = None
     difference: str = ""
     error: str = ""
+    disagreement: str = ""
 
     @property
     def failed(self) -> bool:
         """Whether it is a reason for the scenario to fail."""
-        return bool(self.difference or self.error)
+        return bool(self.difference or self.error or self.disagreement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +118,42 @@ class Runner:
         nodes: dict[str, Node] = {}
         try:
             self._stage.open_nodes(scenario.nodes, setup, self._patience, nodes)
-            exchanges = self._play(scenario, nodes)
+            emulation = Emulation(nodes, self._patience) if setup.publications == "emulated" else None
+            exchanges = self._play(scenario, nodes, emulation)
         finally:
             leftover = self._clear(nodes)
         return Result(scenario, setup, exchanges, time.monotonic() - started, leftover=leftover)
 
-    def _play(self, scenario: Scenario, nodes: Mapping[str, Node]) -> tuple[Exchange, ...]:
+    def _play(self, scenario: Scenario, nodes: Mapping[str, Node], emulation: Emulation | None) -> tuple[Exchange, ...]:
         exchanges = []
         subscribing: dict[str, Node] = {}
         statements = iter(scenario.statements)
         for statement in statements:
-            exchange = self._exchange(statement, nodes, subscribing)
+            exchange = self._exchange(statement, nodes, subscribing, emulation)
             exchanges.append(exchange)
             if exchange.error:
                 break
         exchanges += map(Exchange, statements)
         return tuple(exchanges)
 
-    def _exchange(self, statement: Statement, nodes: Mapping[str, Node], subscribing: dict[str, Node]) -> Exchange:
+    def _exchange(
+        self,
+        statement: Statement,
+        nodes: Mapping[str, Node],
+        subscribing: dict[str, Node],
+        emulation: Emulation | None,
+    ) -> Exchange:
         node = nodes[statement.node]
         effect = effect_of(statement.text)
-        printed = None
+        printed, disagreement = None, ""
         try:
             if Effect.ROWS in effect and statement.node in subscribing and not node.in_transaction(statement.session):
                 self._settle(subscribing)
-            printed = node.run(statement.text, statement.session)
+            if emulation is None:
+                printed = node.run(statement.text, statement.session)
+            else:
+                told = emulation.run(node, statement.text, statement.session, partial(self._settle, subscribing))
+                printed, disagreement = told.printed, told.disagreement
             if Effect.SUBSCRIPTION in effect and not node.in_transaction(statement.session):
                 subscribing[statement.node] = node
                 node.settle(self._patience)
@@ -146,7 +162,8 @@ class Runner:
         except psycopg.Error as error:
             return Exchange(statement, printed, error=f'node "{node.name}" is lost: {error}')
         mismatch = compare_output(statement.text, statement.expected, printed)
-        return Exchange(statement, printed, difference="" if mismatch is None else str(mismatch))
+        difference = "" if mismatch is None else str(mismatch)
+        return Exchange(statement, printed, difference, disagreement=disagreement)
 
     def _settle(self, subscribing: Mapping[str, Node]) -> None:
         """What a node receives may come from another that subscribes: as many rounds as the longest chain has links."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from psycopg import sql
 from sqlalchemy import make_url
@@ -22,6 +22,7 @@ from sqlalchemy import make_url
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import Pipeline, spark_pipeline
 from subscriber.pipeline.session import spark_session
+from subscriber.scenario.carriers import CARRIER
 from subscriber.scenario.fresh import TARGET_KINDS, TargetServers, fresh_target
 from subscriber.scenario.nodes import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
 from subscriber.scenario.postgresql import PostgreSQL, PostgreSQLServer
@@ -45,17 +46,22 @@ RETRY_SECONDS: Final = 0.1
 MASTER: Final = "local[2]"
 
 
+Publications = Literal["server", "emulated"]
+
+
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Who subscribes, and to which server: a column of the report.
+    """Who subscribes, to which server, and who filters: a column of the report.
 
     Attributes:
         subscriber: ``native``, a kind of target, or a target's URL.
         major: the version of the publishers, and of native subscribers.
+        publications: ``emulated``: those of the publishers are the subscribers' own (:mod:`subscriber.scenario.emulated`).
     """
 
     subscriber: str = field(default=NATIVE, repr=False)  # a URL may hold a password
     major: int = 18
+    publications: Publications = "server"
 
     @property
     def subscriber_name(self) -> str:
@@ -64,16 +70,26 @@ class Setup:
             return self.subscriber
         return make_url(self.subscriber).set(query={}).render_as_string()
 
+    @property
+    def server_name(self) -> str:
+        """The rest of it for people."""
+        return f"PostgreSQL {self.major}{', emulated publications' if self.publications == 'emulated' else ''}"
+
     def __str__(self) -> str:
-        return f"{self.subscriber_name}, PostgreSQL {self.major}"
+        return f"{self.subscriber_name}, {self.server_name}"
 
 
-def check_subscriber(subscriber: str) -> None:
-    """Refuse what is neither a kind of subscriber nor a URL.
+def check_subscriber(subscriber: str, publications: Publications = "server") -> None:
+    """Refuse what is neither a kind of subscriber nor a URL, and one that cannot have publications of its own.
 
     Raises:
         UsageError: naming the kinds.
     """
+    if subscriber == NATIVE and publications == "emulated":
+        raise UsageError(
+            "PostgreSQL's own subscriber cannot evaluate publications",
+            hint="Give --publications emulated with a --subscriber of ours.",
+        )
     if subscriber not in KINDS and "://" not in subscriber:
         raise UsageError(
             f'unknown subscriber "{subscriber}"',
@@ -130,7 +146,8 @@ class Stage:
         servers = TargetServers(postgresql=lambda: version.subscriber, mariadb=lambda: self._mariadb)
         url = self._targets.enter_context(fresh_target(setup.subscriber, name, self._folder, servers))
         settings = Settings(str(self._folder / "journal"), wal_retrieve_retry_interval=RETRY_SECONDS)
-        return TargetNode(name, url, version.subscriber, resolve, self._pipeline, settings, patience)
+        carrier = CARRIER if setup.publications == "emulated" else None
+        return TargetNode(name, url, version.subscriber, resolve, self._pipeline, settings, patience, carrier)
 
     @cached_property
     def _folder(self) -> Path:

@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import sqlalchemy as sa
@@ -25,6 +25,8 @@ import sqlalchemy as sa
 from subscriber.apply.progress import STATE
 from subscriber.errors import NotSupportedError, PublisherError, SQLSyntaxError, SubscriberError, UsageError
 from subscriber.pipeline.on_spark import Pipeline
+from subscriber.publication.definition import Publication
+from subscriber.publication.parsed import PublicationCommand
 from subscriber.scenario import catalogs
 from subscriber.scenario.block import Block
 from subscriber.scenario.engine import Engine
@@ -81,6 +83,8 @@ class TargetNode(Node):
         pipeline: starts queries, copies tables.
         settings: of the engine; the walreceivers read theirs from the environment.
         patience: seconds that a statement may take.
+        carrier: the server's publication that every subscription of the session gets as its ``carrier``; None: the server's
+            publications are subscribed to.
 
     Raises:
         UsageError: the target has subscriptions already, which would run too.
@@ -95,8 +99,10 @@ class TargetNode(Node):
         pipeline: Pipeline,
         settings: Settings,
         patience: float,
+        carrier: str | None = None,
     ) -> None:
         self.name = name
+        self._carrier = carrier
         self._resolve = resolve
         self._settings = settings
         self._patience = patience
@@ -156,6 +162,53 @@ class TargetNode(Node):
                 steps.callback(session.close)
             for block in self._blocks.values():
                 steps.callback(block.close)
+
+    # Publications of its own ------------------------------------------------------------------------
+
+    def at_rest(self, patience: float) -> contextlib.AbstractContextManager[None]:
+        """See :meth:`Engine.at_rest`."""
+        return self._engine.at_rest(patience)
+
+    def run_publication_command(self, text: str, publisher: str) -> SubscriberError | None:
+        """Carry out CREATE, ALTER or DROP PUBLICATION; gives the error with which it was refused.
+
+        Args:
+            text: the command.
+            publisher: connection string of the database whose tables are meant.
+        """
+        try:
+            command = parse(text)
+            if not isinstance(command, PublicationCommand):
+                raise _refusal("this command")
+            run_command(self._target, command, self._settings, lambda _: None, publisher)
+        except SubscriberError as error:
+            return error
+        self._engine.note_change()
+        return None
+
+    def publications(self) -> dict[str, Publication]:
+        """Those that it has, by name."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return {publication.name: publication for publication in catalog.list_publications(connection)}
+
+    def store_publications(self, publications: Mapping[str, Publication | None], owner: str) -> None:
+        """Have these publications, whatever they were before; None for those that are there no more.
+
+        Args:
+            publications: by name.
+            owner: of those that are new.
+        """
+        with self._target.begin() as connection:
+            for name, publication in publications.items():
+                known = catalog.find_publication(connection, name) is not None
+                if publication is None:
+                    if known:
+                        catalog.delete_publication(connection, name)
+                elif known:
+                    catalog.replace_publication(connection, publication)
+                else:
+                    catalog.insert_publication(connection, publication, owner)
+        self._engine.note_change()
 
     # Statements -----------------------------------------------------------------------------------
 
@@ -319,12 +372,15 @@ class TargetNode(Node):
                 block.close()
 
     def _with_real_conninfo(self, command: Command) -> SubscriptionCommand:
-        if isinstance(command, Select):
+        if isinstance(command, Select | PublicationCommand):
             raise _refusal("this command")
         if not isinstance(command, CreateSubscription | AlterConnection):
             return command
         real = self._resolve(command.conninfo)
         self._typed_conninfo[real] = command.conninfo
+        if isinstance(command, CreateSubscription) and self._carrier is not None:
+            options = dataclasses.replace(command.options, carrier=self._carrier)
+            return dataclasses.replace(command, conninfo=real, options=options)
         return dataclasses.replace(command, conninfo=real)
 
     def _end_block(self, session: str, printed: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -127,6 +128,31 @@ def test_json_has_each_failing_statement_with_expected_and_actual(run):
     assert " 2 | two" in failure["actual"]
 
 
+def test_a_publication_s_command_that_a_subscriber_takes_otherwise_than_the_server_fails_its_statement(
+    shared_stage, tmp_path, monkeypatch
+):
+    """A subscriber has no roles, so it refuses what the server does."""
+    monkeypatch.setattr(Stage, "_pipeline", SimpleNamespace(start_query=None, copy_table=None))  # nothing is replicated
+    file = tmp_path / "001_owner.psql"
+    file.write_text(
+        "-- t\ntest_pub=# CREATE PUBLICATION p;\nCREATE PUBLICATION\n"
+        "test_pub=# ALTER PUBLICATION p OWNER TO CURRENT_USER;\nALTER PUBLICATION\n"
+        "test_sub=# SELECT 1 AS a;\n a\n---\n 1\n(1 row)\n"
+    )
+    arguments = ["run", str(file), "--publications", "emulated"]
+    answer = CliRunner().invoke(command, [*arguments, "--json"])
+    assert answer.exit_code == 1, answer.output
+    (one,) = json.loads(answer.output)
+    assert (one["publications"], one["verdict"]) == ("emulated", "failed")
+    (failure,) = one["failures"]
+    assert (failure["line"], failure["difference"], failure["error"]) == (4, [], None)
+    assert failure["disagreement"][0].startswith(
+        'node "test_sub" was given the same command and refused it: ERROR:  0A000'
+    )
+    assert failure["disagreement"][-1] == "the server accepted it"
+    assert "      the server accepted it\n" in CliRunner().invoke(command, arguments).output
+
+
 def test_recording_writes_what_postgresql_prints(run, tmp_path):
     bare = "".join(f"{line}\n" for line in SESSION.splitlines() if line.startswith(("-- ", "test_")))
     answer = run(bare, verb="record")
@@ -205,6 +231,7 @@ def test_a_template_overwrites_nothing(tmp_path):
     [
         (["run", "nowhere.psql"], "nowhere.psql: no such file or folder"),
         (["run", ".", "--subscriber", "oracle"], 'unknown subscriber "oracle"'),
+        (["run", ".", "--subscriber", "native", "--publications", "emulated"], "cannot evaluate publications"),
         (["new", "../up"], "is no name for a scenario"),
     ],
 )

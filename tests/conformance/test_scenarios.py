@@ -3,6 +3,9 @@
 The native column is the oracle: what PostgreSQL's own subscriber prints is what the files expect. A scenario that another
 subscriber does not pass yet is in scenarios/expected_failures.toml with the issue that it waits for, and fails here
 once it passes. `make scenarios` runs the older servers too: two more minutes each.
+
+A scenario that is about publications also passes with publications that the subscriber evaluates: the publisher sends every row, and
+what becomes of it must be the same.
 """
 
 from __future__ import annotations
@@ -20,18 +23,22 @@ from subscriber.scenario.stage import NATIVE, Setup, Stage
 from tests.conftest import IN_CI
 
 LIBRARY = Path(__file__).resolve().parents[2] / "scenarios"
-MATRIX = (Setup(NATIVE, 18), Setup("sqlite", 18))
+MATRIX = (Setup(NATIVE, 18), Setup("sqlite", 18), Setup("sqlite", 18, "emulated"))
+ABOUT_PUBLICATIONS = ("1", "2", "3")
+"""With publications of the subscriber's own only the scenarios that are about publications run."""
+EMULATED = {"server": (), "emulated": ("emulated",)}
 SCENARIOS = [read_scenario(path) for path in find_scenarios([LIBRARY])]
 CELLS = [
     pytest.param(
         setup,
         scenario,
-        id=f"{setup.subscriber}-pg{setup.major}-{scenario.name}",
+        id="-".join((setup.subscriber, f"pg{setup.major}", *EMULATED[setup.publications], scenario.name)),
         marks=[getattr(pytest.mark, feature) for feature in sorted(scenario.requires.features)],
     )
     for setup in MATRIX
     for scenario in SCENARIOS
     if scenario.requires.missing(setup.major, frozenset(FEATURES)) is None
+    and (setup.publications == "server" or scenario.name.startswith(ABOUT_PUBLICATIONS))
 ]
 EXPECTED = read_expected_failures(LIBRARY)
 

@@ -95,9 +95,11 @@ def _emulated(target: Target, publisher: Publisher, publications: Sequence[str],
     def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
         return frozenset(columns_of(check_filter(where, table, tables)))
 
+    relations = published_relations(
+        definitions, tables
+    )  # first: what it refuses, PostgreSQL refuses here too (rule B39)
     check_coverage(definitions, tables, filter_columns, tuple(of_publisher.values()))
     check_carrier(of_publisher[carrier], definitions, tables, filter_columns)
-    relations = published_relations(definitions, tables)
     return Published(
         [
             PublishedTable(

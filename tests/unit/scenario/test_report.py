@@ -359,3 +359,21 @@ def test_a_report_that_cannot_be_written_is_refused_in_a_sentence(tmp_path):
     with pytest.raises(UsageError, match="cannot be written") as refusal:
         write_report(tmp_path / "no_such_folder" / "report.html", [], {})
     assert refusal.value.hint
+
+
+def test_who_filters_makes_a_column_and_a_session_of_its_own():
+    results = [played(session(), setup) for setup in (SQLITE, Setup("sqlite", 18, "emulated"))]
+    page = report(results)
+    _, versions = page.all("thead")[0].all("tr")
+    assert [one.text for one in versions.all("th")] == ["PostgreSQL 18no failures", "PostgreSQL 18emulatedno failures"]
+    (row,) = page.all("tbody")[0].all("tr")
+    anchors = [(link.attributes["href"] or "").removeprefix("#") for link in row.all("td") for link in link.all("a")]
+    assert len({place(page, anchor).attributes["id"] for anchor in anchors}) == 2
+
+
+def test_a_disagreement_about_a_publication_is_shown_at_its_statement():
+    result = played(session(), Setup("sqlite", 18, "emulated"))
+    first = replace(result.exchanges[0], disagreement="the server accepted it")
+    page = report([replace(result, exchanges=(first, *result.exchanges[1:]))])
+    (article,) = page.all("article", "differs")
+    assert "the server accepted it" in article.text

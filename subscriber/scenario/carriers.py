@@ -1,0 +1,62 @@
+"""The server's publication that brings a session's emulated publications what they evaluate.
+
+::
+
+    p1 FOR TABLE t WHERE (a > 5)                        ┐
+    p2 FOR TABLE t (a, b), root WITH (via root, insert) ┼──▶ carrier FOR TABLE ONLY t, ONLY root   all rows and columns, the union of the
+    p3 FOR TABLES IN SCHEMA s                           ┘      , TABLES IN SCHEMA s                operations, partitions as themselves
+
+It names what they name, so that a partition that is attached, or a table that is made in the schema, is in it from its first row on. It
+holds no table that they do not hold: the publisher looks at all its publications when a row without identity is updated (rule B32). Its
+operations hold for all of its tables, though, so an UPDATE may be refused because another table's updates are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from psycopg import sql
+
+from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
+
+CARRIER: Final = "subscriber_carrier"
+"""The carrier's name."""
+
+_GENERATED_SINCE: Final = 18
+
+
+def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
+    """The carrier that publications need on a server of version ``major``; none of them is the carrier itself."""
+    all_tables = any(publication.all_tables for publication in publications)
+    members = {entry.key: TableEntry(*entry.key) for publication in publications for entry in publication.tables}
+    schemas = dict.fromkeys(schema for publication in publications for schema in publication.schemas)
+    return Publication(
+        CARRIER,
+        all_tables=all_tables,
+        tables=() if all_tables else tuple(members.values()),
+        schemas=() if all_tables else tuple(schemas),
+        publish=frozenset().union(*(publication.publish for publication in publications)),
+        generated_columns="stored" if major >= _GENERATED_SINCE else "none",
+    )
+
+
+def create_statement(carrier: Publication) -> str:
+    """The command that makes a carrier."""
+    objects: list[sql.Composable] = [
+        sql.SQL("TABLE ONLY {}").format(sql.Identifier(entry.schema, entry.name)) for entry in carrier.tables
+    ]
+    objects += [sql.SQL("TABLES IN SCHEMA {}").format(sql.Identifier(schema)) for schema in carrier.schemas]
+    if carrier.all_tables:
+        objects = [sql.SQL("ALL TABLES")]
+    operations = ", ".join(operation for operation in OPERATIONS if operation in carrier.publish)
+    options: list[sql.Composable] = [sql.SQL("publish = {}").format(sql.Literal(operations))]
+    if carrier.generated_columns == "stored":
+        options.append(sql.SQL("publish_generated_columns = stored"))
+    command = sql.SQL("CREATE PUBLICATION {}{}{} WITH ({})").format(
+        sql.Identifier(carrier.name),
+        sql.SQL(" FOR " if objects else ""),
+        sql.SQL(", ").join(objects),
+        sql.SQL(", ").join(options),
+    )
+    return command.as_string(None)
