@@ -13,10 +13,34 @@ from subscriber.publication.tables import PublisherColumn, PublisherTable, Publi
 from tests.random_filters import random_filter
 
 _TYPES = {
-    "a": 23, "i2": 21, "i8": 20, "g": 23, "c": 1700, "f4": 700, "f8": 701, "bo": 16,
-    "b": 25, "v": 1043, "bp": 1042, "n": 19, "ch": 18, "x": 25, "ta": 1009, "va": 1015, "ar": 1007,
-    "d": 1082, "tm": 1083, "tsp": 1114, "ts": 1184, "iv": 1186, "u": 2950, "bt": 17, "bi": 1560, "vb": 1562,
-    "inet": 869, "j": 3802,
+    "a": 23,
+    "i2": 21,
+    "i8": 20,
+    "g": 23,
+    "c": 1700,
+    "f4": 700,
+    "f8": 701,
+    "bo": 16,
+    "b": 25,
+    "v": 1043,
+    "bp": 1042,
+    "n": 19,
+    "ch": 18,
+    "x": 25,
+    "ta": 1009,
+    "va": 1015,
+    "ar": 1007,
+    "d": 1082,
+    "tm": 1083,
+    "tsp": 1114,
+    "ts": 1184,
+    "iv": 1186,
+    "u": 2950,
+    "bt": 17,
+    "bi": 1560,
+    "vb": 1562,
+    "inet": 869,
+    "j": 3802,
 }
 _COLLATED = {"b": 100, "v": 100, "bp": 100, "n": 950, "x": 950, "ta": 100, "va": 100}
 TABLE = PublisherTable(
