@@ -7,18 +7,19 @@ makes them once for all its tasks.
 from __future__ import annotations
 
 import hashlib
-import pickle
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
 from subscriber.errors import NotSupportedError
+from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import ROW_OPERATIONS, outdated, plan_relation, plan_truncate
 from subscriber.publication.definition import Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables, to_json
 from subscriber.publication.transform import RowFilter
 
 _BOOLEAN_OID: Final = 16
@@ -46,8 +47,11 @@ class Publishing:
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        content = (self.publications, self.tables, sorted(map(repr, self.settled)))
-        object.__setattr__(self, "digest", hashlib.sha256(pickle.dumps(content)).digest())
+        # Not pickled: what is equal need not have one pickle, since sets have no order.
+        publications = json.dumps([asdict(one) for one in self.publications], default=sorted)
+        settled = sorted(encode(relation).hex() for relation in self.settled)
+        content = "\n".join([publications, to_json(self.tables), *settled])
+        object.__setattr__(self, "digest", hashlib.sha256(content.encode()).digest())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Publishing) and self.digest == other.digest

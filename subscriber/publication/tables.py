@@ -153,9 +153,9 @@ class PublisherTables:
 
 
 def to_json(tables: PublisherTables) -> str:
-    """The tables as text that :func:`from_json` reads back."""
+    """The tables as text that :func:`from_json` reads back; equal tables have equal text."""
     kept = {field.name: getattr(tables, field.name) for field in fields(tables)}
-    kept["tables"] = [asdict(table) for table in tables.tables.values()]
+    kept["tables"] = [asdict(table) for _, table in sorted(tables.tables.items())]
     return json.dumps(kept, default=sorted, ensure_ascii=False, separators=(",", ":"))
 
 

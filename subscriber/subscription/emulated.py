@@ -73,8 +73,14 @@ def read_publishing(connection: Any, subscription: Subscription) -> Publishing |
             hint="ALTER SUBSCRIPTION … REFRESH PUBLICATION reads them.",
         )
     content = json.loads(kept)
+    try:
+        definitions = read_definitions(connection, subscription.publications)
+    except UsageError as error:
+        # It may be made again: servers before 18 wait for it, too.
+        error.transient = True
+        raise
     return Publishing(
-        read_definitions(connection, subscription.publications),
+        definitions,
         from_json(content[_TABLES]),
         frozenset(_relation(bytes.fromhex(message)) for message in content[_SETTLED]),
     )

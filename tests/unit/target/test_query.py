@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
@@ -66,6 +67,15 @@ def test_an_error_is_ours_and_does_not_show_the_query(target):
     assert "secret" not in caught.value.report()
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Control-C means what it means at a terminal, also where the shell that started the tests ignores it (a job in the background)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_a_query_of_sqlite_that_computes(target):
     for_ever = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
