@@ -27,6 +27,7 @@ from subscriber.errors import NotSupportedError, PublisherTablesOutdated
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publication.definition import Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
+from subscriber.publication.published import is_excepted, member_entry
 from subscriber.publication.tables import PublisherTable, PublisherTables
 
 ROW_OPERATIONS: Final[tuple[Operation, ...]] = ("insert", "update", "delete")
@@ -85,8 +86,7 @@ def published(publications: Iterable[Publication], tables: PublisherTables, tabl
 def level_of(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int | None:
     """As which ancestor (from 1, the nearest) a publication publishes a table; 0: as itself; None: not at all (rule B2)."""
     if publication.all_tables:
-        root = ancestors[-1] if ancestors else table
-        if root.key in publication.excepted:
+        if is_excepted(publication, table, ancestors):
             return None
         return len(ancestors) if publication.via_root else 0
     levels = [level for level, ancestor in enumerate(ancestors, 1) if _is_member(publication, ancestor)]
@@ -112,10 +112,8 @@ def opinions(found: Published) -> dict[Operation, tuple[Opinion, ...]]:
 
 
 def _where(publication: Publication, table: PublisherTable) -> str | None:
-    if publication.all_tables or table.schema in publication.schemas:
-        return None
-    entry = publication.entry(*table.key)
-    # No entry: a leaf that is published through a parent, under its own name.
+    # No entry: also a leaf that is published through a parent, under its own name.
+    entry = member_entry(publication, table)
     return None if entry is None else entry.where
 
 
@@ -151,7 +149,7 @@ def sent_columns(found: Published) -> SentColumns:
 
 
 def _column_list(publication: Publication, table: PublisherTable) -> frozenset[str] | None:
-    entry = None if publication.all_tables else publication.entry(*table.key)
+    entry = member_entry(publication, table)
     return None if entry is None or entry.columns is None else frozenset(entry.columns)
 
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from subscriber.errors import RowFilterError
 from subscriber.publication import functions
-from subscriber.publication.calls import compiled_for
+from subscriber.publication.evaluation.calls import compiled_for
+from subscriber.publication.evaluation.operations import Operation, operation
+from subscriber.publication.evaluation.rows import Rows, array_from
+from subscriber.publication.evaluation.simplify import simplify
 from subscriber.publication.expression import tree
-from subscriber.publication.operations import Operation, operation
-from subscriber.publication.rows import Rows, array_from
-from subscriber.publication.simplify import simplify
 
 assert functions  # importing it has registered every function
 

@@ -51,7 +51,7 @@ def members_of(publication: Publication, tables: PublisherTables) -> list[Publis
         chosen = [
             table
             for table in tables.tables.values()
-            if is_publishable(table) and not _is_excepted(publication, table, tables)
+            if is_publishable(table) and not is_excepted(publication, table, tables.ancestors(table))
         ]
         if publication.via_root:
             return [table for table in chosen if not table.is_partition]
@@ -72,6 +72,12 @@ def members_of(publication: Publication, tables: PublisherTables) -> list[Publis
 def is_publishable(table: PublisherTable) -> bool:
     """Rule B1."""
     return table.kind in ("table", "partitioned table") and table.persistence == "permanent" and not table.is_system
+
+
+def is_excepted(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> bool:
+    """Rule B6: of a partition the root decides, the last of its ancestors."""
+    root = ancestors[-1] if ancestors else table
+    return root.key in publication.excepted
 
 
 def member_entry(publication: Publication, table: PublisherTable) -> TableEntry | None:
@@ -113,10 +119,3 @@ def _without_partitions(
         for key, table in listed.items()
         if not any(ancestor.key in listed for ancestor in tables.ancestors(table))
     }
-
-
-def _is_excepted(publication: Publication, table: PublisherTable, tables: PublisherTables) -> bool:
-    """Rule B6: of a partition the root decides."""
-    ancestors = tables.ancestors(table)
-    root = ancestors[-1] if ancestors else table
-    return root.key in publication.excepted

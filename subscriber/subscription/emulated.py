@@ -45,16 +45,18 @@ def read_definitions(connection: Any, names: Sequence[str]) -> tuple[Publication
     Raises:
         UsageError: 42704, one does not exist.
     """
-    found = {publication.name: publication for publication in catalog.list_publications(connection)}
+    definitions = []
     for name in names:
-        if name not in found:
+        found = catalog.find_publication(connection, name)
+        if found is None:
             raise UsageError(
                 f'publication "{name}" does not exist',
                 sqlstate="42704",
                 hint="With a carrier, publications are the subscriber's own: CREATE PUBLICATION it in this target, or take a"
                 " server's with `subscriber publication import`.",
             )
-    return tuple(found[name] for name in names)
+        definitions.append(found)
+    return tuple(definitions)
 
 
 def read_publishing(connection: Any, subscription: Subscription) -> Publishing | None:

@@ -92,9 +92,8 @@ class CatchUpRules:
 def _check_unchanged(connection: Any, publishing: Publishing | None) -> None:
     if publishing is None:
         return
-    names = {publication.name for publication in publishing.publications}
-    now = {one.name: one for one in catalog.list_publications(connection) if one.name in names}
-    if any(now.get(publication.name) != publication for publication in publishing.publications):
+    # Only those that are its own are read: this is asked in every batch.
+    if any(catalog.find_publication(connection, one.name) != one for one in publishing.publications):
         raise PublicationsChanged(
             "the subscription's publications have changed", hint="The changes are filtered anew, by what they are now."
         )

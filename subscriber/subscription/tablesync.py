@@ -55,6 +55,7 @@ from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.query import ApplyQuery, JournalStream
+from subscriber.publication.publishing import Publishing
 from subscriber.receive.copy_plan import TableFiles, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import Snapshot, exported_snapshot
@@ -282,8 +283,7 @@ class TableSync:
         if relation.state is RelationState.INIT:
             relation = self._change(relation, RelationState.DATASYNC, None)
         failpoints.hit("copy.begin.after")
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            publishing = read_publishing(connection, self._subscription)
+        publishing = self._publishing()
         source = CopySource(
             conninfo=self._subscription.conninfo,
             subscription=self._subscription.name,
@@ -352,8 +352,7 @@ class TableSync:
 
     def _start_catch_up(self, relation: SubscriptionRelation) -> ApplyQuery:
         position = self._position(relation)
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            publishing = read_publishing(connection, self._subscription)
+        publishing = self._publishing()
         applier = ExactApplier(
             self._target,
             subscription=self._subscription.name,
@@ -390,6 +389,10 @@ class TableSync:
     def _relations(self) -> list[SubscriptionRelation]:
         with self._target.reporting(), self._target.engine.connect() as connection:
             return catalog.relations_of(connection, self._subscription.subid)
+
+    def _publishing(self) -> Publishing | None:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return read_publishing(connection, self._subscription)
 
     def _applied(self) -> LSN:
         with self._target.reporting(), self._target.engine.connect() as connection:

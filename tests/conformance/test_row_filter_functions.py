@@ -19,10 +19,10 @@ import pytest
 
 import subscriber.publication.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import RowFilterError
-from subscriber.publication.calls import function_for, of_type
+from subscriber.publication.evaluation.calls import function_for, of_type
+from subscriber.publication.evaluation.rows import Value, filtered, listed, read_column
 from subscriber.publication.functions.forms import form_of
 from subscriber.publication.functions.registry import implementations
-from subscriber.publication.rows import Value, filtered, listed, read_column
 from subscriber.types import family_of
 from tests.numeric_values import NUMBERS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.expression import syntax, tree
@@ -295,6 +295,7 @@ class Analysis:
         left = self.expression(node.left)
         values = [(one, self.expression(one)) for one in node.values]
         constants = [made for _, made in values if not has_columns(made)]
+        kind: Literal["and", "or"] = "and" if node.negated else "or"
         result: tree.Expression | None = None
         if len(constants) > 1:
             result = self._in_array(operator, left, constants, not node.negated)
@@ -308,8 +309,7 @@ class Analysis:
             else:
                 comparison = self.operation(operator, left, made)
             comparison = self.coercions.to_boolean(comparison, "IN")
-            kind = "and" if node.negated else "or"
-            result = comparison if result is None else tree.Boolean(BOOL, 0, kind, (result, comparison))  # type: ignore[arg-type]
+            result = comparison if result is None else tree.Boolean(BOOL, 0, kind, (result, comparison))
         assert result is not None
         return result
 

@@ -121,8 +121,8 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
     if found.specialise is None:
         return found
     # Imported here: the simplification is of this package's trees.
-    from subscriber.publication.calls import Known
-    from subscriber.publication.simplify import simplify
+    from subscriber.publication.evaluation.calls import Known
+    from subscriber.publication.evaluation.simplify import simplify
 
     constants = {}
     try:

@@ -1,4 +1,4 @@
-"""boolean: its values, comparisons and casts. AND, OR and NOT are nodes of their own (:mod:`subscriber.publication.operations`)."""
+"""boolean: its values, comparisons and casts. AND, OR and NOT are nodes of their own (:mod:`subscriber.publication.evaluation.operations`)."""
 
 from __future__ import annotations
 

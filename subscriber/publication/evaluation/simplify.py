@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from subscriber.publication.calls import Known
+from subscriber.publication.evaluation.calls import Known
+from subscriber.publication.evaluation.operations import RECORD, FieldTest, operation
+from subscriber.publication.evaluation.rows import Rows, listed, required_form
 from subscriber.publication.expression import tree
 from subscriber.publication.functions.registry import implementation_of
-from subscriber.publication.operations import RECORD, FieldTest, operation
-from subscriber.publication.rows import Rows, listed, required_form
 
 _NO_ROW = Rows({}, 1)
 

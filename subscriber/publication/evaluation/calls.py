@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
+from subscriber.publication.evaluation.rows import NULL, Same, Value, array_from, arrow_of, listed, nulls
 from subscriber.publication.expression import tree
 from subscriber.publication.functions.registry import Context, Implementation, implementation_of
-from subscriber.publication.rows import NULL, Same, Value, array_from, arrow_of, listed, nulls
 
 
 @dataclass(frozen=True, slots=True)

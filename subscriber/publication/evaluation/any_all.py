@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.publication.calls import Apply
-from subscriber.publication.rows import Rows, Same, Value, array_from, listed, nulls
+from subscriber.publication.evaluation.calls import Apply
+from subscriber.publication.evaluation.rows import Rows, Same, Value, array_from, listed, nulls
 
 _BOOLEAN: Final = pa.bool_()
 _PLAIN_EQUALITY: Final = frozenset({

@@ -16,11 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import NotSupportedError
-from subscriber.publication.any_all import Comparison, decided
-from subscriber.publication.array_values import array_of_arrays, array_of_elements
-from subscriber.publication.calls import Apply, Known, function_for, of_type
-from subscriber.publication.expression import tree
-from subscriber.publication.rows import (
+from subscriber.publication.evaluation.any_all import Comparison, decided
+from subscriber.publication.evaluation.array_values import array_of_arrays, array_of_elements
+from subscriber.publication.evaluation.calls import Apply, Known, function_for, of_type
+from subscriber.publication.evaluation.rows import (
     NULL,
     Pieces,
     Rows,
@@ -33,6 +32,7 @@ from subscriber.publication.rows import (
     nulls,
     required_form,
 )
+from subscriber.publication.expression import tree
 from subscriber.types import ELEMENT_TYPES
 
 Evaluate: TypeAlias = Callable[[Rows], Value]
