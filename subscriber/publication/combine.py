@@ -14,7 +14,7 @@ columns, and the tables are read anew once (:class:`~subscriber.errors.Publisher
 for since and still differs is *settled*: it is the stream that is older.
 
 PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a list. There the rules of 18 give
-what theirs give: a list of all columns equals none, and nothing generated is sent.
+what theirs give: a list of all columns equals none, and nothing generated is sent. Only 15 counts otherwise which list is one of all.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ def sent_columns(found: Published) -> SentColumns:
         if not column.generated or (column.generated == "stored" and "stored" in options)
     )
     sets = {default if names is None else names for names in lists}
-    if len(sets) > 1:
+    # What 15 compares: a list is none only if it names as many columns as the table ever had.
+    counted = {None if names is None or len(names) == table.attributes else names for names in lists}
+    if len(sets) > 1 or (table.attributes and len(counted) > 1):
         raise NotSupportedError(
             f'cannot use different column lists for table "{table.qualified_name}" in different publications',
             relation=table.qualified_name,

@@ -54,6 +54,8 @@ class PublisherTable:
         is_partition: it is a partition.
         persistence: permanent, unlogged or temporary.
         is_system: in a schema of the system's.
+        attributes: on PostgreSQL 15, how many columns it has, with those that are dropped: there a list of fewer is never taken for
+            none (rule B40); 0 on other versions.
     """
 
     oid: int
@@ -67,6 +69,7 @@ class PublisherTable:
     is_partition: bool = False
     persistence: Persistence = "permanent"
     is_system: bool = False
+    attributes: int = 0
 
     @property
     def key(self) -> tuple[str, str]:

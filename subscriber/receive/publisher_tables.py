@@ -25,6 +25,8 @@ from subscriber.publication.tables import (
 
 _COVERING_SINCE: Final = 110000
 _GENERATED_SINCE: Final = 120000
+_LISTS_SINCE: Final = 150000
+_LISTS_OF_LIVE_COLUMNS_SINCE: Final = 160000
 _LOCALE_PROVIDER_SINCE: Final = 150000
 _DATABASE_LOCALE_SINCE: Final = 170000
 
@@ -65,16 +67,17 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
             " ARRAY(SELECT nspname::text FROM pg_namespace)",
         )
         connection.execute("SET LOCAL search_path = ''")
+        counted = _LISTS_SINCE <= connection.info.server_version < _LISTS_OF_LIVE_COLUMNS_SINCE
         relations = connection.execute(
             "SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,"
-            " c.relreplident::text, c.relispartition FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " c.relreplident::text, c.relispartition, c.relnatts FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
             " WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') ORDER BY c.oid"
         ).fetchall()
         columns, keys, parents = _columns(connection), _identity_keys(connection), _parents(connection)
         bytewise = _bytewise_collations(connection)
         own_objects = connection.execute(query.own_objects(connection.info.server_version).encode()).fetchall()
     tables = {}
-    for oid, schema, name, kind, persistence, identity, is_partition in relations:
+    for oid, schema, name, kind, persistence, identity, is_partition, attributes in relations:
         names = tuple(column.name for column in columns[oid])
         tables[schema, name] = PublisherTable(
             oid,
@@ -88,6 +91,7 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
             is_partition=is_partition,
             persistence=_PERSISTENCES[persistence],
             is_system=oid < _FIRST_NORMAL_OID,
+            attributes=attributes if counted else 0,
         )
     return PublisherTables(
         connection.info.server_version,

@@ -89,6 +89,8 @@ PUBLICATIONS: Final = {
     "indexed": "FOR TABLE other.indexed WHERE (k > 'm')",
     "indexed_length": "FOR TABLE other.indexed WHERE (length(k) < 100) WITH (publish = 'update')",
     "generated": "FOR TABLE generated WHERE (a > 3)",
+    "generated_plain": "FOR TABLE generated (b, a)",
+    "dropped_live": "FOR TABLE dropped (a, b)",
     "generated_insert": "FOR TABLE generated WHERE (s > 2) WITH (publish = 'insert')",
     "dropped": "FOR TABLE dropped (a), plain WHERE (a < 7)",
     "schema": "FOR TABLES IN SCHEMA other",
@@ -367,6 +369,8 @@ def test_each_publication_alone_sends_what_the_server_sends(publisher):
         ["schema_root", "root"],
         ["everything_root", "leaf", "plain_key"],
         ["rootfull", "everything"],
+        ["generated_plain", "generated"],
+        ["dropped_live", "everything"],
     ],
     ids=" ".join,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -215,6 +216,20 @@ def test_a_list_of_all_columns_is_no_list():
     """Rule B40; also beside a publication of all tables (rule B39)."""
     found = plan(T, publication("p", entry(T, columns=["c", "b", "a"])), publication("q", all_tables=True))
     assert names(found.publish_as) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("attributes", "refused"), [(3, False), (4, True)])
+def test_postgresql_15_takes_a_list_for_none_only_if_no_column_was_ever_dropped(attributes, refused):
+    """Rule B40, before 16: RelationGetNumberOfAttributes is what it compares with; measured on 15.18."""
+    counted = replace(T, attributes=attributes)
+    listed = publication("p", entry(T, columns=["a", "b", "c"]))
+    found = published([listed, publication("q", all_tables=True)], tables(counted), counted)
+    assert found is not None
+    if refused:
+        with pytest.raises(NotSupportedError, match="cannot use different column lists"):
+            sent_columns(found)
+    else:
+        assert sent_columns(found).names == {"a", "b", "c"}
 
 
 def test_lists_are_compared_only_where_rows_are_published():

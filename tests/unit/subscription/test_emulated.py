@@ -76,7 +76,7 @@ def test_a_batch_that_was_filtered_by_other_definitions_is_filtered_again(target
     publishing = Publishing((P,), tables(T))
     rules = BatchRules(subscription)
     rules.publishing = publishing
-    catch_up = CatchUpRules(relation, publishing)
+    catch_up = CatchUpRules(subscription, relation, publishing)
     with target.begin() as connection:
         assert rules(connection).should_apply(as_sent(T), LSN(2))
         assert catch_up(connection).should_apply(as_sent(T), LSN(2))
