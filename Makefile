@@ -6,6 +6,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 SCENARIOS := tests/conformance/test_scenarios.py
+TARGETS := sqlite duckdb mariadb postgresql
 
 # Spark finds Java by JAVA_HOME, else on PATH; the file is there only when neither would do.
 JAVA = $$(cat .venv/java-home 2>/dev/null || echo "$$JAVA_HOME")
@@ -33,9 +34,9 @@ test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
 	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile tests --ignore=$(SCENARIOS)
 	@$(WITH_JAVA) $(PYTEST) -n 3 $(SCENARIOS)
 
-scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber and ours, on 18, 16 and 15
+scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber, on 18, 16 and 15, and on four targets of ours
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)
-	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber sqlite $(ARGS)
+	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios $(TARGETS:%=--subscriber %) $(ARGS)
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios/[123]*.psql --publications emulated --pg 18 --pg 16 --pg 15 $(ARGS)
 
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
@@ -46,6 +47,7 @@ bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the ben
 
 docs: .venv/.installed ## the pages that are made from the code
 	$(BIN)/python -m subscriber.publication.expression.documentation > docs/row-filters.md
+	$(BIN)/python -m subscriber.target.documentation > docs/types.md
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml

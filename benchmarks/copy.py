@@ -66,8 +66,8 @@ class CopyBench:
     def copy(self, kind: str, rows: int) -> CopyFigures:
         """Copy the table into an empty database of this kind."""
         with (
-            fresh_target(kind, "bench", self._folder, self._servers) as url,
-            open_target(url) as target,
+            fresh_target(kind, "bench", self._folder, self._servers) as fresh,
+            open_target(fresh.url) as target,
             ProcessWatch() as watch,
         ):
             began = time.monotonic()

@@ -9,8 +9,9 @@
     target        any SQLAlchemy database and what it can do
     subscription  CREATE / DROP SUBSCRIPTION, the catalog, the supervisor
 
-Public names: :func:`subscriber.emulate`, the same stages in one process without Spark, and
-:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``.
+Public names: :func:`subscriber.emulate`, the same stages in one process without Spark,
+:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and :class:`subscriber.ReceivedMessage`, what
+``subscriber run --on-message`` calls a function with.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from subscriber.apply.logical_messages import ReceivedMessage
     from subscriber.pipeline.emulate import emulate
     from subscriber.pipeline.source import PgoutputSource
 
-__all__ = ["PgoutputSource", "__version__", "emulate"]
+__all__ = ["PgoutputSource", "ReceivedMessage", "__version__", "emulate"]
 
 __version__ = "0.1.0"
 
@@ -36,4 +38,8 @@ def __getattr__(name: str) -> Any:
         from subscriber.pipeline.source import PgoutputSource
 
         return PgoutputSource
+    if name == "ReceivedMessage":
+        from subscriber.apply.logical_messages import ReceivedMessage
+
+        return ReceivedMessage
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,17 +13,20 @@
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
     │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
     │   ├── PublisherTablesOutdated 55000  the publisher's tables have changed since they were read (transient)
+    │   ├── BinaryFormNotRead      0A000   values of a type whose binary form is not read are to come: ask for text
     │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
     ├── JournalError
     │   ├── JournalUnavailable     53100   cannot be written now (disk full, ...)        (transient)
     │   ├── JournalGap             55000   journal and slot, or journal and target, disagree
     │   └── JournalCorrupt         XX001   a segment is not what was written
     ├── TargetError                        the database we replicate into
+    │   ├── ColumnsToAdd           55000   a table is to be altered before the batch can be applied (transient)
     │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
     │   └── AlreadyRunning         55006   another `subscriber run` owns this target
     ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
     ├── PublicationsChanged        40001   an emulated publication was altered meanwhile          (transient)
     ├── RowFilterError             22000   a row filter cannot be evaluated for a row
+    ├── MessageListenerError       38000   the user's function for logical messages raised
     └── ApplyError                         a change that cannot be applied
         ├── TargetRelationError    55000   the target's table does not fit the publisher's
         ├── UnsupportedValue       22000   a value the target cannot hold exactly
@@ -49,7 +52,7 @@ class SubscriberError(Exception):
         sqlstate: five characters; the class's default unless given.
         detail: what was found, if that needs a sentence of its own.
         hint: what to do next.
-        relation: ``schema.table`` as the publisher names it.
+        relation: ``schema.table`` as the publisher names it, or what the subscription's map makes of it.
         column: a column's name.
         lsn: the position concerned; for an apply error the transaction's finish LSN (the one that
             ``ALTER SUBSCRIPTION ... SKIP`` takes).
@@ -196,6 +199,12 @@ class PublisherTablesOutdated(PublisherError):
         self.shape = shape
 
 
+class BinaryFormNotRead(PublisherError):
+    """The stream describes a column whose type's binary form is not read: begin the stream anew, and ask for text."""
+
+    sqlstate = "0A000"
+
+
 class PublisherNotReady(PublisherError):
     """A setting, slot, publication or plugin at the publisher is not as it must be."""
 
@@ -236,6 +245,21 @@ class TargetUnavailable(TargetError):
     transient = True
 
 
+class ColumnsToAdd(TargetError):
+    """A table of the target is to get columns, which cannot be done inside a transaction: alter it, and apply the batch again.
+
+    Attributes:
+        shape: the table as the stream describes it (:class:`~subscriber.protocol.messages.Relation`).
+    """
+
+    sqlstate = "55000"
+    transient = True
+
+    def __init__(self, message: str, *, shape: object = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.shape = shape
+
+
 class AlreadyRunning(TargetError):
     """Another ``subscriber run`` owns this target."""
 
@@ -263,6 +287,12 @@ class RowFilterError(SubscriberError):
     """
 
     sqlstate = "22000"
+
+
+class MessageListenerError(SubscriberError):
+    """The user's function for logical messages raised; only its name and the class of what it raised are told."""
+
+    sqlstate = "38000"
 
 
 class ApplyError(SubscriberError):

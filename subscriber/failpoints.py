@@ -35,6 +35,8 @@ FAILPOINTS: Final = frozenset(
         "journal.rename",
         "feedback",
         "target.commit",
+        "target.prepare",
+        "target.finish",
         "copy.begin",
         "copy.block",
         "copy.commit",

@@ -17,7 +17,7 @@ from subscriber.types import family_of
 OIDS = {
     "bool": 16, "bytea": 17, "int8": 20, "int2": 21, "int4": 23, "text": 25, "json": 114, "float4": 700, "float8": 701,
     "varchar": 1043, "date": 1082, "timestamp": 1114, "timestamptz": 1184, "interval": 1186, "numeric": 1700,
-    "uuid": 2950, "jsonb": 3802, "int4[]": 1007, "time": 1083, "bit": 1560, "money": 790,
+    "uuid": 2950, "jsonb": 3802, "int4[]": 1007, "numeric[]": 1231, "bpchar": 1042, "time": 1083, "bit": 1560, "money": 790,
 }  # fmt: skip
 
 
@@ -68,9 +68,30 @@ def prepared(finish: int, *changes: m.Message, xid: int = 731, gid: str = "g") -
     ]
 
 
-def frame(relations: Iterable[m.Relation], messages: Iterable[m.Message], *, text: bool = False) -> Frame:
-    """One frame of ``messages``; ``text`` leaves every column PostgreSQL's text."""
+def finishes_of(messages: Iterable[m.Message], *, two_phase: bool = False) -> dict[int, LSN]:
+    """Where each prepared transaction finishes: as part of its COMMIT PREPARED, or with ``two_phase`` by itself."""
+    last = m.Prepare if two_phase else m.CommitPrepared
+    return {message.xid: LSN(message.end_lsn) for message in messages if isinstance(message, last)}
+
+
+def frame(
+    relations: Iterable[m.Relation],
+    messages: Iterable[m.Message],
+    *,
+    text: bool = False,
+    finishes: Mapping[int, LSN] | None = None,
+) -> Frame:
+    """One frame of ``messages``.
+
+    Args:
+        relations: those that the messages name.
+        messages: in order.
+        text: leave every column PostgreSQL's text.
+        finishes: :func:`finishes_of` the whole stream; None: of these messages.
+    """
     by_id = {shape.relation_id: shape for shape in relations}
+    messages = list(messages)
+    finishes = finishes_of(messages) if finishes is None else finishes
     controls: list[Control] = []
     groups: dict[tuple[object, ...], list[tuple[int, m.Insert | m.Update | m.Delete]]] = {}
     for position, message in enumerate(messages):
@@ -78,7 +99,8 @@ def frame(relations: Iterable[m.Relation], messages: Iterable[m.Message], *, tex
             groups.setdefault(_shape(message), []).append((position, message))
         else:
             named = tuple(by_id[i] for i in message.relation_ids) if isinstance(message, m.Truncate) else ()
-            controls.append(Control(position, encode(message), named))
+            finish = finishes[message.xid] if isinstance(message, m.BeginPrepare) else LSN(0)
+            controls.append(Control(position, encode(message), named, finish))
     return Frame(tuple(_group(by_id, members, text=text) for members in groups.values()), tuple(controls))
 
 

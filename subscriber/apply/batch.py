@@ -7,9 +7,12 @@
                       │  ▲
                       └──┘ changes, O, T, P
 
-A prepared transaction tells only at its end (K) when it finished. In a batch where that matters - a replay, or
-a second pass that must stop early - it is *tentative*: applied inside a savepoint, and an error in it is kept
-until K says whether the transaction belongs to the batch at all.
+With ``two_phase`` the target prepares what the publisher has prepared (rules C49, C50), in a transaction of its own::
+
+            b                P             K, r
+    (none) ───▶ transaction ───▶ (none) ─────────▶ (none), applied := the message's end
+
+Each of these steps may be met again after a crash, and then finds its work done (:mod:`subscriber.apply.prepared`).
 """
 
 from __future__ import annotations
@@ -17,21 +20,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 
-import sqlalchemy as sa
-
-from subscriber.apply.conflict import (
-    MISSING,
-    ConflictTally,
-    as_conflict,
-    error_context,
-    note_applied_before,
-    transaction_context,
+from subscriber.apply import progress
+from subscriber.apply.conflict import as_conflict, error_context, note_applied_before, transaction_context
+from subscriber.apply.conflict_log import ConflictLog, ConflictTally
+from subscriber.apply.local import LocalTransactions
+from subscriber.apply.logical_messages import commit_messages, keep_message
+from subscriber.apply.prepared import (
+    PreparedTransaction,
+    forget_prepared,
+    prepared_gid,
+    read_prepared,
+    write_prepared,
 )
 from subscriber.apply.transactions import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
-from subscriber.apply.writer import ChangeWriter
-from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
+from subscriber.errors import ApplyError, JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
 from subscriber.protocol.changes import Control, Frame
@@ -39,7 +44,7 @@ from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
 
 ShouldApply = Callable[[Relation, LSN], bool]
-"""Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5)."""
+"""Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5); its table is looked up either way."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,42 +56,39 @@ class Scope:
     Attributes:
         origin: the replication origin, for messages.
         subscription: its name, for messages.
-        should_apply: which relations' changes are applied.
-        stored: the progress in the target; what finished at or below it is read past.
+        subid: its number.
         end: nothing may finish beyond it.
         before: stop after the transaction that finished here.
-        tentative: prepared transactions may turn out to be old, or to lie beyond ``before``.
-        skip_lsn: the changes of the transaction with this final LSN are dropped (rule C40); 0/0 is none.
+        two_phase: the target prepares what the publisher has prepared; else it is applied when it commits.
+        listens: logical messages are kept for a listener.
     """
 
     origin: str
     subscription: str
-    should_apply: ShouldApply
-    stored: LSN
+    subid: int
     end: LSN
     before: LSN | None
-    tentative: bool
-    skip_lsn: LSN = INVALID_LSN
+    two_phase: bool = False
+    listens: bool = False
 
 
 class Batch:
     """The state of one batch: which transaction is open, and what has been done."""
 
-    def __init__(self, scope: Scope, connection: sa.Connection, writer: ChangeWriter) -> None:
+    def __init__(self, scope: Scope, local: LocalTransactions) -> None:
         self.scope = scope
-        self.applied = scope.stored
+        self.applied = local.stored
         self.done = False
         self.tally = ConflictTally()
         self.transactions = 0
         self.changes = 0
         self.commit_timestamp: int | None = None
-        self.skip_lsn = scope.skip_lsn
-        self._connection = connection
-        self._writer = writer
+        self.skip_lsn = local.rules.skip_lsn
+        self._local = local
+        self._frame = Frame((), ())
         self._open: RemoteTransaction | None = None
         self._open_tally = ConflictTally()
-        self._savepoint: sa.NestedTransaction | None = None
-        self._failure: SubscriberError | None = None
+        self._uncounted = ConflictTally()
 
     def run(self, frames: Iterable[Frame]) -> None:
         """Apply all frames; an error says where the last whole transaction before it finished."""
@@ -101,8 +103,14 @@ class Batch:
             note_applied_before(error, self.applied)
             raise
 
+    def commit(self, applied: LSN) -> None:
+        """Commit what is done, with ``applied`` as the progress."""
+        self._note_in_target()
+        self._local.commit(applied, self.commit_timestamp)
+
     def _apply_frame(self, frame: Frame) -> None:
-        self._writer.open_frame(frame)
+        self._frame = frame
+        self._local.writer.open_frame(frame)
         for step in steps(frame):
             if isinstance(step, Run):
                 self._apply_run(frame, step)
@@ -117,23 +125,24 @@ class Batch:
         if not self._note_changes(group.action, group.relation, count):
             return
         try:
-            missing = count - self._writer.write(run)
+            conflicts = self._local.writer.write(run, self._in_transaction(group.action).place(count))
         except SubscriberError as error:
-            self._fail(error, group.action, group.relation.qualified_name)
-        else:
-            if missing:
-                self._open_tally.add(group.relation.qualified_name, MISSING[group.action], missing)
+            self._fail(error, group.action, group.relation, count)
+        for conflict, number in conflicts:
+            self._open_tally.add(conflict, number)
 
     def _note_changes(self, message_type: str, relation: Relation, count: int) -> bool:
         """Whether the changes are to be applied."""
         transaction = self._in_transaction(message_type)
-        wanted = (
-            not transaction.skip
-            and not self._skips(transaction)
-            and self.scope.should_apply(relation, transaction.final_lsn)
-        )
+        offered = not transaction.skip and not self._skips(transaction)
+        wanted = offered and self._local.rules.should_apply(relation, transaction.final_lsn)
         transaction.change(message_type, count if wanted else 0)
-        return wanted and self._failure is None
+        if offered and not wanted:
+            try:
+                self._local.writer.look_up(relation)
+            except SubscriberError as error:
+                self._fail(error, message_type, relation)
+        return wanted
 
     def _skips(self, transaction: RemoteTransaction) -> bool:
         """Whether the user has asked to leave this transaction out (rule C40)."""
@@ -146,13 +155,15 @@ class Batch:
 
     def _apply_control(self, control: Control) -> None:
         tag = chr(control.message[0])
-        if tag in "Mr":
+        if (tag == "M" and not self.scope.listens) or (tag == "r" and not self.scope.two_phase):
             # Messages are not for us (C38); a rolled back prepared transaction was never in a frame (C50).
             return
         message = decode(control.message)
         match message:
+            case messages.LogicalMessage():
+                self._keep_message(message)
             case messages.Begin() | messages.BeginPrepare():
-                self._begin(message, tag)
+                self._begin(message, tag, control.finish_lsn)
             case messages.Origin():
                 self._in_transaction(tag).origin()
             case messages.Truncate():
@@ -160,27 +171,35 @@ class Batch:
             case messages.Commit():
                 self._finish(self._in_transaction(tag).commit(message, self.applied), message.commit_timestamp)
             case messages.Prepare():
-                self._in_transaction(tag).prepare(message)
+                self._prepare(message)
             case messages.CommitPrepared():
                 self._commit_prepared(message)
+            case messages.RollbackPrepared():
+                self._rollback_prepared(message)
             case _:
                 raise ProtocolError(f'message type "{tag}" cannot stand in a frame', message_type=tag)
 
-    def _begin(self, message: messages.Begin | messages.BeginPrepare, tag: str) -> None:
+    def _begin(self, message: messages.Begin | messages.BeginPrepare, tag: str, finish: LSN) -> None:
         if self._open is not None:
             raise out_of_order(tag)
         if isinstance(message, messages.Begin):
             transaction = RemoteTransaction.begin(message, self.applied)
+            # Its end is not known yet, but lies behind its commit record.
+            beyond = self.scope.before is not None and transaction.final_lsn >= self.scope.before
         else:
-            transaction = RemoteTransaction.begin_prepare(message)
-        if self.scope.before is not None and transaction.final_lsn >= self.scope.before:
+            transaction = RemoteTransaction.begin_prepare(message, finish, self.applied)
+            beyond = self._is_beyond(finish)
+        if beyond:
             self.done = True
             return
         self._open = transaction
+        if isinstance(message, messages.BeginPrepare) and self.scope.two_phase and not transaction.skip:
+            self._begin_prepared(transaction, message)
         if not transaction.skip and self._skips(transaction):
             logger.info("logical replication starts skipping transaction at LSN %s", format_lsn(transaction.final_lsn))
-        if transaction.two_phase and self.scope.tentative:
-            self._savepoint = self._connection.begin_nested()
+
+    def _is_beyond(self, finish: LSN) -> bool:
+        return self.scope.before is not None and finish > self.scope.before
 
     def _truncate(self, relations: tuple[Relation, ...], *, restart_identity: bool) -> None:
         wanted = [relation for relation in relations if self._note_changes("T", relation, 0)]
@@ -188,82 +207,216 @@ class Batch:
             return
         self._in_transaction("T").change("T", 1)
         try:
-            self._writer.truncate(wanted, restart_identity=restart_identity)
+            self._local.writer.truncate(wanted, restart_identity=restart_identity)
         except SubscriberError as error:
-            self._fail(error, "T", wanted[0].qualified_name)
+            self._fail(error, "T", wanted[0])
+
+    # Prepared transactions ------------------------------------------------------------------------------
+
+    def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
+        """Begin what is to be prepared, unless a replay finds that it was (rules C49, C50a)."""
+        local = self._local
+        known = read_prepared(local.connection, self.scope.subid, transaction.xid)
+        here = local.target.prepared_transactions(local.connection)
+        if known is not None and known.is_of(message) and (known.committed or known.gid in here):
+            transaction.skip = True
+            return
+        gid = local.target.free_gid(local.connection, prepared_gid(self.scope.subid, transaction.xid))
+        if gid in here:
+            error = ApplyError(
+                f'transaction identifier "{gid}" is already in use',
+                sqlstate="42710",
+                hint="Another subscription of this number left it behind: COMMIT PREPARED or ROLLBACK PREPARED it in the target.",
+            )
+            raise self._placed(error, "b", transaction.xid, transaction.final_lsn)
+        end, timestamp = LSN(message.end_lsn), message.prepare_timestamp
+        known = PreparedTransaction(self.scope.subid, transaction.xid, gid, end, timestamp)
+        write_prepared(local.connection, known)
+        self.commit(self.applied)
+        try:
+            local.begin_prepared(known)
+        except SubscriberError as error:
+            raise self._placed(error, "b", transaction.xid, transaction.final_lsn) from None
+        self._continue()
+
+    def _prepare(self, message: messages.Prepare) -> None:
+        """What was applied since b is complete, empty or not (rule C50)."""
+        transaction = self._in_transaction("P")
+        transaction.prepare(message)
+        if not self.scope.two_phase:
+            return
+        if not transaction.skip:
+            try:
+                self._local.prepare()
+            except SubscriberError as error:
+                raise self._placed(error, "P", transaction.xid, transaction.final_lsn) from None
+            self._continue()
+            self.changes += transaction.changes
+            self._keep_tally()
+        self._open, self._open_tally = None, ConflictTally()
+        if transaction.finish_lsn > self.applied:
+            self._clear_skip(transaction.final_lsn, skipped=self._skips(transaction))
+            # With its COMMIT PREPARED in the same entry it lies before what is applied (rule C51).
+            self._advance(LSN(max(self.applied, message.end_lsn)))
 
     def _commit_prepared(self, message: messages.CommitPrepared) -> None:
-        transaction = self._in_transaction("K")
-        finish = transaction.commit_prepared(message)
-        stop = self.scope.before is not None and finish > self.scope.before
-        if stop or finish <= self.applied:
-            self._undo()
-            self._open = None
-            self.done = stop
+        if not self.scope.two_phase:
+            self._finish(self._in_transaction("K").commit_prepared(message), message.commit_timestamp)
+        elif self._verdict(message):
+            known = read_prepared(self._local.connection, self.scope.subid, message.xid)
+            if known is None or not known.committed:
+                self._finish_prepared(known, message)
+            self._commit_messages(message.xid, LSN(message.commit_lsn), message.commit_timestamp)
+            forget_prepared(self._local.connection, self.scope.subid, message.xid)
+            self.transactions += 1
+            self.commit_timestamp = message.commit_timestamp
+            self._clear_skip(LSN(message.end_lsn), skipped=False)
+            self._advance(LSN(message.end_lsn))
+
+    def _finish_prepared(self, known: PreparedTransaction | None, message: messages.CommitPrepared) -> None:
+        if known is not None and known.gid in self._local.target.prepared_transactions(self._local.connection):
+            self._note_in_target()
+            self._local.finish_prepared(known.gid, self.applied, commit=True)
+            self._continue()
             return
-        if self._failure is not None:
-            raise self._failure
-        if self._savepoint is not None:
-            self._savepoint.commit()
-            self._savepoint = None
-        self._finish(finish, message.commit_timestamp)
+        gid = prepared_gid(self.scope.subid, message.xid) if known is None else known.gid
+        error = ApplyError(
+            f'prepared transaction with identifier "{gid}" does not exist',
+            sqlstate="42704",
+            hint="It was rolled back in the target by somebody else: drop the subscription and create it again, with a new copy.",
+        )
+        raise self._placed(error, "K", message.xid, LSN(message.commit_lsn))
+
+    def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
+        """What was never prepared here, as another transaction of this number may have been, is nothing to us (rule C50)."""
+        if not self._verdict(message):
+            return
+        known = read_prepared(self._local.connection, self.scope.subid, message.xid)
+        if known is not None and known.is_of(message):
+            if known.gid in self._local.target.prepared_transactions(self._local.connection):
+                self._note_in_target()
+                self._local.finish_prepared(known.gid, self.applied, commit=False)
+                self._continue()
+            forget_prepared(self._local.connection, self.scope.subid, message.xid)
+            self._clear_skip(LSN(message.end_lsn), skipped=False)
+        self._advance(LSN(message.end_lsn))
+
+    def _verdict(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
+        """Whether the verdict on a prepared transaction is still to be carried out, and in this batch."""
+        if self._open is not None:
+            raise out_of_order(message.type_byte)
+        self.done = self._is_beyond(LSN(message.end_lsn))
+        return not self.done and message.end_lsn > self.applied
+
+    def _continue(self) -> None:
+        """Another transaction of the target has begun."""
+        self.skip_lsn = self._local.rules.skip_lsn
+        self._local.writer.open_frame(self._frame)
+
+    def _advance(self, finish: LSN) -> None:
+        """What has finished here is done, except for what is still to be committed."""
+        self._check_end(finish, finish)
+        self.applied = finish
+        self.done = self.scope.before is not None and finish >= self.scope.before
+
+    # ----------------------------------------------------------------------------------------------------
 
     def _finish(self, finish: LSN, timestamp: int) -> None:
         """The open transaction is complete; ``finish`` is what feedback and progress speak of (C32)."""
         transaction = self._in_transaction("C")
-        if finish > self.scope.end:
-            raise JournalCorrupt(
-                f"transaction {transaction.xid} finished at {format_lsn(finish)}, beyond its batch's end"
-                f" {format_lsn(self.scope.end)}",
-                lsn=transaction.final_lsn,
-            )
+        self._check_end(finish, transaction.final_lsn)
         self._open = None
         if not transaction.skip:
             self.applied = finish
             self.transactions += 1
             self.changes += transaction.changes
             self.commit_timestamp = timestamp
-            self.tally.merge(self._open_tally)
-            self._clear_skip(transaction)
+            if transaction.two_phase:
+                self._commit_messages(transaction.xid, finish, timestamp)
+            self._keep_tally()
+            skipped = self._skips(transaction)
+            if skipped or transaction.changes:
+                self._clear_skip(transaction.final_lsn, skipped=skipped)
         self._open_tally = ConflictTally()
         self.done = self.scope.before is not None and finish >= self.scope.before
 
-    def _clear_skip(self, transaction: RemoteTransaction) -> None:
+    def _keep_message(self, message: messages.LogicalMessage) -> None:
+        transaction, local = self._open, self._local
+        if transaction is None:
+            if message.lsn > self.applied:
+                keep_message(local.connection, self.scope.subid, message, final_lsn=LSN(message.lsn))
+        elif not transaction.skip and not self._skips(transaction):
+            keep_message(
+                local.connection,
+                self.scope.subid,
+                message,
+                final_lsn=transaction.final_lsn,
+                xid=transaction.xid,
+                commit_timestamp=transaction.timestamp,
+            )
+
+    def _commit_messages(self, xid: int, final_lsn: LSN, timestamp: int) -> None:
+        """Those of a prepared transaction come in the order of its commit."""
+        if self.scope.listens:
+            commit_messages(
+                self._local.connection, self.scope.subid, xid, final_lsn=final_lsn, commit_timestamp=timestamp
+            )
+
+    def _check_end(self, finish: LSN, place: LSN) -> None:
+        if finish > self.scope.end:
+            raise JournalCorrupt(
+                f"a transaction finished at {format_lsn(finish)}, beyond its batch's end {format_lsn(self.scope.end)}",
+                lsn=place,
+            )
+
+    def _keep_tally(self) -> None:
+        self.tally.merge(self._open_tally)
+        self._uncounted.merge(self._open_tally)
+
+    def _note_in_target(self) -> None:
+        """What belongs to the open transaction of the target, besides the changes."""
+        rules, connection = self._local.rules, self._local.connection
+        if self.skip_lsn != rules.skip_lsn:
+            rules.clear_skip(connection)
+        progress.count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
+        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.pending)
+        self._uncounted = ConflictTally()
+
+    def _clear_skip(self, final_lsn: LSN, *, skipped: bool) -> None:
         """The skip LSN is used up by its transaction, and by any other that is not empty (rule C41)."""
         if self.skip_lsn == INVALID_LSN:
             return
-        if self._skips(transaction):
+        if skipped:
             logger.info("logical replication completed skipping transaction at LSN %s", format_lsn(self.skip_lsn))
-        elif transaction.changes:
+        else:
             logger.warning(
                 'skip-LSN of subscription "%s" cleared: a transaction finished at %s, which did not match skip-LSN %s',
                 self.scope.subscription,
-                format_lsn(transaction.final_lsn),
+                format_lsn(final_lsn),
                 format_lsn(self.skip_lsn),
             )
-        else:
-            return
         self.skip_lsn = INVALID_LSN
 
-    def _undo(self) -> None:
-        """Take back the tentative transaction that turned out not to belong to this batch."""
-        if self._savepoint is None and self._failure is None:
-            raise out_of_order("K")
-        if self._savepoint is not None:
-            self._savepoint.rollback()
-        self._savepoint = self._failure = None
-        self._open_tally = ConflictTally()
+    def _local_name(self, relation: Relation) -> str:
+        """The target's name of a relation, for messages."""
+        return self._local.rules.names.qualified(relation.namespace, relation.name)
 
-    def _fail(self, error: SubscriberError, message_type: str, relation: str) -> None:
-        """Describe an error where it happened (C37), and raise it - or keep it until K, when tentative."""
+    def _fail(self, error: SubscriberError, message_type: str, relation: Relation, count: int = 0) -> NoReturn:
+        """Describe an error of ``count`` changes where it happened (C37), and raise it."""
         transaction = self._in_transaction(message_type)
+        local = self._local_name(relation)
         if not error.transient:
-            error.relation = error.relation or relation
-            error.lsn = transaction.final_lsn
-            place = transaction_context(transaction.xid, transaction.final_lsn)
+            error.relation = error.relation or local
+            self._local.writer.describe(error, relation)
+            as_conflict(error, message_type, local, transaction.place(count))
+        raise self._placed(error, message_type, transaction.xid, transaction.final_lsn, local)
+
+    def _placed(
+        self, error: SubscriberError, message_type: str, xid: int, final_lsn: LSN, relation: str | None = None
+    ) -> SubscriberError:
+        """The error with its place in the stream; one that trying again may help has none."""
+        if not error.transient:
+            error.lsn = final_lsn
+            place = transaction_context(xid, final_lsn)
             error.context = error_context(self.scope.origin, message_type, relation, error.column, place)
-            as_conflict(error, message_type, relation)
-        if self._savepoint is None or error.transient:
-            raise error
-        self._savepoint.rollback()
-        self._savepoint, self._failure = None, error
+        return error

@@ -1,27 +1,38 @@
 """Conflicts and apply errors in PostgreSQL's words (sections C.4 and C.8).
 
-A missing row is counted, logged and skipped (C18); a constraint stops the transaction (C22). What is said
-names the relation, the transaction and its finish LSN, and never a value.
+A missing row is counted, recorded, logged and skipped (C18); a constraint stops the transaction (C22). What is said names the
+relation, the index, the transaction and its finish LSN. It shows a row's values only where the subscription's option
+``log_conflict_values`` asks for them; the texts are PostgreSQL 18's, which has ``row`` where earlier minor releases said ``tuple``.
+
+::
+
+    conflict detected on relation "public.t": conflict=insert_exists          headline
+    Key already exists in unique index "t_pkey", modified in transaction 779. describe: one pair of lines for each violated key
+    Key (a)=(10); existing local row (10, x); remote row (10, y).
 """
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from subscriber.errors import SubscriberError
-from subscriber.lsn import LSN, format_lsn
-
-logger = logging.getLogger(__name__)
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.target import RowVersion
 
 MISSING: Final = {"U": "update_missing", "D": "delete_missing"}
 EXISTS: Final = {"I": "insert_exists", "U": "update_exists"}
-_DETAILS: Final = {
+ORIGIN_DIFFERS: Final = {"U": "update_origin_differs", "D": "delete_origin_differs"}
+MULTIPLE: Final = "multiple_unique_conflicts"
+
+_MISSING_ROWS: Final = {
     "update_missing": "Could not find the row to be updated.",
     "delete_missing": "Could not find the row to be deleted.",
+}
+_TOUCHED_ROWS: Final = {
+    "update_origin_differs": "Updating the row that was modified",
+    "delete_origin_differs": "Deleting the row that was modified",
 }
 _MESSAGE_TYPES: Final = {
     "I": "INSERT",
@@ -36,39 +47,173 @@ _MESSAGE_TYPES: Final = {
     "K": "COMMIT PREPARED",
 }
 _UNIQUE_VIOLATION: Final = "23505"
+_ROW_BYTES: Final = 64
+"""Of each value of a row this much is shown (rule C21)."""
+
+RowText = tuple[str | None, ...]
+"""Values as text; None is NULL. A row's are in the target's column order, and cut (:func:`row_text`)."""
 
 
-@dataclass(slots=True)
-class ConflictTally:
-    """How many conflicts of each kind each relation had: bounded by the number of relations."""
+@dataclass(frozen=True, slots=True)
+class ChangePlace:
+    """Which change of the publisher something is about.
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    Attributes:
+        xid: the transaction at the publisher.
+        final_lsn: of it; errors name it, SKIP takes it (C37, C40).
+        timestamp: its commit time (microseconds since 2000-01-01 UTC).
+        changes: how many changes of it have been applied before.
+    """
 
-    def add(self, relation: str, kind: str, number: int) -> None:
-        """Count ``number`` conflicts of ``kind`` (rule C18)."""
-        self.counts[relation, kind] += number
+    xid: int
+    final_lsn: LSN
+    timestamp: int
+    changes: int = 0
 
-    def merge(self, other: ConflictTally) -> None:
-        """Add what another tally counted."""
-        self.counts.update(other.counts)
 
-    def by_kind(self) -> Mapping[str, int]:
-        """Totals for the counters of pg_stat_subscription_stats."""
-        totals: Counter[str] = Counter()
-        for (_, kind), number in self.counts.items():
-            totals[kind] += number
-        return dict(totals)
+NOWHERE: Final = ChangePlace(0, INVALID_LSN, 0)
+"""Of a change that is none of the publisher's."""
 
-    def log(self) -> None:
-        """Say once for each relation and kind what happened (rules C18-C20)."""
-        for (relation, kind), number in sorted(self.counts.items()):
-            logger.info(
-                'conflict detected on relation "%s": conflict=%s (%d in this batch). %s',
-                relation,
-                kind,
-                number,
-                _DETAILS[kind],
-            )
+
+@dataclass(frozen=True, slots=True)
+class ViolatedKey:
+    """One unique index that has a row with the new row's key already.
+
+    Attributes:
+        index: its name.
+        keys: its columns, or expressions.
+        values: their values in the new row, None where values are not to be shown.
+        local_row: the row that is there, None where values are not to be shown.
+        version: who wrote that row, as far as the target knows.
+    """
+
+    index: str
+    keys: tuple[str, ...]
+    values: RowText | None = None
+    local_row: RowText | None = None
+    version: RowVersion | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKey:
+    """What the row of an UPDATE or DELETE was looked for by.
+
+    Attributes:
+        columns: of the key; empty where the whole row was compared (replica identity full).
+        values: of the key's columns, or of the whole row; None where values are not to be shown.
+    """
+
+    columns: tuple[str, ...]
+    values: RowText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One conflict (section C.4).
+
+    Attributes:
+        kind: its name in pg_stat_subscription_stats, such as ``insert_exists``.
+        relation: ``schema.table`` at the target, the partition where the target can tell.
+        place: the change that met it.
+        violated: the keys that are there already, in the order of the target's indexes; none where the target cannot tell.
+        search: what the row was looked for by; None for INSERT.
+        remote_row: the publisher's row, None where values are not to be shown and for DELETE.
+        local_row: the row that somebody else has written (``…_origin_differs``).
+        version: who has written it.
+    """
+
+    kind: str
+    relation: str
+    place: ChangePlace
+    violated: tuple[ViolatedKey, ...] = ()
+    search: SearchKey | None = None
+    remote_row: RowText | None = None
+    local_row: RowText | None = None
+    version: RowVersion | None = None
+
+
+# What is said ---------------------------------------------------------------------------------------
+
+
+def headline(kind: str, relation: str) -> str:
+    """The first line of the message (rule C19)."""
+    return f'conflict detected on relation "{relation}": conflict={kind}'
+
+
+def describe(conflict: Conflict) -> str:
+    """The DETAIL of the message: lines (rules C20, C21); empty where nothing more is known."""
+    if conflict.kind in _MISSING_ROWS:
+        return _lines(_MISSING_ROWS[conflict.kind], _row_parts(conflict))
+    if conflict.kind in _TOUCHED_ROWS:
+        local = [] if conflict.local_row is None else [f"existing local row {_row(conflict.local_row)}"]
+        sentence = _TOUCHED_ROWS[conflict.kind] + _modified(conflict.version, "by a different origin") + "."
+        return _lines(sentence, [*local, *_row_parts(conflict)])
+    return "\n".join(_describe_key(conflict, key) for key in conflict.violated)
+
+
+def _describe_key(conflict: Conflict, key: ViolatedKey) -> str:
+    modified = _modified(key.version, "by origin")
+    parts = [f"key {_named(key.keys, key.values)}"]
+    if key.local_row is not None:
+        parts.append(f"existing local row {_row(key.local_row)}")
+    sentence = f'Key already exists in unique index "{key.index}"{modified and f", modified{modified}"}.'
+    return _lines(sentence, [*parts, *_row_parts(conflict)])
+
+
+def _row_parts(conflict: Conflict) -> list[str]:
+    parts = [] if conflict.remote_row is None else [f"remote row {_row(conflict.remote_row)}"]
+    search = conflict.search
+    if search is not None and search.columns:
+        parts.append(f"replica identity {_named(search.columns, search.values)}")
+    elif search is not None:
+        parts.append("replica identity full" + ("" if search.values is None else f" {_row(search.values)}"))
+    return parts
+
+
+def _modified(version: RowVersion | None, by_origin: str) -> str:
+    """By whom the row was modified, as far as that is known, with a blank before: `` in transaction 779`` (rule C20)."""
+    if version is None:
+        return ""
+    if version.at is None:
+        return f" in transaction {version.transaction}"
+    match version.origin:
+        case None:
+            who = "locally"
+        case "":
+            who = "by a non-existent origin"
+        case origin:
+            who = f'{by_origin} "{origin}"'
+    return f" {who} in transaction {version.transaction} at {version.at}"
+
+
+def _lines(sentence: str, parts: Sequence[str]) -> str:
+    if not parts:
+        return sentence
+    text = "; ".join(parts)
+    return f"{sentence}\n{text[0].upper()}{text[1:]}."
+
+
+def _named(columns: Sequence[str], values: RowText | None) -> str:
+    names = f"({', '.join(columns)})"
+    return names if values is None else f"{names}=({', '.join(_text(value) for value in values)})"
+
+
+def _row(values: RowText) -> str:
+    return f"({', '.join(map(_text, values))})"
+
+
+def _text(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def row_text(values: Iterable[str | None]) -> RowText:
+    """A row as it is shown and kept: long values are cut (rule C21), so that a conflict's size is bounded."""
+    return tuple(None if value is None else _cut(value) for value in values)
+
+
+def _cut(text: str) -> str:
+    data = text[: _ROW_BYTES + 1].encode()
+    return text if len(data) <= _ROW_BYTES else data[:_ROW_BYTES].decode(errors="ignore") + "..."
 
 
 def error_context(origin: str, message_type: str, relation: str | None, column: str | None, at: str) -> str:
@@ -88,17 +233,39 @@ def transaction_context(xid: int, final_lsn: LSN) -> str:
     return f" in transaction {xid}, finished at {format_lsn(final_lsn)}"
 
 
-def as_conflict(error: SubscriberError, action: str, relation: str) -> None:
-    """Word a unique violation as PostgreSQL 18 does (rules C19, C22) and note its kind on the error."""
+# What an error knows --------------------------------------------------------------------------------
+
+
+def as_conflict(error: SubscriberError, action: str, relation: str, place: ChangePlace) -> None:
+    """Word a unique violation as PostgreSQL 18 does (rules C19, C22) and note the conflict on the error.
+
+    Which keys are violated, the database has told of one at most: :meth:`ExactApplier.examine` finds them all.
+    """
     if error.sqlstate == _UNIQUE_VIOLATION and action in EXISTS:
-        vars(error)["conflict"] = EXISTS[action]
-        error.message = f'conflict detected on relation "{relation}": conflict={EXISTS[action]}'
-        error.args = (error.message,)
+        _note(error, Conflict(EXISTS[action], relation, place))
+
+
+def note_conflict(error: SubscriberError, conflict: Conflict) -> None:
+    """Word ``error`` as what ``conflict`` tells."""
+    error.detail = describe(conflict)
+    _note(error, conflict)
+
+
+def _note(error: SubscriberError, conflict: Conflict) -> None:
+    vars(error)["conflict"] = conflict
+    error.message = headline(conflict.kind, conflict.relation)
+    error.args = (error.message,)
+
+
+def conflict_of(error: SubscriberError) -> Conflict | None:
+    """The conflict that an apply error is; None for any other error."""
+    return vars(error).get("conflict")
 
 
 def conflict_kind(error: SubscriberError) -> str | None:
-    """The conflict that an apply error is, such as ``insert_exists``; for the counters (rule C22)."""
-    return vars(error).get("conflict")
+    """Its name, such as ``insert_exists``; for the counters (rule C22)."""
+    conflict = conflict_of(error)
+    return None if conflict is None else conflict.kind
 
 
 def applied_before(error: SubscriberError) -> LSN | None:

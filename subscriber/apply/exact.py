@@ -19,25 +19,36 @@ the last good transaction finished. The caller then applies once more with ``end
 the good prefix is committed as PostgreSQL would have, and the subscription stops at the bad transaction.
 Savepoints around every transaction would spare the second pass, and cost every batch for the sake of the
 failing one.
+
+A target that can prepare transactions has more than one of its own in a batch: :mod:`subscriber.apply.local`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope, ShouldApply
+from subscriber.apply.conflict import conflict_of
+from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
+from subscriber.apply.local import LocalTransactions
+from subscriber.apply.logical_messages import MessageListener, deliver_messages
+from subscriber.apply.names import SAME_NAMES, RelationNames
 from subscriber.apply.progress import Progress
+from subscriber.apply.relations import RelationMap
 from subscriber.apply.writer import ChangeWriter, StatementCache
-from subscriber.errors import JournalGap
+from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.changes import Frame
+from subscriber.protocol.messages import Relation
 from subscriber.target import Target
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +56,22 @@ class Rules:
     """What the catalog says about a batch.
 
     Attributes:
-        should_apply: relations it says no to are ignored before their name is looked up (rules C4, D5).
+        should_apply: relations it says no to are looked up, and ignored (rules C4, D5).
         skip_lsn: the transaction to leave out (rule C40); 0/0 is none.
         clear_skip: forgets ``skip_lsn`` in the batch's transaction, when it is used up (rule C41).
         synchronous_commit: how the target is to commit, see :meth:`Target.set_synchronous_commit`.
+        names: the target's names of the publisher's relations.
+        add_columns: a column that the target's table lacks is added to it.
+        log_conflict_values: conflicts are said and kept with the values of their rows (rule C21).
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
     skip_lsn: LSN = INVALID_LSN
     clear_skip: Callable[[sa.Connection], None] = field(default=lambda _connection: None)
     synchronous_commit: str = "off"
+    names: RelationNames = SAME_NAMES
+    add_columns: bool = False
+    log_conflict_values: bool = False
 
 
 ReadRules = Callable[[sa.Connection], Rules]
@@ -91,6 +108,13 @@ class ExactApplier:
         subid: its number; the replication origin is ``pg_<subid>`` (rule C34).
         read_rules: what to apply; everything where it is not given.
         kept: what is moved with the data; the subscription's own progress where it is not given.
+        on_message: called with the publisher's logical messages, see :mod:`subscriber.apply.logical_messages`.
+
+    Attributes:
+        target: where to.
+        subscription: its name.
+        subid: its number.
+        two_phase: whether frames are to have prepared transactions where they were prepared, for the target to prepare them.
     """
 
     def __init__(
@@ -101,13 +125,17 @@ class ExactApplier:
         subid: int,
         read_rules: ReadRules | None = None,
         kept: Progress | None = None,
+        on_message: MessageListener | None = None,
     ) -> None:
         self.target = target
         self.subscription = subscription
         self.subid = subid
         self._read_rules = read_rules or _apply_everything
         self._progress: Final = kept or progress.OriginProgress(subid)
+        self._on_message = on_message
         self._statements: StatementCache = {}
+        # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
+        self.two_phase = target.capabilities.prepared_transactions and kept is None
 
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
         """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the progress.
@@ -126,38 +154,105 @@ class ExactApplier:
             ProgressConflict: another runner moved the progress.
             ApplyError: a change cannot be applied; see :func:`~subscriber.apply.conflict.applied_before`.
             ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
+            ColumnsToAdd: :meth:`add_columns`, and try again.
+            MessageListenerError: all is applied, but not everything was heard.
             TargetUnavailable: try again.
         """
-        with self.target.begin() as connection:
-            stored = self._progress.read(connection)
+        # Those first that an earlier call has committed and not handed over.
+        self.deliver_messages()
+        with LocalTransactions(self.target, self._progress, self._read_rules, self._writer) as local:
+            stored = local.start()
             if stored < start:
                 raise _gap(self._progress.name, stored, start)
             if stored >= end:
                 return ApplyResult(stored)
-            self._progress.lock(connection, stored)
-            rules = self._read_rules(connection)
-            self.target.set_synchronous_commit(connection, rules.synchronous_commit)
+            local.take()
             scope = Scope(
                 self._progress.name,
                 self.subscription,
-                rules.should_apply,
-                stored=stored,
-                end=end,
-                before=before,
-                tentative=stored > start or before is not None,
-                skip_lsn=rules.skip_lsn,
+                self.subid,
+                end,
+                before,
+                self.two_phase,
+                listens=self._on_message is not None,
             )
-            batch = Batch(scope, connection, ChangeWriter(self.target, connection, self._statements))
+            batch = Batch(scope, local)
             batch.run(frames)
-            if batch.skip_lsn != rules.skip_lsn:
-                rules.clear_skip(connection)
-            self._progress.advance(connection, stored, end)
-            progress.count_conflicts(connection, self.subid, self.subscription, batch.tally.by_kind())
-            failpoints.hit("target.commit.before")
-        failpoints.hit("target.commit.after")
-        batch.tally.log()
+            batch.commit(end)
+        self.deliver_messages()
+        batch.tally.log(self._progress.name)
         conflicts = batch.tally.by_kind()
         return ApplyResult(end, batch.transactions, batch.changes, conflicts, batch.commit_timestamp)
+
+    def deliver_messages(self) -> None:
+        """Hand over the logical messages that are committed in the target, if somebody listens.
+
+        Raises:
+            MessageListenerError: the listener raised.
+            TargetUnavailable: try again.
+        """
+        if self._on_message is not None:
+            deliver_messages(self.target, self.subid, self.subscription, self._on_message)
+
+    def _writer(self, connection: sa.Connection, rules: Rules) -> ChangeWriter:
+        relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
+        return ChangeWriter(self.target, connection, self._statements, relations, show_values=rules.log_conflict_values)
+
+    def examine(self, frames: Iterable[Frame], error: SubscriberError, *, start: LSN, end: LSN) -> None:
+        """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates (rules C20-C22).
+
+        The batch is applied once more, up to the change, and taken back. What stands before its transaction should have been committed
+        meanwhile. Where the conflict is gone, or the target away, ``error`` stays what it is.
+
+        Args:
+            frames: the batch, as :meth:`apply` was given it.
+            error: what it raised; its message, detail and conflict tell all keys afterwards.
+            start: as given to :meth:`apply`.
+            end: as given to :meth:`apply`.
+        """
+        conflict = conflict_of(error)
+        if conflict is None:
+            return
+
+        def examiner(connection: sa.Connection, rules: Rules) -> ChangeWriter:
+            relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
+            return ConflictExaminer(
+                self.target,
+                connection,
+                self._statements,
+                relations,
+                show_values=rules.log_conflict_values,
+                failed=conflict.place,
+            )
+
+        try:
+            with LocalTransactions(self.target, self._progress, self._read_rules, examiner) as local:
+                if not start <= local.start() < end:
+                    return
+                local.take()
+                scope = Scope(self._progress.name, self.subscription, self.subid, end, None, self.two_phase)
+                Batch(scope, local).run(frames)
+                raise ExaminedError
+        except ExaminedError as examined:
+            refine(error, examined.collisions)
+        except SubscriberError as other:
+            logger.debug("a conflict could not be examined: %s", other.message)
+
+    def add_columns(self, needed: ColumnsToAdd) -> None:
+        """Alter a table of the target by itself, where that cannot be a part of the batch's transaction.
+
+        It stays altered whatever becomes of the batch; a column that somebody else has added meanwhile is no error.
+
+        Raises:
+            TargetRelationError: the target refused.
+        """
+        if not isinstance(needed.shape, Relation):
+            raise needed
+        with self.target.begin() as connection:
+            rules = self._read_rules(connection)
+            RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns, alone=True).open(
+                needed.shape
+            )
 
 
 def _apply_everything(_connection: sa.Connection) -> Rules:

@@ -10,7 +10,8 @@ none                  not FULL                    error C12 "has neither ..."
 ====================  ==========================  =========================================
 
 The local key may be a subset of the remote one. A row is compared *whole*: a column that only the
-target has is NULL in the search (rule C15), a generated one is left out (rule C14).
+target has is NULL in the search (rule C15), a generated one is left out (rule C14). Values that are equal without
+being stored alike are :mod:`subscriber.apply.search`'s.
 """
 
 from __future__ import annotations
@@ -20,12 +21,8 @@ from typing import Final
 
 from subscriber.apply.relations import LocalRelation
 from subscriber.errors import TargetRelationError
-from subscriber.types import type_name
 
 _FULL: Final = "f"
-
-WITHOUT_EQUALITY: Final = frozenset({114, 142, 600, 601, 602, 603, 604, 628, 718, 4072, 194})
-"""Types that PostgreSQL cannot compare for equality (rule C17): json, xml, the geometric ones, jsonpath."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,9 @@ def row_identity(local: LocalRelation) -> RowIdentity:
         return RowIdentity(key, whole_row=False)
     if local.remote.replica_identity != _FULL:
         raise TargetRelationError(
-            f'logical replication target relation "{local.remote.qualified_name}" has neither REPLICA IDENTITY'
+            f'logical replication target relation "{local.qualified_name}" has neither REPLICA IDENTITY'
             " index nor PRIMARY KEY and published relation does not have REPLICA IDENTITY FULL"
         )
-    _check_whole_row(local)
     return RowIdentity(tuple(c.name for c in local.table.columns if not c.generated), whole_row=True)
 
 
@@ -65,23 +61,5 @@ def _check_key(local: LocalRelation, key: tuple[str, ...]) -> None:
     if not sent.issuperset(key):
         raise TargetRelationError(
             "publisher did not send replica identity column expected by the logical replication target relation"
-            f' "{local.remote.qualified_name}"'
-        )
-
-
-def _check_whole_row(local: LocalRelation) -> None:
-    for column in local.remote.columns:
-        if column.type_oid in WITHOUT_EQUALITY:
-            raise TargetRelationError(
-                f"could not identify an equality operator for type {type_name(column.type_oid)}",
-                sqlstate="42883",
-                column=column.name,
-                hint="Give the target's table a primary key.",
-            )
-    if local.table.locator is None:
-        raise TargetRelationError(
-            f'rows of relation "{local.remote.qualified_name}" cannot be told apart in the target',
-            sqlstate="0A000",
-            detail="It has no primary key, and no row locator to change only one of several equal rows.",
-            hint="Give the target's table a primary key.",
+            f' "{local.qualified_name}"'
         )

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import LSN, format_lsn, parse_lsn
@@ -31,6 +32,18 @@ ORIGIN_STATUS: Final = sa.Table(
     sa.Column("updated_at", sa.String(40), nullable=False),
 )
 """One row an origin: ``external_id`` ("pg_<subid>"), the applied LSN, when it moved (UTC, ISO 8601)."""
+
+PREPARED_TRANSACTION: Final = sa.Table(
+    "subscriber_prepared_transaction",
+    STATE,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("xid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("gid", sa.String(200), nullable=False),
+    sa.Column("prepare_end_lsn", sa.String(32), nullable=False),
+    sa.Column("prepare_timestamp", sa.BigInteger, nullable=False),
+    sa.Column("committed", sa.Boolean, nullable=False),
+)
+"""What is prepared in the target (:mod:`subscriber.apply.prepared`)."""
 
 CONFLICT_KINDS: Final = (
     "insert_exists",
@@ -61,6 +74,36 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("last_error_at", sa.String(40)),
 )
 """The columns of pg_stat_subscription_stats 18, and the last error's report (which holds no values)."""
+
+
+_ROW: Final = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+
+CONFLICT: Final = sa.Table(
+    "subscriber_conflict",
+    STATE,
+    sa.Column("conflictid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("recorded_at", sa.String(40), nullable=False),
+    sa.Column("subid", sa.Integer, nullable=False),
+    sa.Column("subname", sa.String(128), nullable=False),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("conflict_type", sa.String(32), nullable=False),
+    sa.Column("remote_commit_lsn", sa.String(32), nullable=False),
+    sa.Column("remote_xid", sa.BigInteger, nullable=False),
+    sa.Column("remote_commit_ts", sa.String(40), nullable=False),
+    sa.Column("index_name", sa.String(128)),
+    sa.Column("key_columns", sa.Text),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("key_values", _ROW),
+    sa.Column("local_row", _ROW),
+    sa.Column("remote_row", _ROW),
+)
+"""A row for each row that was missing or somebody else's, and for each key that stops a transaction (section C.4).
+
+``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` move on when a stopped transaction fails in the same
+way again. ``remote_commit_lsn`` is what SKIP takes. ``key_columns`` are those of the index, or what the row was looked for by, NULL
+for the whole row (a JSON list, as are the three of values, which are NULL without ``log_conflict_values``; rows are in the target's
+column order).
+"""
 
 
 class Progress(Protocol):

@@ -1,20 +1,32 @@
-"""Which table of the target a change is for, and which of its columns (rules C1-C3).
+"""Which table of the target a change is for, and which of its columns (rules C1-C4).
 
 A relation is looked up when the first change for it arrives and is remembered for one batch only: between
 batches the target's tables may change, and looking again costs a millisecond. A relation message with
 another shape is another key, so a change is always applied by the shape that was announced before it.
+
+With ``schema_changes = 'add_columns'`` a table gets the columns that it lacks, here and at this place in the stream: in the
+batch's transaction, where the target's DDL is part of one. Where DDL commits (MariaDB), the batch is taken back, the table altered
+by itself, and the batch applied once more. The columns may then be there before the changes that need them, which nobody can tell
+from later: they are nullable, and NULL in every row that an earlier change writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.errors import SubscriberError, TargetRelationError
-from subscriber.protocol.messages import Relation
+from subscriber.apply.names import SAME_NAMES, RelationNames
+from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError
+from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.target import Target, TargetColumn, TargetTable
+from subscriber.target.ddl import AddColumn, add_column
+from subscriber.types import BUILT_IN_TYPES, declared_type
+
+_TEXT: Final = 25
+_NOT_NULL_VIOLATION: Final = "23502"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +37,42 @@ class LocalRelation:
         remote: as announced.
         table: the target's.
         columns: the target's column for each remote column, in remote order (rule C2).
+        qualified_name: ``schema.table`` for messages: the publisher's name, or what the subscription maps it to.
     """
 
     remote: Relation
     table: TargetTable
     columns: tuple[TargetColumn, ...]
+    qualified_name: str
 
 
 class RelationMap:
-    """The relations of one batch, looked up at their first change (rule C1)."""
+    """The relations of one batch, looked up at their first change (rule C1).
 
-    def __init__(self, target: Target, connection: sa.Connection) -> None:
+    Args:
+        target: where the tables are.
+        connection: of the batch's transaction.
+        names: the target's names of relations.
+        add_columns: columns that a table lacks are added to it.
+        alone: nothing else is in the transaction, so that DDL may commit it.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        names: RelationNames = SAME_NAMES,
+        *,
+        add_columns: bool = False,
+        alone: bool = False,
+    ) -> None:
         self._target = target
         self._connection = connection
+        self._names = names
+        self._adds_columns = add_columns
+        self._may_alter = alone or target.capabilities.transactional_ddl
         self._open: dict[Relation, LocalRelation] = {}
+        self._looked_up: set[Relation] = set()
 
     def open(self, remote: Relation) -> LocalRelation:
         """The target's side of ``remote``.
@@ -46,49 +80,159 @@ class RelationMap:
         Raises:
             TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table, columns
                 missing, columns generated; or a column that would change values.
+            ColumnsToAdd: columns are to be added, and not in this transaction.
         """
         local = self._open.get(remote)
         if local is None:
             try:
                 local = self._open[remote] = self._resolve(remote)
             except SubscriberError as error:
-                error.relation = error.relation or remote.qualified_name
+                error.relation = error.relation or self._name(remote)
                 raise
         return local
 
-    def _resolve(self, remote: Relation) -> LocalRelation:
-        table = self._target.reflect(self._connection, remote.namespace, remote.name)
+    def look_up(self, remote: Relation) -> None:
+        """Find the table of a relation whose changes are ignored: PostgreSQL's worker opens it before it asks (rule C4).
+
+        Whether its columns could hold the values does not matter then; nor what columns it lacks, where missing ones are added.
+
+        Raises:
+            TargetRelationError: as :meth:`open`.
+        """
+        if remote in self._open or remote in self._looked_up:
+            return
+        table = self._find(remote)
+        if not self._adds_columns:
+            self._match_columns(remote, table)
+        self._looked_up.add(remote)
+
+    def with_shapes(self, error: SubscriberError, remote: Relation) -> None:
+        """Add the two shapes to an error that may be about them: a NULL where the target's table has none.
+
+        Args:
+            error: of a change that was written.
+            remote: the relation, which has been opened.
+        """
+        local = self._open.get(remote)
+        if error.sqlstate == _NOT_NULL_VIOLATION and local is not None:
+            error.detail = _joined(error.detail, side_by_side(remote, local.table))
+
+    def _name(self, remote: Relation) -> str:
+        return self._names.qualified(remote.namespace, remote.name)
+
+    def _find(self, remote: Relation) -> TargetTable:
+        table = self._target.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
         if table is None:
             raise TargetRelationError(
-                f'logical replication target relation "{remote.qualified_name}" does not exist',
+                f'logical replication target relation "{self._name(remote)}" does not exist',
                 hint="Create the table in the target; the change waits until then.",
             )
         if table.kind not in ("table", "partitioned table"):
             raise TargetRelationError(
-                f'cannot use relation "{remote.qualified_name}" as logical replication target',
+                f'cannot use relation "{self._name(remote)}" as logical replication target',
                 sqlstate="42809",
                 detail=f"This operation is not supported for {table.kind}s." if table.kind != "other" else None,
             )
-        columns = _match_columns(remote, table)
+        return table
+
+    def _resolve(self, remote: Relation) -> LocalRelation:
+        table = self._find(remote)
+        missing = _missing(remote, table)
+        if missing and self._adds_columns:
+            if not self._may_alter:
+                raise ColumnsToAdd(f'relation "{self._name(remote)}" is to get {_named(missing)}', shape=remote)
+            table = self._alter(remote, table, missing)
+        columns = self._match_columns(remote, table)
         for column, announced in zip(columns, remote.columns, strict=True):
-            self._target.check_column(announced.type_oid, column)
-        return LocalRelation(remote, table, columns)
+            try:
+                self._target.check_column(announced.type_oid, column)
+            except TargetRelationError as error:
+                error.detail = _joined(error.detail, side_by_side(remote, table))
+                raise
+        return LocalRelation(remote, table, columns, self._name(remote))
+
+    def _alter(self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]) -> TargetTable:
+        """Add columns, and look again."""
+        try:
+            with self._target.reporting():
+                for statement in _additions(self._target, table, missing):
+                    self._connection.execute(statement)
+        except SubscriberError as error:
+            if error.transient:
+                raise
+            refused = self._missing_error(remote, table, missing)
+            refused.detail = _joined(f"They could not be added: {error.message}.", refused.detail)
+            raise refused from None
+        return self._find(remote)
+
+    def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
+        """Columns by exact name; what is missing is reported before what is generated (rule C3)."""
+        missing = _missing(remote, table)
+        if missing:
+            raise self._missing_error(remote, table, missing)
+        by_name = {column.name: column for column in table.columns}
+        columns = tuple(by_name[column.name] for column in remote.columns)
+        generated = [column for column in columns if column.generated]
+        if generated:
+            raise TargetRelationError(
+                f'logical replication target relation "{self._name(remote)}" has incompatible generated {_named(generated)}',
+                detail=side_by_side(remote, table),
+                hint="Make them ordinary columns of the target, or publish the table without them.",
+            )
+        return columns
+
+    def _missing_error(
+        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]
+    ) -> TargetRelationError:
+        commands = "; ".join(_as_typed(self._target, one) for one in _additions(self._target, table, missing))
+        option = "" if self._adds_columns else ", or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')"
+        return TargetRelationError(
+            f'logical replication target relation "{self._name(remote)}" is missing replicated {_named(missing)}',
+            detail=side_by_side(remote, table),
+            hint=f"Use {commands} in the target{option}.",
+        )
 
 
-def _match_columns(remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
-    """Columns by exact name; what is missing is reported before what is generated (rule C3)."""
-    by_name = {column.name: column for column in table.columns}
-    target = f'logical replication target relation "{remote.qualified_name}"'
-    missing = [column.name for column in remote.columns if column.name not in by_name]
-    if missing:
-        raise TargetRelationError(f"{target} is missing replicated {_named(missing)}")
-    columns = tuple(by_name[column.name] for column in remote.columns)
-    generated = [column.name for column in columns if column.generated]
-    if generated:
-        raise TargetRelationError(f"{target} has incompatible generated {_named(generated)}")
-    return columns
+def side_by_side(remote: Relation, table: TargetTable) -> str:
+    """The two shapes, for DETAIL: names and types of columns.
+
+    Args:
+        remote: the publisher's.
+        table: the target's.
+    """
+    at_publisher = ", ".join(
+        f"{column.name} {declared_type(column.type_oid, column.type_modifier)}" for column in remote.columns
+    )
+    in_target = ", ".join(f"{column.name} {column.declared_type}".rstrip() for column in table.columns)
+    return f"The publisher has ({at_publisher}), the target ({in_target})."
 
 
-def _named(names: Iterable[str]) -> str:
-    quoted = [f'"{name}"' for name in names]
+def _missing(remote: Relation, table: TargetTable) -> list[RelationColumn]:
+    names = {column.name for column in table.columns}
+    return [column for column in remote.columns if column.name not in names]
+
+
+def _additions(target: Target, table: TargetTable, missing: Iterable[RelationColumn]) -> list[AddColumn]:
+    return [_addition(target, table, column) for column in missing]
+
+
+def _addition(target: Target, table: TargetTable, column: RelationColumn) -> AddColumn:
+    """A type that somebody has made (CREATE TYPE, CREATE DOMAIN, extensions) is its text: the stream has no more of it than a number."""
+    if column.type_oid not in BUILT_IN_TYPES:
+        return add_column(target, table, column.name, _TEXT, "text")
+    return add_column(target, table, column.name, column.type_oid, declared_type(column.type_oid, column.type_modifier))
+
+
+def _as_typed(target: Target, statement: AddColumn) -> str:
+    """The statement for a person; for some drivers a percent sign in a name is two."""
+    written = str(statement.compile(target.engine))
+    return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
+
+
+def _joined(*parts: str | None) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _named(columns: Iterable[RelationColumn | TargetColumn]) -> str:
+    quoted = [f'"{column.name}"' for column in columns]
     return f"{'column' if len(quoted) == 1 else 'columns'}: {', '.join(quoted)}"

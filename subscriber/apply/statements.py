@@ -9,6 +9,10 @@ the statement. NULL, unchanged and not-sent stay different here (invariant absen
     NULL            bound      bound              = NULL, none     IS NOT DISTINCT FROM bound
     'u', unchanged  NULL (C6)  left alone (C9)    = NULL (C6)      IS NULL (C6)
     not published   default    left alone         -                IS NULL (C15)
+    no equality     bound      bound              -                IS NULL (C17)
+
+The statement compares values as the target stores them. Where that is not how their type compares them, :class:`Search` says what else
+there is to do for a row that is not found (:mod:`subscriber.apply.search`).
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -26,17 +30,54 @@ from subscriber.apply.relations import LocalRelation
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target, TargetColumn, TargetTable
+from subscriber.types.equality import EXACT, Equality
 
+Row = tuple[Any, ...] | dict[str, Any]
 Rows = list[tuple[Any, ...]] | list[dict[str, Any]]
+_Change = TypeVar("_Change", sa.Update, sa.Delete)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One bound value: from which tuple, which column; ``side`` is None for a NULL that was not sent."""
+    """One bound value: from which tuple, which column; ``side`` is None for a NULL that was not sent.
+
+    ``finds``: the value is compared, rather than written.
+    """
 
     side: Literal["old", "new"] | None
     column: TargetColumn
     type_oid: int
+    finds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumn:
+    """A column that finds rows.
+
+    Attributes:
+        name: the target's.
+        parameter: the value to look for; None is NULL.
+        equality: what makes two values equal.
+    """
+
+    name: str
+    parameter: Parameter | None
+    equality: Equality
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How rows are found, where a value can equal one that is stored otherwise, or cannot be compared at all (rules C14, C17).
+
+    Attributes:
+        table: where to look.
+        columns: what is compared, in the table's order.
+        whole_row: NULL equals NULL.
+    """
+
+    table: TargetTable
+    columns: tuple[ComparedColumn, ...]
+    whole_row: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +88,13 @@ class Statement:
         sql: in the driver's parameter style.
         parameters: what to bind.
         names: the parameters' names where the driver's style is by name, else None.
+        search: for UPDATE and DELETE, unless the statement itself finds every row that there is.
     """
 
     sql: str
     parameters: tuple[Parameter, ...]
     names: tuple[str, ...] | None
+    search: Search | None = None
 
 
 def build_statement(
@@ -60,9 +103,10 @@ def build_statement(
     """The statement for every change of ``group``; ``identity`` is needed for UPDATE and DELETE.
 
     Raises:
-        TargetRelationError: an UPDATE would have to change an identity column that cannot be set.
+        TargetRelationError: an UPDATE would have to change an identity column that cannot be set, or one of several equal
+            rows, and the target has no way to say which.
     """
-    builder = _Builder(local)
+    builder = _Builder(target, local)
     if group.action == "I":
         statement: sa.UpdateBase = builder.insert(group)
     elif identity is None:
@@ -77,7 +121,10 @@ def build_statement(
         sql = target.override_identity(sql)
     names = tuple(compiled.positiontup or builder.parameters)
     return Statement(
-        sql, tuple(builder.parameters[name] for name in names), None if compiled.positiontup is not None else names
+        sql,
+        tuple(builder.parameters[name] for name in names),
+        None if compiled.positiontup is not None else names,
+        builder.search_of(identity),
     )
 
 
@@ -90,13 +137,14 @@ def bind_rows(target: Target, statement: Statement, group: ChangeGroup) -> Rows:
     """
     if not statement.parameters:
         return [()] * len(group)
-    columns = [_bind_column(target, parameter, group) for parameter in statement.parameters]
+    columns = [bind_column(target, parameter, group) for parameter in statement.parameters]
     if statement.names is None:
         return list(zip(*columns, strict=True))
     return [dict(zip(statement.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> list[Any]:
+def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> list[Any]:
+    """One parameter's values for each change of ``group``; see :func:`bind_rows`."""
     batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
     column = parameter.column
     values = None if batch is None else batch.column(column.name)
@@ -115,10 +163,12 @@ def _bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> li
 class _Builder:
     """Builds one statement and remembers what its parameters are."""
 
-    def __init__(self, local: LocalRelation) -> None:
+    def __init__(self, target: Target, local: LocalRelation) -> None:
+        self.target = target
         self.local = local
         self.table = local.table.clause()
         self.parameters: dict[str, Parameter] = {}
+        self.compared: list[ComparedColumn] = []
         self._types = {column.name: column.type_oid for column in local.remote.columns}
         self._names = _parameter_names(local.table)
 
@@ -141,45 +191,92 @@ class _Builder:
             # Everything is unchanged, yet the row must be there (C18).
             name = self.local.table.columns[0].name
             values = {name: self.table.c[name]}
-        return sa.update(self.table).where(*self._search(group, identity)).values(values)
+        return self._limited(sa.update(self.table).where(*self._search(group, identity)).values(values), identity)
 
     def delete(self, group: ChangeGroup, identity: RowIdentity) -> sa.Delete:
-        return sa.delete(self.table).where(*self._search(group, identity))
+        return self._limited(sa.delete(self.table).where(*self._search(group, identity)), identity)
+
+    def search_of(self, identity: RowIdentity | None) -> Search | None:
+        if identity is None or all(column.equality == EXACT for column in self.compared):
+            return None
+        return Search(self.local.table, tuple(self.compared), identity.whole_row)
+
+    def _limited(self, statement: _Change, identity: RowIdentity) -> _Change:
+        if not identity.whole_row or self.local.table.locator is not None:
+            return statement
+        limited = self.target.change_first(statement)
+        if limited is None:
+            raise TargetRelationError(
+                f'rows of relation "{self.local.qualified_name}" cannot be told apart in the target',
+                sqlstate="0A000",
+                detail="It has no primary key, and no row locator to change only one of several equal rows.",
+                hint="Give the target's table a primary key.",
+            )
+        return limited
 
     def _search(self, group: ChangeGroup, identity: RowIdentity) -> Iterator[sa.ColumnElement[bool]]:
         """The search tuple is the old tuple when it was sent, else the new one (rule C8)."""
         side: Literal["old", "new"] = "new" if group.old is None else "old"
         sent = _columns_of(group.new if group.old is None else group.old)
-        if identity.whole_row:
-            yield self._first_match(side, sent, identity)
-            return
-        for name in identity.columns:
-            column = self._column(name)
-            yield self.table.c[name] == self._bind(side if name in sent else None, column)
-
-    def _first_match(self, side: Literal["old", "new"], sent: set[str], identity: RowIdentity) -> Any:
-        locator = str(self.local.table.locator)
-        inner = self.table.alias("subscriber_search")
-        conditions = [
-            inner.c[name].is_not_distinct_from(self._bind(side, self._column(name)))
-            if name in sent
-            else inner.c[name].is_(None)
+        self.compared = [
+            self._compared(name, side if name in sent else None, whole_row=identity.whole_row)
             for name in identity.columns
         ]
+        if not identity.whole_row:
+            for column in self.compared:
+                parameter = Parameter(None, self._column(column.name), self._types[column.name], finds=True)
+                yield self.table.c[column.name] == self._bound(column.parameter or parameter)
+        elif self.local.table.locator is None:
+            yield from self._equal_rows(self.table)
+        else:
+            yield self._first_match(self.local.table.locator, self.local.table.partition)
+
+    def _compared(self, name: str, side: Literal["old", "new"] | None, *, whole_row: bool) -> ComparedColumn:
+        if side is None:
+            return ComparedColumn(name, None, EXACT)
+        column = self._column(name)
+        parameter = Parameter(side, column, self._types[name], finds=True)
+        equality = self.target.equality(parameter.type_oid, column)
+        # What PostgreSQL has no key of, the target may.
+        return ComparedColumn(name, parameter, equality if equality.exists or whole_row else EXACT)
+
+    def _first_match(self, locator: str, partition: str | None) -> sa.ColumnElement[bool]:
+        inner = self.table.alias("subscriber_search")
         # Literals, since a dialect may add parameters of its own for a limit without an offset.
         one: sa.ColumnClause[int] = sa.literal_column("1")
         zero: sa.ColumnClause[int] = sa.literal_column("0")
-        first = sa.select(inner.c[locator]).where(*conditions).limit(one).offset(zero)
-        return self.table.c[locator] == first.scalar_subquery()
+        names = [locator] if partition is None else [partition, locator]
+        first = sa.select(*(inner.c[name] for name in names)).where(*self._equal_rows(inner)).limit(one).offset(zero)
+        if partition is None:
+            return self.table.c[locator] == first.scalar_subquery()
+        return sa.tuple_(*(self.table.c[name] for name in names)).in_(first)
+
+    def _equal_rows(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        return [
+            table.c[column.name].is_(None)
+            if column.parameter is None or not column.equality.exists
+            else equal_values(self.target, table, column.parameter.column, self._bound(column.parameter))
+            for column in self.compared
+        ]
 
     def _bind(self, side: Literal["old", "new"] | None, column: TargetColumn) -> sa.BindParameter[Any]:
+        return self._bound(Parameter(side, column, self._types[column.name]))
+
+    def _bound(self, parameter: Parameter) -> sa.BindParameter[Any]:
         name = next(self._names)
-        self.parameters[name] = Parameter(side, column, self._types[column.name])
+        self.parameters[name] = parameter
         # NullType: no cast is rendered, the driver and the column decide.
         return sa.bindparam(name, type_=sa.types.NullType())
 
     def _column(self, name: str) -> TargetColumn:
         return next(column for column in self.local.table.columns if column.name == name)
+
+
+def equal_values(
+    target: Target, table: sa.FromClause, column: TargetColumn, value: sa.ColumnElement[Any]
+) -> sa.ColumnElement[bool]:
+    """The condition of a whole row's comparison: NULL equals NULL (rule C14)."""
+    return target.comparable(column, table.c[column.name]).is_not_distinct_from(value)
 
 
 def _columns_of(batch: pa.RecordBatch | None) -> set[str]:

@@ -4,7 +4,8 @@ Pure: messages in, decisions out. A transaction *finishes* at the end of its com
 a prepared one ``K.end_lsn``); what finished at or below the stored progress has been applied::
 
     B ─ changes ─ C                 its commit LSN is in B, so it is known at once whether it is old
-    b ─ changes ─ P ─ K             only K tells when it finished: until then it is *tentative*
+    b ─ changes ─ P ─ K             only K tells when it finished; the frame says it beside b
+    b ─ changes ─ P … K             with two_phase: P finishes what is prepared, and K stands for itself
 
 Order errors are protocol errors, as in the apply worker (rules C31, C38).
 """
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from subscriber.apply.conflict import ChangePlace
 from subscriber.errors import ProtocolError
-from subscriber.lsn import LSN, format_lsn
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.messages import Begin, BeginPrepare, Commit, CommitPrepared, Prepare
 
 
@@ -27,8 +29,10 @@ class RemoteTransaction:
         final_lsn: the LSN that Begin (or Begin Prepare) announced; errors name it, SKIP takes it (C37, C40).
         two_phase: it began with Begin Prepare.
         skip: it is in the target already; its changes are read past.
+        finish_lsn: where it finishes, of one that began with Begin Prepare; of the others only Commit tells.
         prepared: its Prepare has been read.
         changes: row changes and truncates so far.
+        timestamp: when it was committed, or prepared (microseconds since 2000-01-01 UTC).
         messages: whether anything but the Begin has been read (for Origin's place, rule C38).
     """
 
@@ -36,19 +40,27 @@ class RemoteTransaction:
     final_lsn: LSN
     two_phase: bool
     skip: bool
+    finish_lsn: LSN = INVALID_LSN
     prepared: bool = False
     changes: int = 0
     messages: bool = False
+    timestamp: int = 0
 
     @classmethod
     def begin(cls, message: Begin, applied: LSN) -> RemoteTransaction:
         """From a Begin: old when its commit record lies below what has been applied."""
-        return cls(message.xid or 0, LSN(message.final_lsn), two_phase=False, skip=message.final_lsn < applied)
+        old, timestamp = message.final_lsn < applied, message.commit_timestamp
+        return cls(message.xid or 0, LSN(message.final_lsn), two_phase=False, skip=old, timestamp=timestamp)
 
     @classmethod
-    def begin_prepare(cls, message: BeginPrepare) -> RemoteTransaction:
-        """From a Begin Prepare: whether it is old, Commit Prepared will tell."""
-        return cls(message.xid or 0, LSN(message.prepare_lsn), two_phase=True, skip=False)
+    def begin_prepare(cls, message: BeginPrepare, finish: LSN, applied: LSN) -> RemoteTransaction:
+        """From a Begin Prepare, and where its frame says that it finishes: old when that has been applied."""
+        if finish == INVALID_LSN:
+            raise ProtocolError("a frame does not say where its prepared transaction finishes", message_type="b")
+        old = finish <= applied
+        transaction = cls(message.xid or 0, LSN(message.prepare_lsn), two_phase=True, skip=old, finish_lsn=finish)
+        transaction.timestamp = message.prepare_timestamp
+        return transaction
 
     def origin(self) -> None:
         """Take note of an Origin, which may only come first (rule C38)."""
@@ -78,9 +90,13 @@ class RemoteTransaction:
 
     def commit_prepared(self, message: CommitPrepared) -> LSN:
         """Check that a Commit Prepared is this transaction's and return the finish LSN."""
-        if not self.prepared or message.xid != self.xid:
+        if not self.prepared or message.xid != self.xid or message.end_lsn != self.finish_lsn:
             raise out_of_order("K")
-        return LSN(message.end_lsn)
+        return self.finish_lsn
+
+    def place(self, count: int) -> ChangePlace:
+        """The first of the last ``count`` changes, for conflicts."""
+        return ChangePlace(self.xid, self.final_lsn, self.timestamp, self.changes - count)
 
     def change(self, message_type: str, count: int) -> None:
         """Take note of changes."""

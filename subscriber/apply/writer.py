@@ -6,15 +6,19 @@ change on a shape of table never changes its SQL), tables for one batch, convert
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from subscriber.apply.collisions import new_row, search_key
+from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.identity import RowIdentity, row_identity
+from subscriber.apply.origins import find_rows_of_others, without_values
 from subscriber.apply.relations import LocalRelation, RelationMap
-from subscriber.apply.statements import Rows, Statement, bind_rows, build_statement, shape_of
+from subscriber.apply.search import RowSearch
+from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of
 from subscriber.apply.walk import Run
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
@@ -38,22 +42,47 @@ class _Prepared:
 class ChangeWriter:
     """Writes the changes of one batch through one connection."""
 
-    def __init__(self, target: Target, connection: sa.Connection, statements: StatementCache) -> None:
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        statements: StatementCache,
+        relations: RelationMap | None = None,
+        *,
+        show_values: bool = False,
+    ) -> None:
         self._target = target
         self._connection = connection
         self._statements = statements
-        self._relations = RelationMap(target, connection)
+        self._relations = relations or RelationMap(target, connection)
+        self._shows_values = show_values
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
+
+    def look_up(self, relation: Relation) -> None:
+        """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does before it asks (rule C4).
+
+        Raises:
+            TargetRelationError: as :meth:`RelationMap.look_up`.
+        """
+        self._relations.look_up(relation)
+
+    def describe(self, error: SubscriberError, relation: Relation) -> None:
+        """Say what the two shapes of a table are in an error that may be about them."""
+        self._relations.with_shapes(error, relation)
 
     def open_frame(self, frame: Frame) -> None:
         """Runs are of ``frame`` from now on."""
         self._frame = frame
         self._prepared = {}
 
-    def write(self, run: Run) -> int:
-        """Apply a run in order; returns how many of its rows were there (all, for INSERT).
+    def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
+        """Apply a run in order; gives the conflicts that do not stop it, each with how often it was met.
+
+        Args:
+            run: of the open frame.
+            place: its first change, where it is one of the publisher's.
 
         Raises:
             ApplyError: a change that cannot be applied.
@@ -68,8 +97,47 @@ class ChangeWriter:
             rows = bind_rows(self._target, prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
-        found = self._execute(prepared.statement, rows, count=group.action != "I")
-        return len(rows) if group.action == "I" else found
+        if group.action == "I":
+            self._execute(prepared.statement, rows, count=False)
+            return ()
+        # Which of several rows is missing, a row count does not tell.
+        step = 1 if self._shows_values else len(rows)
+        conflicts: list[tuple[Conflict, int]] = []
+        for start in range(0, len(rows), step):
+            changes = group.slice(run.start + start, run.start + start + step)
+            conflicts += self._touched(changes, place)
+            missing = len(changes) - self._change(prepared.statement, rows[start : start + step], changes)
+            if missing:
+                conflicts.append((self._missing(changes, place), missing))
+        return conflicts
+
+    def _change(self, statement: Statement, rows: Rows, changes: ChangeGroup) -> int:
+        """Run an UPDATE or DELETE for each row; returns how many were there."""
+        if statement.search is not None:
+            return self._search(statement, statement.search, rows, changes)
+        return self._execute(statement, rows, count=True)
+
+    def _touched(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
+        """The rows that somebody else has written, where the target can tell; they are changed all the same."""
+        differs = self._target.other_origin(self._connection)
+        if differs is not None:
+            local = self._relations.open(changes.relation)
+            found = find_rows_of_others(
+                self._target, self._connection, local, changes, self._identity(local), place, differs
+            )
+            for conflict in found:
+                yield conflict if self._shows_values else without_values(conflict), 1
+
+    def _missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
+        """The conflict of rows that are not there (rule C18)."""
+        local = self._relations.open(changes.relation)
+        return Conflict(
+            MISSING[changes.action],
+            local.qualified_name,
+            place,
+            search=search_key(self._identity(local), changes, values=self._shows_values),
+            remote_row=new_row(local, changes) if self._shows_values else None,
+        )
 
     def truncate(self, relations: Sequence[Relation], *, restart_identity: bool) -> None:
         """Empty relations together, never cascading (rule C29)."""
@@ -103,6 +171,13 @@ class ChangeWriter:
         if identity is None:
             identity = self._identities[local] = row_identity(local)
         return identity
+
+    def _search(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
+        """Rows may have to be looked for more than once; returns how many were there."""
+        try:
+            return RowSearch(self._target, self._connection).change_rows(statement, search, rows, changes)
+        except SQLAlchemyError as error:
+            raise self._target.translate(error, [one.column.name for one in statement.parameters]) from None
 
     def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
         run = self._connection.exec_driver_sql

@@ -186,7 +186,7 @@ def _print_result(result: Result, verdict: Verdict, expected: ExpectedFailures) 
         click.echo(f"    {result.skipped}")
     elif verdict == "failed as expected":
         why = expected[expected_key(result)]
-        click.echo(f"    issue {why.issue}: {why.reason}")
+        click.echo(f"    {why.until}: {why.reason}")
     elif verdict == "passed unexpectedly":
         click.echo("    remove it from expected_failures.toml")
     elif verdict == "failed":

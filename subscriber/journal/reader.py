@@ -2,10 +2,12 @@
 
 :func:`plan` turns a range of LSNs into the segments to read, in commit order::
 
-    entries      t 0/100   p(7) 0/180   t 0/200   k(7) 0/240   p(9) 0/250   r(9) 0/260
-    plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ─────────────  r(9)
+    entries      t 0/100   p(7) 0/180   t 0/200   k(7) 0/240        p(9) 0/250   r(9) 0/260
+    plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ──────────────────  r(9)
+    two_phase    t 0/100 ─ p(7) ──────  t 0/200 ─ k(7) ──────────── p(9) ──────  r(9)
 
-A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a ROLLBACK PREPARED.
+A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a ROLLBACK PREPARED; with ``two_phase``,
+for a target that can prepare them, each entry is read where it stands.
 
 :func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation descriptions the segment
 relies on, so that whoever reads a segment needs nothing else.
@@ -83,7 +85,8 @@ class Reading:
 
     Attributes:
         segment: which.
-        end: finish LSN of the entry that it is read for; for a prepared transaction, of its COMMIT PREPARED.
+        end: finish LSN of the entry that it is read for; a prepared transaction is read for its COMMIT PREPARED, but with
+            ``two_phase`` for itself.
         finish: the segment that holds the message which finished it.
     """
 
@@ -176,8 +179,13 @@ class JournalReader:
             end = entry.end
         return end
 
-    def plan(self, start: LSN, end: LSN) -> list[Reading]:
+    def plan(self, start: LSN, end: LSN, *, two_phase: bool = False) -> list[Reading]:
         """What to read for ``(start, end]``, in commit order.
+
+        Args:
+            start: the end of what was read before.
+            end: of what is to be read.
+            two_phase: prepared transactions are read where they were prepared.
 
         Raises:
             JournalGap: an entry is missing, or a prepared transaction is to be committed and its changes are not here.
@@ -187,9 +195,9 @@ class JournalReader:
         prepared = {entry.xid: entry for entry in entries if entry.kind is Kind.PREPARED}
         readings: list[Reading] = []
         for entry in entries:
-            if not start < entry.end <= end or entry.kind is Kind.PREPARED:
+            if not start < entry.end <= end or (entry.kind is Kind.PREPARED and not two_phase):
                 continue
-            if entry.kind is Kind.COMMIT_PREPARED:
+            if entry.kind is Kind.COMMIT_PREPARED and not two_phase:
                 if entry.xid not in prepared:
                     raise JournalGap(
                         f"transaction {entry.xid} was committed at {format_lsn(entry.end)}, "

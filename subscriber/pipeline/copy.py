@@ -30,9 +30,11 @@ from typing import Any, Final, Protocol
 from pyspark.sql import SparkSession
 
 from subscriber import failpoints
-from subscriber.apply.relations import RelationMap
+from subscriber.apply.names import SAME_NAMES, RelationNames
+from subscriber.apply.relations import LocalRelation, RelationMap
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
+from subscriber.protocol.messages import Relation
 from subscriber.receive.copy_out import CopyReader
 from subscriber.receive.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.receive.snapshot import snapshot_session
@@ -62,6 +64,8 @@ class CopySource:
         snapshot: the name of the exported snapshot.
         files: of this table, by :func:`subscriber.receive.copy_plan.table_files` from before the snapshot was made.
         selection: what of it is copied, where the publications are the subscriber's own; else the server is asked.
+        names: the target's names of tables.
+        add_columns: begins a transaction of its own in which the target's table gets the columns that it lacks; None: it gets none.
     """
 
     conninfo: str = field(repr=False)
@@ -72,6 +76,8 @@ class CopySource:
     snapshot: str
     files: TableFiles
     selection: Selection | None = None
+    names: RelationNames = SAME_NAMES
+    add_columns: BeginCopy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +128,7 @@ def copy_table(
     qualified = f"{source.schema}.{source.table}"
     try:
         plan = _plan(source, settings)
-        with target.reporting(), target.engine.connect() as connection:
-            local = RelationMap(target, connection).open(plan.relation)
+        local = _local_relation(source, target, plan.relation)
         columns = [
             LoadColumn(column, announced.type_oid)
             for column, announced in zip(local.columns, plan.relation.columns, strict=True)
@@ -151,9 +156,18 @@ def copy_table(
                     progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                     on_progress(progress)
     except SubscriberError as error:
-        error.relation = error.relation or qualified
+        error.relation = error.relation or source.names.qualified(source.schema, source.table)
         raise
     return progress
+
+
+def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:
+    """The target's table, with the columns that it is to get."""
+    if source.add_columns is not None:
+        with source.add_columns() as connection:
+            return RelationMap(target, connection, source.names, add_columns=True, alone=True).open(relation)
+    with target.reporting(), target.engine.connect() as connection:
+        return RelationMap(target, connection, source.names).open(relation)
 
 
 def _plan(source: CopySource, settings: Settings) -> CopyPlan:

@@ -39,7 +39,7 @@ def emulate(
     def read() -> Iterator[Frame]:
         batches = (
             batch
-            for reading in journal.plan(start, stop)
+            for reading in journal.plan(start, stop, two_phase=applier.two_phase)
             for batch in read_rows(journal.storage, reading, read_finish(journal.storage, reading))
         )
         return decode_frames(batches, as_text=applier.target.capabilities.postgresql_text, publishing=publishing)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from subscriber.errors import ProtocolError, SubscriberError
+from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.pipeline.published import publish
 from subscriber.protocol.batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
@@ -34,6 +35,7 @@ from subscriber.types import decode_column
 
 _TEXT, _BINARY, _UNSENT = 0, 1, 2
 _TRUNCATE: Final = ord("T")
+_BEGIN_PREPARE: Final = ord("b")
 
 
 class FrameDecoder:
@@ -47,12 +49,13 @@ class FrameDecoder:
         self._as_text = as_text
         self._relations: dict[int, Relation] = {}
 
-    def decode(self, messages: pa.BinaryArray, lsns: pa.Int64Array) -> Frame:
+    def decode(self, messages: pa.BinaryArray, lsns: pa.Int64Array, finish_lsns: pa.Int64Array | None = None) -> Frame:
         """One batch of messages as a frame.
 
         Args:
             messages: pgoutput messages in stream order, outside stream blocks.
             lsns: WAL position of each, for error reports.
+            finish_lsns: where the entry of each ends, for those who apply prepared transactions.
 
         Raises:
             ProtocolError: a message or a value does not decode (relation, column, LSN, byte offset, type).
@@ -61,15 +64,22 @@ class FrameDecoder:
         batch = group_changes(messages, self._relations, positions)
         groups = [group for rows in batch.groups for group in self._groups(batch, rows, positions)]
         self._relations = batch.relations
-        return Frame(tuple(groups), tuple(self._controls(messages, batch, positions)))
+        return Frame(tuple(groups), tuple(self._controls(messages, batch, positions, finish_lsns)))
 
     def _controls(
-        self, messages: pa.BinaryArray, batch: MessageBatch, lsns: npt.NDArray[np.int64]
+        self,
+        messages: pa.BinaryArray,
+        batch: MessageBatch,
+        lsns: npt.NDArray[np.int64],
+        finish_lsns: pa.Int64Array | None,
     ) -> Iterator[Control]:
         for row in batch.controls.tolist():
             message = messages[row].as_py()
             try:
-                yield Control(row, message, _truncated(message, row, batch))
+                finish = INVALID_LSN
+                if finish_lsns is not None and message[0] == _BEGIN_PREPARE:
+                    finish = LSN(finish_lsns[row].as_py())
+                yield Control(row, message, _truncated(message, row, batch), finish)
             except SubscriberError as error:
                 error.lsn = int(lsns[row])
                 raise
@@ -135,10 +145,10 @@ class FrameDecoder:
 def decode_frames(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
 ) -> Iterator[Frame]:
-    """Frames of a partition: one a batch with columns ``lsn`` and ``message``.
+    """Frames of a partition: one a batch.
 
     Args:
-        batches: rows of the journal.
+        batches: rows of the journal, of which ``lsn``, ``message`` and ``finish_lsn`` are read.
         as_text: see :class:`FrameDecoder`.
         publishing: what the changes are published by; None: the server has done that.
     """
@@ -147,7 +157,7 @@ def decode_frames(
     for batch in batches:
         if batch.num_rows:
             lsns = batch.column("lsn")
-            frame = decoder.decode(batch.column("message"), lsns)
+            frame = decoder.decode(batch.column("message"), lsns, batch.column("finish_lsn"))
             if programs is None:
                 yield frame
             else:

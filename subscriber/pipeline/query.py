@@ -60,6 +60,7 @@ class ApplyQuery:
         turn: contextlib.AbstractContextManager[Any],
     ) -> None:
         self._journal = stream.journal
+        self._two_phase = applier.two_phase
         # Thrown away with the query: where to begin is the target's to say (progress_with_data).
         self._checkpoint = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
         self._sink = BatchSink(
@@ -85,6 +86,7 @@ class ApplyQuery:
             .option("startingLsn", format_lsn(applied))
             .option("maxBytes", settings.max_batch_bytes)
             .option("partitionBytes", settings.segment_bytes)
+            .option("twoPhase", self._two_phase)
             .load()
         )
         return (
@@ -126,7 +128,8 @@ class ApplyQuery:
         """Spark flattens what a planner or executor raised into text: find the error again."""
         try:
             # What the planner refused, the same question asked here refuses with its type and hint.
-            JournalReader(open_storage(self._journal)).plan(self.applied, self._journal_end())
+            journal = JournalReader(open_storage(self._journal))
+            journal.plan(self.applied, self._journal_end(), two_phase=self._two_phase)
         except SubscriberError as error:
             return error
         missing = missing_module(exception)

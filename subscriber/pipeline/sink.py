@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from subscriber.apply.conflict import applied_before
+from subscriber.apply.conflict import applied_before, conflict_of
 from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.errors import SubscriberError
+from subscriber.errors import ColumnsToAdd, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frames import decode_frames
 from subscriber.protocol.changes import Frame
@@ -67,7 +67,7 @@ class BatchSink:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Apply one micro-batch (Spark calls this)."""
         encode = partial(encode_frames, as_text=self.as_text, publishing=self.publishing)
-        rows = batch.select("lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
+        rows = batch.select("lsn", "finish_lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
         try:
             with self.turn:
                 self.began = time.monotonic()
@@ -88,7 +88,8 @@ class BatchSink:
 def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
     """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
 
-    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35).
+    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35). A unique violation is examined, so that
+    the error tells all keys that are violated (rule C22).
 
     Args:
         applier: what applies it.
@@ -96,13 +97,18 @@ def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], star
         start: end of the batch before.
         end: end of this one.
     """
-    try:
-        return applier.apply(read(), start=start, end=end)
-    except SubscriberError as error:
-        good = applied_before(error)
-        if good is not None and good > start:
-            applier.apply(read(), start=start, end=good, before=good)
-        raise
+    while True:
+        try:
+            return applier.apply(read(), start=start, end=end)
+        except ColumnsToAdd as missing:
+            applier.add_columns(missing)  # at least one more than there was, so this ends
+        except SubscriberError as error:
+            good = applied_before(error)
+            if good is not None and good > start:
+                applier.apply(read(), start=start, end=good, before=good)
+            if conflict_of(error) is not None:
+                applier.examine(read(), error, start=start, end=end)
+            raise
 
 
 def _frames(rows: DataFrame) -> Iterator[Frame]:

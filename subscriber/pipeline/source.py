@@ -6,6 +6,8 @@
               startingLsn   where to begin; default: the beginning of the journal
               maxBytes      admission control: at most about this much journal a micro-batch
               partitionBytes  about this much journal a partition
+              twoPhase      true: prepared transactions come where they were prepared, and COMMIT PREPARED and ROLLBACK
+                            PREPARED in their places; false (default): where they are committed, and not if they never are
 
 Rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a partition and from partition to
 partition. An offset is ``{"lsn": "0/16B3778"}``, always the end of a transaction. ``latestOffset`` waits up to
@@ -71,17 +73,21 @@ class PgoutputSource(DataSource):
             starting_lsn=options.get("startingLsn"),
             max_bytes=int(options.get("maxBytes", _DEFAULT_MAX_BYTES)),
             partition_bytes=int(options.get("partitionBytes", _DEFAULT_PARTITION_BYTES)),
+            two_phase=str(options.get("twoPhase", "false")).lower() == "true",
         )
 
 
 class PgoutputStreamReader(DataSourceStreamReader):
     """Plans on the driver; :meth:`read` is stateless and runs on the executors."""
 
-    def __init__(self, url: str, starting_lsn: str | None, max_bytes: int, partition_bytes: int) -> None:
+    def __init__(
+        self, url: str, starting_lsn: str | None, max_bytes: int, partition_bytes: int, *, two_phase: bool = False
+    ) -> None:
         self._url = url
         self._starting_lsn = starting_lsn
         self._max_bytes = max_bytes
         self._partition_bytes = partition_bytes
+        self._two_phase = two_phase
         self._journal = JournalReader(open_storage(url))
 
     def initialOffset(self) -> dict[str, str]:
@@ -118,7 +124,7 @@ class PgoutputStreamReader(DataSourceStreamReader):
         """Consecutive segments, grouped to about ``partitionBytes``."""
         begin, stop = parse_lsn(start["lsn"]), parse_lsn(end["lsn"])
         self._journal.require(begin, stop)
-        readings = self._journal.plan(begin, stop)
+        readings = self._journal.plan(begin, stop, two_phase=self._two_phase)
         groups = group_readings(readings, self._partition_bytes)
         finishes: dict[str, Finish | None] = {}
         return [JournalPartition(self._url, tuple(self._with_finish(group, finishes))) for group in groups]

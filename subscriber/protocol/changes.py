@@ -35,6 +35,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from subscriber.errors import JournalCorrupt
+from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.decode import decode as decode_message
 from subscriber.protocol.encode import encode as encode_message
 from subscriber.protocol.messages import Relation
@@ -42,10 +43,10 @@ from subscriber.protocol.messages import Relation
 Action = Literal["I", "U", "D"]
 OldKind = Literal["K", "O"]
 
-_MAGIC: Final = b"SUBFRM\x00\x01"
+_MAGIC: Final = b"SUBFRM\x00\x02"
 _COUNTS: Final = struct.Struct("<8sIIII")
 _RELATION: Final = struct.Struct("<I?")
-_CONTROL: Final = struct.Struct("<iII")
+_CONTROL: Final = struct.Struct("<iIIQ")
 _GROUP: Final = struct.Struct("<IccxxQ")
 _ALIGNMENT: Final = 8
 
@@ -99,11 +100,14 @@ class Control:
         position: its ordinal in the frame.
         message: raw pgoutput, outside of a stream block: B, C, O, T, M, b, P, K or r.
         relations: for T the relations it names, in its order; else empty.
+        finish_lsn: for b where the entry that brings it ends: at the COMMIT PREPARED where that follows it at once, else at the
+            PREPARE. 0/0 for the others, which say it themselves.
     """
 
     position: int
     message: bytes
     relations: tuple[Relation, ...] = ()
+    finish_lsn: LSN = INVALID_LSN
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ def _encode_relation(relation: Relation) -> bytes:
 
 def _encode_control(control: Control, relations: dict[Relation, int]) -> bytes:
     indexes = np.array([relations[relation] for relation in control.relations], dtype="<u4").tobytes()
-    head = _CONTROL.pack(control.position, len(control.message), len(control.relations))
+    head = _CONTROL.pack(control.position, len(control.message), len(control.relations), control.finish_lsn)
     return head + indexes + control.message
 
 
@@ -226,12 +230,12 @@ def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
 
 
 def _decode_control(data: bytes | memoryview, offset: int, relations: list[Relation]) -> tuple[Control, int]:
-    position, length, named = _CONTROL.unpack_from(data, offset)
+    position, length, named, finish_lsn = _CONTROL.unpack_from(data, offset)
     offset += _CONTROL.size
     indexes = struct.unpack_from(f"<{named}I", data, offset)
     offset += 4 * named
     message = _slice(data, offset, length)
-    return Control(position, message, tuple(relations[index] for index in indexes)), offset + length
+    return Control(position, message, tuple(relations[index] for index in indexes), LSN(finish_lsn)), offset + length
 
 
 def _decode_group(relation: Relation, action: Action, old_kind: OldKind | None, batch: pa.RecordBatch) -> ChangeGroup:

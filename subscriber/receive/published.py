@@ -11,7 +11,6 @@ from psycopg import sql
 
 from subscriber.errors import NotSupportedError
 from subscriber.receive.connection import error_of
-from subscriber.types import family_of
 
 _SET_OF_PUBLICATIONS_SINCE: Final = 160000
 _COLUMN_LISTS_SINCE: Final = 150000
@@ -44,15 +43,6 @@ class PublishedTable:
     def qualified_name(self) -> str:
         """``schema.table``, for messages."""
         return f"{self.schema}.{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedColumn:
-    """A column of a published table: the table's ``schema.table``, its own name, and its type's as ``format_type`` writes it."""
-
-    relation: str
-    name: str
-    type_name: str
 
 
 def published_tables(connection: _Connection, names: Sequence[str]) -> list[PublishedTable]:
@@ -133,29 +123,6 @@ def publications_of_other_origins(
     ).format(sql.SQL(related))
     schemas, tables = [one[0] for one in known], [one[1] for one in known]
     return [row[0] for row in _receive(connection, "list of replicated tables", query, (list(names), schemas, tables))]
-
-
-def unread_binary_columns(connection: _Connection, tables: Sequence[PublishedTable]) -> list[PublishedColumn]:
-    """The published columns whose type's binary form this package does not read; a type without one is sent as text."""
-    rows = connection.execute(
-        "WITH RECURSIVE base (oid, over, typsend) AS ("
-        " SELECT oid, oid, typsend::oid FROM pg_type WHERE typtype <> 'd'"
-        " UNION ALL SELECT d.oid, b.over, b.typsend FROM pg_type d JOIN base b ON d.typbasetype = b.oid"
-        "  WHERE d.typtype = 'd')"
-        " SELECT n.nspname::text, c.relname::text, a.attname::text, b.over::int8, format_type(a.atttypid, a.atttypmod)"
-        " FROM unnest(%s::text[], %s::text[]) AS t (schema, name) JOIN pg_namespace n ON n.nspname = t.schema"
-        " JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name"
-        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped"
-        " JOIN base b ON b.oid = a.atttypid WHERE b.typsend <> 0 ORDER BY 1, 2, a.attnum",
-        ([table.schema for table in tables], [table.name for table in tables]),
-    )
-    published = {(table.schema, table.name): table.columns for table in tables}
-    found = []
-    for schema, name, column, type_oid, type_name in rows:
-        columns = published[schema, name]
-        if (columns is None or column in columns) and not family_of(type_oid).reads_binary:
-            found.append(PublishedColumn(f"{schema}.{name}", column, type_name))
-    return found
 
 
 def _receive(

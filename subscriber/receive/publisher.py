@@ -21,11 +21,9 @@ from subscriber.publication.tables import PublisherTables
 from subscriber.receive.connection import connection_refused, error_of, session_conninfo
 from subscriber.receive.publications import read_publications
 from subscriber.receive.published import (
-    PublishedColumn,
     PublishedTable,
     publications_of_other_origins,
     published_tables,
-    unread_binary_columns,
 )
 from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.receive.sequences import PublishedSequence, published_sequences
@@ -208,10 +206,6 @@ class Publisher:
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """See :func:`~subscriber.receive.published.publications_of_other_origins`."""
         return publications_of_other_origins(self._connection, names, known)
-
-    def unread_binary_columns(self, tables: Sequence[PublishedTable]) -> list[PublishedColumn]:
-        """See :func:`~subscriber.receive.published.unread_binary_columns`."""
-        return unread_binary_columns(self._connection, tables)
 
     def tables(self) -> PublisherTables:
         """What the database's tables are like, as publications see them."""

@@ -8,7 +8,10 @@
                                └ an entry "prepared" (rules C49 to C51)
 
 What has finished waits for :meth:`PlainTransactions.publish_finished`, so that small transactions that arrive together
-share a segment. What the journal has already (a publisher that was not told before a crash sends it again) is dropped
+share a segment. A PREPARE that comes alone is of a transaction that has changed nothing: PostgreSQL 18 sends it without its beginning
+if the transaction has only locked rows (SELECT FOR UPDATE). Its own worker cannot go on from there; here it is an empty transaction.
+
+What the journal has already (a publisher that was not told before a crash sends it again) is dropped
 by its end; its relation descriptions count all the same, since the publisher will not repeat them (rule A24).
 """
 
@@ -20,6 +23,7 @@ from typing import Final, Generic
 from subscriber.errors import ProtocolError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages as m
+from subscriber.protocol.encode import encode
 from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
 from subscriber.receive.contracts import COMMIT_PREPARED, PREPARED, ROLLBACK_PREPARED, TRANSACTIONS, B, Journal
 
@@ -121,11 +125,16 @@ class PlainTransactions(Generic[B]):
             self.publish_finished(xid=begin.xid)
 
     def prepare(self, message: m.Prepare, frame: bytes) -> None:
-        """The open transaction was prepared.
+        """The open transaction was prepared; without one, one that is empty.
 
         Raises:
-            ProtocolError: there is none, or another one.
+            ProtocolError: it is another one.
         """
+        if self.open is None:
+            begun = m.BeginPrepare(
+                message.prepare_lsn, message.end_lsn, message.prepare_timestamp, message.xid, message.gid
+            )
+            self.begin(begun, frame[:XLOGDATA_HEADER_SIZE] + encode(begun))
         begin = self.open
         if not isinstance(begin, m.BeginPrepare):
             raise ProtocolError("PREPARE message without BEGIN PREPARE", message_type="P")

@@ -15,6 +15,7 @@ Invariants
 * The slot is never confirmed beyond the journal's durable end (rule C36, slot_after_disk).
 * Memory: all unwritten frames together stay below ``segment_bytes``; beyond that the largest collection is spilled
   to disk (bounded_memory). A transaction larger than memory is a matter of more files.
+* Nothing is written whose binary form nobody reads: a description of such a column ends the receiver before any of its values.
 * A message that does not decode, or has no place where it stands, stops the receiver before it, or anything after it,
   becomes durable.
 
@@ -34,7 +35,7 @@ from collections.abc import Callable
 from typing import Final, Generic, assert_never
 
 from subscriber import failpoints
-from subscriber.errors import ProtocolError
+from subscriber.errors import BinaryFormNotRead, ProtocolError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
@@ -44,6 +45,7 @@ from subscriber.receive.feedback import Feedback, Schedule
 from subscriber.receive.spool import Spools
 from subscriber.receive.transactions import PlainTransactions
 from subscriber.settings import Settings
+from subscriber.types import comes_unread, type_name
 
 _XLOGDATA: Final = b"w"
 _CHANGES: Final = frozenset((b"I", b"U", b"D"))
@@ -59,6 +61,7 @@ class WalReceiver(Generic[B]):
         journal: where transactions go.
         settings: timeouts and sizes.
         write_abort_info: whether stream aborts carry LSN and time (``streaming 'parallel'``, rule A5).
+        binary: whether values may come in binary form.
         clock: monotonic seconds.
     """
 
@@ -69,12 +72,14 @@ class WalReceiver(Generic[B]):
         settings: Settings,
         *,
         write_abort_info: bool = False,
+        binary: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
         self._journal = journal
         self._memory = settings.segment_bytes
         self._write_abort_info = write_abort_info
+        self._binary = binary
         self._clock = clock
         self._feedback = Feedback()
         self._schedule = Schedule(settings, clock())
@@ -90,6 +95,7 @@ class WalReceiver(Generic[B]):
 
         Raises:
             ProtocolError: a message is malformed or out of order; nothing of it became durable.
+            BinaryFormNotRead: values are to come in binary form that is not read; nothing of their transaction became durable.
             PublisherUnavailable: the stream ended, or the publisher was silent for ``wal_receiver_timeout``.
             JournalUnavailable: the journal could not be written.
         """
@@ -225,6 +231,8 @@ class WalReceiver(Generic[B]):
     def _add(self, message: m.Message, frame: bytes) -> None:
         """Keep a message in its place, in the open block or the open transaction."""
         if isinstance(message, m.Relation):
+            if self._binary:
+                _check_binary(message)
             self._spools.describe(message.relation_id)
         if self._spools.block is None:
             self._plain.add(message, frame)
@@ -257,6 +265,19 @@ class WalReceiver(Generic[B]):
             self._stream.send(self._feedback.message(_timestamp()))
             failpoints.hit("feedback.after")
             self._schedule.updated(now)
+
+
+def _check_binary(relation: m.Relation) -> None:
+    """Refuse a table that has a column whose values may come in a form that is not read."""
+    for column in relation.columns:
+        if comes_unread(column.type_oid):
+            raise BinaryFormNotRead(
+                f'the binary form of column "{column.name}" of relation "{relation.qualified_name}" is not read',
+                detail=f"It has {type_name(column.type_oid)}.",
+                hint="Values are received as text.",
+                relation=relation.qualified_name,
+                column=column.name,
+            )
 
 
 def _timestamp() -> int:

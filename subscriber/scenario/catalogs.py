@@ -28,12 +28,16 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from subscriber.apply.progress import ORIGIN_STATUS, SUBSCRIPTION_STATS, origin_name
-from subscriber.lsn import LSN, format_lsn
+from subscriber.journal.retention import undecided
+from subscriber.journal.segment import journal_entries
+from subscriber.journal.storage import journal_url, open_storage
+from subscriber.lsn import LSN, format_lsn, parse_lsn
 from subscriber.scenario.psql import PsqlSession
 from subscriber.sql.lexer import Kind, Lexeme, lex
 from subscriber.subscription import catalog
 
 RESET: Final = "pg_stat_reset_subscription_stats"
+PREPARED: Final = "pg_prepared_xacts"
 ANSWERED: Final = frozenset(
     {
         "pg_subscription",
@@ -42,6 +46,7 @@ ANSWERED: Final = frozenset(
         "pg_stat_subscription_stats",
         "pg_replication_origin",
         "pg_replication_origin_status",
+        PREPARED,
         RESET,
     }
 )
@@ -66,6 +71,7 @@ class Facts:
         shown_conninfo: a real connection string → what the session has written.
         received: how far the workers that run have received, by subscription.
         process: id of the process that they run in.
+        journals: where the journals are.
     """
 
     database: int
@@ -74,6 +80,7 @@ class Facts:
     shown_conninfo: Callable[[str], str]
     received: Mapping[int, LSN]
     process: int
+    journals: str
 
 
 def can_ask(first_word: str, text: str) -> bool:
@@ -230,6 +237,26 @@ def _origin_status(connection: sa.Connection, facts: Facts) -> str:
     return _view("pg_replication_origin_status", rows)
 
 
+def _prepared(connection: sa.Connection, facts: Facts) -> str:
+    """What the publisher has prepared and apply has come past, without a verdict that it has come past too (C49, C50).
+
+    So it is where the target prepares transactions itself, and where they are held back until COMMIT PREPARED.
+    """
+    rows = []
+    applied = {subid: parse_lsn(remote) for subid, _, remote in _progress(connection)}
+    for one in catalog.list_subscriptions(connection):
+        if one.system_identifier is None or one.slot_name is None or one.subid not in applied:
+            continue
+        storage = open_storage(journal_url(facts.journals, one.system_identifier, one.slot_name))
+        passed = [entry for entry in journal_entries(storage) if entry.end <= applied[one.subid]]
+        rows += [{"gid": f"pg_gid_{one.subid}_{entry.xid}"} for entry in undecided(passed)]
+    query = sql.SQL(
+        "CREATE TEMPORARY VIEW pg_prepared_xacts AS SELECT NULL::xid AS transaction, gid, NULL::timestamptz AS prepared,"
+        " {}::pg_catalog.regrole::pg_catalog.name AS owner, current_database() AS database FROM json_to_recordset({}) AS r (gid text)"
+    )
+    return query.format(sql.Literal(facts.owner), sql.Literal(json.dumps(rows))).as_string(None)
+
+
 def _progress(connection: sa.Connection) -> list[tuple[int, str, str]]:
     """Number, name and remote LSN of every origin."""
     status = ORIGIN_STATUS.c
@@ -246,6 +273,7 @@ _VIEWS: Final[Mapping[str, Callable[[sa.Connection, Facts], str]]] = {
     "pg_stat_subscription_stats": _statistics,
     "pg_replication_origin": _origins,
     "pg_replication_origin_status": _origin_status,
+    PREPARED: _prepared,
 }
 
 

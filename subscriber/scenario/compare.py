@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, Final
@@ -324,7 +325,8 @@ def text_of(type_oid: int, value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return "\\x" + bytes(value).hex()
-    text = str(value)
+    # A Decimal's own text has an exponent where PostgreSQL's has none.
+    text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     if type_oid == _TIMESTAMPTZ and "+00:00" in text:
         return text.replace("+00:00", "+00")
     return text

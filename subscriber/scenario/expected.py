@@ -8,7 +8,12 @@ A library may hold ``expected_failures.toml`` beside its scenarios::
     reason = "ALTER SUBSCRIPTION is not there yet"
     scenarios = ["601_refresh", "602_rename"]
 
-An entry holds whoever filters; with ``publications = "emulated"`` (or ``"server"``) in it, only there.
+    [[expected]]
+    subscriber = ["sqlite", "duckdb"]
+    reason = "The database has no triggers that fire for replicated rows."
+    scenarios = ["059_triggers"]
+
+Without an issue the reason is the target's nature, and stays. An entry holds whoever filters; with ``publications = "emulated"`` (or ``"server"``) in it, only there.
 
 A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so that the list tells the
 truth, and a scenario that worked once cannot break again unseen.
@@ -29,7 +34,8 @@ from subscriber.scenario.run import Result
 from subscriber.scenario.stage import Publications
 
 FILE_NAME: Final = "expected_failures.toml"
-_KEYS: Final = {"subscriber", "issue", "reason", "scenarios"}
+_KEYS: Final = {"subscriber", "reason", "scenarios"}
+_OPTIONAL: Final = {"issue", "publications"}
 _PUBLICATIONS: Final[tuple[Publications, ...]] = ("server", "emulated")
 
 Verdict = Literal["passed", "failed", "skipped", "failed as expected", "passed unexpectedly"]
@@ -44,11 +50,16 @@ class Expected:
 
     Attributes:
         reason: in a sentence.
-        issue: the number of the issue that will mend it.
+        issue: the number of the issue that will mend it; None: it is the target's nature.
     """
 
     reason: str
-    issue: int
+    issue: int | None = None
+
+    @property
+    def until(self) -> str:
+        """When it will pass, to stand behind "expected to fail"."""
+        return "by the target's nature" if self.issue is None else f"until issue {self.issue} is done"
 
 
 ExpectedFailures = Mapping[tuple[str, str, Publications], Expected]
@@ -75,13 +86,15 @@ def read_expected_failures(folder: Path) -> ExpectedFailures:
     for entry in entries:
         _check_keys(entry, path)
         where = [one for one in _PUBLICATIONS if entry.get("publications", one) == one]
-        for name, publications in product(entry["scenarios"], where):
-            key = (name, entry["subscriber"], publications)
+        given = entry["subscriber"]
+        subscribers = [given] if isinstance(given, str) else given
+        for name, subscriber, publications in product(entry["scenarios"], subscribers, where):
+            key = (name, subscriber, publications)
             if not (folder / f"{name}{SUFFIX}").exists():
                 raise ScenarioError(f'there is no scenario "{name}"', context=str(path), hint="Remove the name.")
             if key in found:
                 raise ScenarioError(f'scenario "{name}" is listed twice for "{key[1]}"', context=str(path))
-            found[key] = Expected(entry["reason"], entry["issue"])
+            found[key] = Expected(entry["reason"], entry.get("issue"))
     return found
 
 
@@ -99,10 +112,10 @@ def judge(result: Result, expected: ExpectedFailures) -> Verdict:
 
 
 def _check_keys(entry: Any, path: Path) -> None:
-    if set(entry) - {"publications"} != _KEYS:
-        wanted = ", ".join(sorted(_KEYS))
+    if set(entry) - _OPTIONAL != _KEYS:
+        wanted, optional = ", ".join(sorted(_KEYS)), ", ".join(sorted(_OPTIONAL))
         raise ScenarioError(
-            f"an [[expected]] of {FILE_NAME} must have exactly {wanted}, and may have publications", context=str(path)
+            f"an [[expected]] of {FILE_NAME} must have exactly {wanted}, and may have {optional}", context=str(path)
         )
     if entry.get("publications", _PUBLICATIONS[0]) not in _PUBLICATIONS:
         raise ScenarioError(f"publications is one of {', '.join(_PUBLICATIONS)}", context=str(path))

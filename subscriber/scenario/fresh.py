@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -29,39 +29,51 @@ class TargetServers:
     mariadb: Callable[[], MariaDB]
 
 
+@dataclass(frozen=True, slots=True)
+class FreshTarget:
+    """A database for a node.
+
+    Attributes:
+        url: SQLAlchemy's.
+        disposable: it was made for the node and goes with it; else it is somebody's.
+    """
+
+    url: str = field(repr=False)  # it may hold a password
+    disposable: bool = True
+
+
 @contextlib.contextmanager
-def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> Iterator[str]:
-    """The URL of an empty database, gone when the block ends.
+def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> Iterator[FreshTarget]:
+    """An empty database, gone when the block ends.
 
     Args:
         kind: one of :data:`TARGET_KINDS`, or the URL of a database, which is used as it is: a node refuses one with
             subscriptions or tables of the session's names, and drops what it made.
-        name: of the node.
+        name: of the node, and of a database on a server.
         folder: for files.
         servers: for databases on servers; a leftover of the same name is dropped first.
 
     Raises:
         UsageError: it is neither a kind nor a URL, or there is no such server.
     """
-    database = f"{name}_target"  # the node's name is that of its mirror
     match kind:
         case "sqlite":
             with _file(folder / f"{name}.db") as file:
                 new_database(file)
-                yield f"sqlite:///{file}"
+                yield FreshTarget(f"sqlite:///{file}")
         case "duckdb":
             with _file(folder / f"{name}.duckdb") as file:
-                yield f"duckdb:///{file}"
+                yield FreshTarget(f"duckdb:///{file}")
         case "postgresql" | "mariadb":
             server: PostgreSQL | MariaDB = servers.postgresql() if kind == "postgresql" else servers.mariadb()
-            server.drop_database(database)
-            server.create_database(database)
+            server.drop_database(name)
+            server.create_database(name)
             try:
-                yield server.url(database)
+                yield FreshTarget(server.url(name))
             finally:
-                server.drop_database(database)
+                server.drop_database(name)
         case _ if "://" in kind:
-            yield kind
+            yield FreshTarget(kind, disposable=False)
         case _:
             raise UsageError(
                 f'unknown kind of target "{kind}"',

@@ -53,7 +53,11 @@ class MariaDB:
         self.execute(f"CREATE DATABASE {_backquote(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop a database; nothing happens when it does not exist."""
+        """Drop a database with what is prepared in it, which would hold it; nothing happens when it does not exist."""
+        for _, length, _, data in self.execute("XA RECOVER"):
+            gid, database = data[:length], data[length:]
+            if database == name.encode():
+                self.execute(f"XA ROLLBACK X'{gid.hex()}',X'{database.hex()}'")
         self.execute(f"DROP DATABASE IF EXISTS {_backquote(name)}")
 
     def start(self) -> None:

@@ -23,12 +23,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
-from sqlalchemy.schema import DropSchema
+from sqlalchemy.schema import CreateSchema, DropSchema
 
 from subscriber.errors import NotSupportedError, SubscriberError, TargetError, UsageError
 from subscriber.receive.shapes import read_shapes
@@ -44,6 +44,7 @@ from subscriber.scenario.rows import (
     writable_columns,
     write_rows,
 )
+from subscriber.scenario.session_database import read_identity
 from subscriber.target import Target
 from subscriber.target.ddl import create_table, drop_table
 from subscriber.types.shape import ColumnShape, TableShape
@@ -64,10 +65,12 @@ class _Catalog:
     Attributes:
         shapes: of those that a target can have, by oid.
         parents: of partitions.
+        views: their schemas and names.
     """
 
     shapes: Mapping[int, TableShape]
     parents: Parents
+    views: frozenset[tuple[str, str]]
 
     def family_of(self, table: int) -> frozenset[int]:
         """All tables of the same tree; none for an ordinary table."""
@@ -89,12 +92,14 @@ class Mirror:
         on_change: called after each change of the target.
     """
 
+    is_target: ClassVar[bool] = False
+
     def __init__(self, name: str, server: PostgreSQL, target: Target, on_change: Callable[[], None]) -> None:
         self.name = name
         self._server = server
         self._target = target
         self._on_change = on_change
-        self._catalog = _Catalog({}, {})
+        self._catalog = _Catalog({}, {}, frozenset())
         self._in_target: dict[int, Bag] = {}
         """The rows of every table as they were last seen in the target."""
         self._in_mirror: dict[int, Bag] = {}
@@ -111,16 +116,15 @@ class Mirror:
         return self._server.conninfo(self.name)
 
     def identity(self) -> tuple[int, int]:
-        """The oids of the database, and of the role that owns what is made in it."""
-        query = "SELECT d.oid::int8, r.oid::int8 FROM pg_database d, pg_roles r WHERE datname = current_database() AND rolname = current_user"
-        ((database, role),) = self._connection.execute(query).fetchall()
-        return int(database), int(role)
+        """See :meth:`SessionDatabase.identity`."""
+        return read_identity(self._connection)
 
     def close(self) -> None:
         """Drop the database, and the tables that were made in the target; sessions must have ended."""
         self._connection.close()
         self._server.drop_database(self.name)
         with self._target.begin() as connection:
+            self._drop_views(connection, self._catalog.views)
             for shape in self._catalog.shapes.values():
                 connection.execute(drop_table(self._target, shape.schema, shape.name))
             for schema in self._made_schemas:
@@ -190,7 +194,7 @@ class Mirror:
             return None
         after = self._read_catalog()
         rows = self._rows_after(after, every=reshaping)
-        reshaped = (after.shapes, after.parents) != (self._catalog.shapes, self._catalog.parents)
+        reshaped = after != self._catalog
         try:
             if not reshaping:
                 self._check_families(after, rows)
@@ -244,10 +248,11 @@ class Mirror:
         made = [oid for oid, shape in after.shapes.items() if before.get(oid) != shape]
         wanted = self._rows_for_target(after, rows)
         filled = [oid for oid in after.shapes if oid in made or wanted[oid] != self._in_target.get(oid)]
-        if not (gone or filled):
+        if not (gone or filled) and after.views == self._catalog.views:
             return wanted
         with self._target.begin() as connection:
             self._check_unmoved(connection, before.keys() & {*gone, *filled})
+            self._drop_views(connection, self._catalog.views - after.views)
             for oid in gone:
                 connection.execute(drop_table(self._target, before[oid].schema, before[oid].name))
             for oid in made:
@@ -256,6 +261,8 @@ class Mirror:
                 shape = after.shapes[oid]
                 columns, bag = self._rows_to_write(connection, shape, wanted[oid], plain=oid not in after.in_families())
                 replace_target_rows(self._target, connection, shape, columns, list(bag.elements()))
+            for schema, name in sorted(after.views - self._catalog.views):
+                self._make_view(connection, schema, name)
         self._on_change()
         return wanted
 
@@ -290,18 +297,39 @@ class Mirror:
                 )
 
     def _make(self, connection: sa.Connection, shape: TableShape) -> None:
-        if self._target.reflect(connection, shape.schema, shape.name) is not None:
-            raise UsageError(
-                f'the target has a table "{shape.qualified_name}" already',
-                hint="A session makes its own tables, and drops them at its end; use a database without them.",
-            )
-        schema, _ = self._target.place(shape.schema, shape.name)
-        if schema is not None and schema not in sa.inspect(connection).get_schema_names():
-            self._made_schemas.append(schema)
+        self._claim(connection, shape.schema, shape.name)
         table = create_table(self._target, shape, identity=True)
         for note in table.notes:
             logger.info('table "%s" in the target: %s', shape.qualified_name, note)
         table.create(connection)
+
+    def _claim(self, connection: sa.Connection, schema: str, name: str) -> None:
+        """See that nothing of that name is there, and note its schema if that is new."""
+        if self._target.reflect(connection, schema, name) is not None:
+            raise UsageError(
+                f'the target has a table "{schema}.{name}" already',
+                hint="A session makes its own tables, and drops them at its end; use a database without them.",
+            )
+        place, _ = self._target.place(schema, name)
+        if place is not None and place not in sa.inspect(connection).get_schema_names():
+            self._made_schemas.append(place)
+
+    def _make_view(self, connection: sa.Connection, schema: str, name: str) -> None:
+        """A view without anything in it: sessions read it in the mirror, and nothing can be replicated into it (C3, D13)."""
+        self._claim(connection, schema, name)
+        place, _ = self._target.place(schema, name)
+        if place is not None:
+            connection.execute(CreateSchema(place, if_not_exists=True))
+        connection.exec_driver_sql(f"CREATE VIEW {self._in_sql(schema, name)} AS SELECT 1 AS stub")
+
+    def _drop_views(self, connection: sa.Connection, views: Collection[tuple[str, str]]) -> None:
+        for schema, name in sorted(views):
+            connection.exec_driver_sql(f"DROP VIEW {self._in_sql(schema, name)}")
+
+    def _in_sql(self, schema: str, name: str) -> str:
+        target_schema, target_name = self._target.place(schema, name)
+        table = sa.Table(target_name, sa.MetaData(), schema=target_schema)
+        return self._target.engine.dialect.identifier_preparer.format_table(table)
 
     # The mirror's catalogs --------------------------------------------------------------------------
 
@@ -312,7 +340,11 @@ class Mirror:
             "SELECT inhrelid::int8, inhparent::int8 FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE c.relispartition"
             " AND c.relkind IN ('r', 'p')"
         ).fetchall()
-        return _Catalog(shapes, dict(found))
+        views = self._connection.execute(
+            "SELECT nspname::text, relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace"
+            " WHERE relkind IN ('v', 'm') AND relpersistence <> 't' AND nspname !~ '^pg_' AND nspname <> 'information_schema'"
+        ).fetchall()
+        return _Catalog(shapes, dict(found), frozenset(views))
 
     def _read_mirror(self, shape: TableShape) -> Bag:
         if shape.partitioned:

@@ -329,12 +329,12 @@ def _reasons(entry: _Entry, expected: ExpectedFailures) -> Iterator[Html]:
     if result.skipped:
         yield _reason("skipped", f"Skipped: {result.skipped}.")
     elif known is not None and entry.verdict == "failed as expected":
-        yield _reason("failed-as-expected", f"Expected to fail until issue {known.issue} is done: {known.reason}")
+        yield _reason("failed-as-expected", f"Expected to fail {known.until}: {known.reason}")
     elif known is not None and entry.verdict == "passed unexpectedly":
         yield _reason(
             "passed-unexpectedly",
             "Expected to fail, and passed: remove it from expected_failures.toml."
-            f" It waited for issue {known.issue}: {known.reason}",
+            f" It was to fail {known.until}: {known.reason}",
         )
     if result.failures:
         places = [_to_statement(entry, exchange, f"line {exchange.statement.line}") for exchange in result.failures]

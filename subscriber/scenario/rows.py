@@ -21,9 +21,11 @@ import pyarrow as pa
 import sqlalchemy as sa
 from psycopg import sql
 
+from subscriber.apply.conflict import ChangePlace
 from subscriber.apply.walk import Run
 from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import TargetRelationError
+from subscriber.lsn import INVALID_LSN
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.scenario.compare import replicated_rows, text_of
@@ -121,7 +123,7 @@ def replace_target_rows(
     )
     writer = ChangeWriter(target, connection, {})
     writer.open_frame(Frame((group,), ()))
-    writer.write(Run(0, 0, len(rows)))
+    writer.write(Run(0, 0, len(rows)), ChangePlace(xid=0, final_lsn=INVALID_LSN, timestamp=0))
 
 
 def writable_columns(target: Target, connection: sa.Connection, shape: TableShape) -> tuple[ColumnShape, ...]:

@@ -144,10 +144,10 @@ class Stage:
     def _target_node(self, name: str, setup: Setup, resolve: ResolveConninfo, patience: float) -> Node:
         version = self._version(setup.major)
         servers = TargetServers(postgresql=lambda: version.subscriber, mariadb=lambda: self._mariadb)
-        url = self._targets.enter_context(fresh_target(setup.subscriber, name, self._folder, servers))
+        target = self._targets.enter_context(fresh_target(setup.subscriber, name, self._folder, servers))
         settings = Settings(str(self._folder / "journal"), wal_retrieve_retry_interval=RETRY_SECONDS)
         carrier = CARRIER if setup.publications == "emulated" else None
-        return TargetNode(name, url, version.subscriber, resolve, self._pipeline, settings, patience, carrier)
+        return TargetNode(name, target, version.subscriber, resolve, self._pipeline, settings, patience, carrier)
 
     @cached_property
     def _folder(self) -> Path:

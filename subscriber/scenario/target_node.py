@@ -3,12 +3,13 @@ r"""A subscriber node on our own engine: PostgreSQL's psql in front, any databas
 ::
 
     CREATE/ALTER/DROP SUBSCRIPTION or PUBLICATION ──▶ our commands ──▶ catalog in the target ◀── engine (a thread)
-    every other statement, and \d ──▶ the mirror: refill, run, write back (subscriber.scenario.mirror)
-                                      while nothing is applied; the catalogs of subscriptions are the target's
-                                      (subscriber.scenario.catalogs)
+    every other statement, and \d ──▶ a PostgreSQL database: the target itself, or a mirror of it that is refilled before and
+                                      written back afterwards while nothing is applied (subscriber.scenario.session_database);
+                                      the catalogs of subscriptions are the target's (subscriber.scenario.catalogs)
 
-What would tell about the mirror instead of the subscriber is refused, so that no answer is wrong: the other catalogs and functions
-of replication, statistics and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions at once.
+What would tell about the database instead of the subscriber is refused, so that no answer is wrong: the other catalogs and functions
+of replication; with a mirror statistics and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions
+at once, too.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ from subscriber.publication.parsed import PublicationCommand
 from subscriber.scenario import catalogs
 from subscriber.scenario.block import Block
 from subscriber.scenario.engine import Engine
+from subscriber.scenario.fresh import FreshTarget
 from subscriber.scenario.mirror import Mirror
 from subscriber.scenario.nodes import Node, ResolveConninfo
+from subscriber.scenario.own_database import OwnDatabase, open_apart
 from subscriber.scenario.postgresql import PostgreSQL
 from subscriber.scenario.psql import Generated, PsqlSession
+from subscriber.scenario.session_database import SessionDatabase
 from subscriber.scenario.typed import Query, cut, is_backslash_command
 from subscriber.settings import Settings
 from subscriber.sql.lexer import Kind, lex
@@ -59,13 +63,18 @@ _ENGINES: Final = re.compile(
     r"|get_publication|show_replication_|xact_commit_timestamp|last_committed_xact)\w*",
     re.IGNORECASE,
 )
-"""Catalogs and functions that would tell what the mirror does."""
+"""Catalogs and functions that would tell what the session's database does."""
+_OF_THE_TARGET: Final = frozenset({catalogs.PREPARED, "pg_current_wal_lsn", "pg_current_xact_id"})
+"""What tells the truth where the session is in the target itself."""
 _HARMLESS: Final = frozenset({"pg_stat_clear_snapshot"})
 """Changes nothing here: every statement sees the statistics as they are."""
 _SHOWS_REPLICATION: Final = re.compile(r"\\dR")
 _SHOWS_SUBSCRIPTIONS: Final = re.compile(r"\\dRs(\+?)\s*")
 
-_PREPARED: Final = (("prepare", "transaction"), ("commit", "prepared"), ("rollback", "prepared"))
+_PREPARE: Final = ("prepare", "transaction")
+_PREPARED: Final = (_PREPARE, ("commit", "prepared"), ("rollback", "prepared"))
+_GID_PREFIX: Final = "pg_gid_"
+"""How the names of what subscriptions have prepared begin (C49)."""
 _WRITES: Final = frozenset({"insert", "update", "delete", "merge", "copy", "do", "call", "execute", "with"})
 _RESHAPES: Final = frozenset({"create", "alter", "drop", "truncate"})
 _BELOW_A_TABLE: Final = (" row)", " rows)")
@@ -76,8 +85,9 @@ class TargetNode(Node):
     """See the module.
 
     Args:
-        name: of the node and of its mirror's database.
-        url: SQLAlchemy's URL of the target, in which there is no subscription and none of the session's tables.
+        name: of the node and of its mirror, if it has one.
+        target: a database in which there is no subscription and none of the session's tables. Sessions run in it where it is
+            PostgreSQL and disposable, else in a mirror.
         server: where the mirror is made.
         resolve: finds the real connection string.
         pipeline: starts queries, copies tables.
@@ -93,7 +103,7 @@ class TargetNode(Node):
     def __init__(
         self,
         name: str,
-        url: str | sa.URL,
+        target: FreshTarget,
         server: PostgreSQL,
         resolve: ResolveConninfo,
         pipeline: Pipeline,
@@ -114,11 +124,18 @@ class TargetNode(Node):
         """Real connection strings → as they were typed."""
         self._written: set[str] = set()
         """The first words of the statements of the open transaction, or of the last statement."""
-        self._target = open_target(url)
+        self._target = open_target(target.url)
         try:
+            own = target.disposable and self._target.capabilities.postgresql_sql
+            given = self._target.url
+            if own:
+                self._target = open_apart(self._target)
             self._made_catalog = _make_catalog(self._target)
             self._engine = Engine(name, self._target, pipeline, settings)
-            self._mirror = Mirror(name, server, self._target, self._engine.note_change)
+            noted = self._engine.note_change
+            self._database: SessionDatabase = (
+                OwnDatabase(given, noted) if own else Mirror(name, server, self._target, noted)
+            )
         except BaseException:
             self._target.close()
             raise
@@ -155,8 +172,9 @@ class TargetNode(Node):
             # In reverse order, each whatever the others do.
             steps.callback(self._target.close)
             steps.callback(self._drop_catalog)
-            steps.callback(self._mirror.close)
+            steps.callback(self._database.close)
             steps.callback(self._drop_subscriptions)
+            steps.callback(self._end_prepared)
             steps.callback(self._engine.close)
             for session in self._sessions.values():
                 steps.callback(session.close)
@@ -225,7 +243,7 @@ class TargetNode(Node):
             return [error.report()]
         first_word = words[0] if words else ""
         if not query.executes:
-            return [self._run_on_mirror(text, session, first_word, asked)]
+            return [self._run_statement(text, session, first_word, asked)]
         generated = Generated()
 
         def generate(psql: PsqlSession, text: str) -> str:
@@ -233,7 +251,7 @@ class TargetNode(Node):
             printed, generated = psql.generate(text)
             return printed
 
-        printed = [self._run_on_mirror(text, session, first_word, asked, generate)]
+        printed = [self._run_statement(text, session, first_word, asked, generate)]
         for statement in generated.statements:
             printed += self._run(Query(statement, ended=True, ordered=(False,), copies_out=False), session)
         return [*printed, generated.tag.rstrip("\n")]
@@ -241,27 +259,35 @@ class TargetNode(Node):
     def _check(self, text: str, words: list[str], session: str) -> frozenset[str]:
         """Refuse what would have a wrong answer, or effect; tells which of our catalogs are asked for."""
         named = {name.lower(): name for name in _ENGINES.findall(text)}
-        for name in sorted(named.keys() - _HARMLESS - catalogs.ANSWERED):
+        true = _HARMLESS | _OF_THE_TARGET if self._database.is_target else _HARMLESS
+        for name in sorted(named.keys() - true - catalogs.ANSWERED):
             raise _refusal(named[name])
-        asked = catalogs.ANSWERED & named.keys()
+        asked = (catalogs.ANSWERED - true) & named.keys()
         if asked and not catalogs.can_ask(words[0] if words else "", text):
             raise _refusal(named[min(asked)])
         if words[:1] and words[0] in _ABOUT and _OURS & set(words):
             raise _refusal(f"{words[0].upper()} ON a subscription or publication")
+        if not self._database.is_target:
+            self._check_mirrored(words, session)
+        if self.in_transaction(session) and words[:1] and words[0] not in _ENDS and self._database.is_stale():
+            raise _refusal("a statement in a transaction during which rows have been replicated")
+        changed = session in self._blocks and self._blocks[session].changed
+        if changed and words[:1] and words[0] in _ENDS and {"to", "chain"} & set(words):
+            raise _refusal(f"{' '.join(words).upper()} after a subscription command")
+        if changed and tuple(words[:2]) == _PREPARE:
+            raise _refusal("PREPARE TRANSACTION after a subscription command")
+        return asked
+
+    def _check_mirrored(self, words: list[str], session: str) -> None:
+        """Refuse what the target could not have, or would not see in time, from a mirror."""
         if tuple(words[:2]) in _PREPARED:
             raise _refusal(" ".join(words[:2]).upper())
         if _enables_for_replica(words):
             raise _refusal("a trigger or rule that fires for replicated rows")
         if any(other.in_transaction for name, other in self._sessions.items() if name != session):
             raise _refusal("a statement beside another session's open transaction")
-        if self.in_transaction(session) and words[:1] and words[0] not in _ENDS and self._mirror.is_stale():
-            raise _refusal("a statement in a transaction during which rows have been replicated")
-        changed = session in self._blocks and self._blocks[session].changed
-        if changed and words[:1] and words[0] in _ENDS and {"to", "chain"} & set(words):
-            raise _refusal(f"{' '.join(words).upper()} after a subscription command")
-        return asked
 
-    def _run_on_mirror(
+    def _run_statement(
         self,
         text: str,
         session: str,
@@ -270,12 +296,14 @@ class TargetNode(Node):
         run: Callable[[PsqlSession, str], str] = PsqlSession.send,
     ) -> str:
         if session not in self._sessions:
-            self._sessions[session] = PsqlSession(self._mirror.conninfo, lambda: self._server.psql, self._patience)
+            self._sessions[session] = PsqlSession(self._database.conninfo, lambda: self._server.psql, self._patience)
         psql = self._sessions[session]
         undone: SubscriberError | None = None
-        with self._engine.at_rest(self._patience):
+        # In the target itself, replication may wait for the session's locks: the session must not wait for replication.
+        alone = contextlib.nullcontext() if self._database.is_target else self._engine.at_rest(self._patience)
+        with alone:
             if not psql.in_transaction:
-                self._mirror.refill()
+                self._database.refill()
                 self._written = set()
             self._written.add(first_word)
             try:
@@ -284,7 +312,7 @@ class TargetNode(Node):
                 # Also of a statement that was cancelled, and of a transaction that was lost with its connection.
                 if not psql.in_transaction:
                     reshaping = bool(self._written & _RESHAPES) and not self._written & _WRITES
-                    undone = self._mirror.write_back(reshaping=reshaping)
+                    undone = self._database.write_back(reshaping=reshaping)
         if undone is not None:
             printed = undone.report()
         return printed if psql.in_transaction else self._end_block(session, printed)
@@ -292,11 +320,11 @@ class TargetNode(Node):
     def _run_with_catalogs(
         self, psql: PsqlSession, text: str, session: str, asked: Collection[str], run: Callable[[PsqlSession, str], str]
     ) -> str:
-        """Run it with our catalogs in the place of the mirror's, as far as they are asked for."""
+        """Run it with our catalogs in the place of the database's own, as far as they are asked for."""
         if not asked or psql.transaction_failed:
             return run(psql, text)
         source = self._blocks[session].catalog if session in self._blocks else self._target
-        database, owner = self._mirror.identity()
+        database, owner = self._database.identity()
         facts = catalogs.Facts(
             database=database,
             owner=owner,
@@ -304,6 +332,7 @@ class TargetNode(Node):
             shown_conninfo=lambda conninfo: self._typed_conninfo.get(conninfo, conninfo),
             received=self._engine.received(),
             process=os.getpid(),
+            journals=self._settings.journal,
         )
         try:
             with source.begin() as connection:
@@ -324,10 +353,10 @@ class TargetNode(Node):
         if found is None and _SHOWS_REPLICATION.match(command):
             return _refusal(command.split(maxsplit=1)[0]).report()
         if found is None or self.in_transaction(session):
-            return self._run_on_mirror(command, session, run=PsqlSession.run)
+            return self._run_statement(command, session, run=PsqlSession.run)
         query = catalogs.describing_query(verbose=bool(found[1]), major=self._server.major)
         return catalogs.with_title(
-            "List of subscriptions", self._run_on_mirror(query, session, "select", ["pg_subscription"])
+            "List of subscriptions", self._run_statement(query, session, "select", ["pg_subscription"])
         )
 
     def _fail_transaction(self, session: str) -> None:
@@ -349,7 +378,7 @@ class TargetNode(Node):
         printed: list[str] = []
         if self.in_transaction(session):
             if self._sessions[session].transaction_failed:
-                return self._run_on_mirror(text, session)  # says so
+                return self._run_statement(text, session)  # says so
             printed.append(self._run_in_block(command, session, printed.append))
             return "\n".join(printed)
         try:
@@ -400,6 +429,14 @@ class TargetNode(Node):
         return printed
 
     # Leaving ----------------------------------------------------------------------------------------
+
+    def _end_prepared(self) -> None:
+        """Roll back what is prepared in the target: its locks would keep the tables from being dropped."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            prepared = self._target.prepared_transactions(connection)
+        for gid in prepared:
+            if self._database.is_target or gid.startswith(_GID_PREFIX):
+                self._target.finish_prepared(gid, commit=False)
 
     def _drop_subscriptions(self) -> None:
         with self._target.reporting(), self._target.engine.connect() as connection:
@@ -453,5 +490,5 @@ def _enables_for_replica(words: list[str]) -> bool:
 def _refusal(what: str) -> NotSupportedError:
     return NotSupportedError(
         f"{what} is not supported on this subscriber",
-        detail="A session's statements run in a PostgreSQL database beside the target, which does not replicate.",
+        detail="The PostgreSQL database that a session's statements run in is not what replicates here.",
     )

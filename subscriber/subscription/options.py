@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
+from subscriber.apply.names import SAME_NAMES, RelationNames, parse_names
 from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.sql.lexer import fold
@@ -27,6 +28,7 @@ from subscriber.sql.options import (
 
 Streaming = Literal["off", "on", "parallel"]
 Origin = Literal["any", "none"]
+SchemaChanges = Literal["stop", "add_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,19 @@ class SubscriptionOptions:
     """Ours: make the target's tables that are missing, after the publisher's."""
     carrier: str | None = None
     """Ours: a publication of the server that brings everything; those named in PUBLICATION are then the subscriber's own."""
+    map: RelationNames = SAME_NAMES
+    """Ours: what the publisher's tables and schemas are called in the target."""
+    schema_changes: SchemaChanges = "stop"
+    """Ours: what is done when the publisher's table has a column that the target's lacks; ``stop`` is PostgreSQL's way."""
+    log_conflict_values: bool = False
+    """Ours: conflicts are logged and kept with keys and rows, as PostgreSQL logs them, instead of names only."""
 
 
 ALTERABLE: Final = frozenset(
     {
         *("slot_name", "synchronous_commit", "binary", "streaming", "two_phase", "disable_on_error"),
-        *("password_required", "run_as_owner", "failover", "origin", "create_tables"),
+        *("password_required", "run_as_owner", "failover", "origin", "create_tables", "map", "schema_changes"),
+        "log_conflict_values",
     }
 )
 """What ALTER SUBSCRIPTION … SET (…) knows."""
@@ -164,6 +173,17 @@ def _carrier(name: str, value: OptionValue) -> str:
     return carrier
 
 
+def _map(name: str, value: OptionValue) -> RelationNames:
+    return parse_names(read_text(name, value))
+
+
+def _schema_changes(name: str, value: OptionValue) -> str:
+    text = read_text(name, value)
+    if fold(text) not in ("stop", "add_columns"):
+        raise UsageError(f'unrecognized {name} value: "{text}"', hint="Available values: stop, add_columns.")
+    return fold(text)
+
+
 def _lsn(name: str, value: OptionValue) -> LSN:
     """The LSN to skip; ``NONE`` is 0/0."""
     text = read_text(name, value)
@@ -192,6 +212,8 @@ _READERS: Final[Mapping[str, OptionReader]] = {
     "origin": _origin,
     "synchronous_commit": _synchronous_commit,
     "carrier": _carrier,
+    "map": _map,
+    "schema_changes": _schema_changes,
 }
 
 

@@ -48,6 +48,9 @@ class BatchRules:
             skip_lsn=stored.skip_lsn,
             clear_skip=lambda inside: catalog.set_skip_lsn(inside, self._subid, INVALID_LSN),
             synchronous_commit=stored.options.synchronous_commit,
+            names=stored.options.map,
+            add_columns=stored.options.schema_changes == "add_columns",
+            log_conflict_values=stored.options.log_conflict_values,
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
@@ -71,11 +74,15 @@ class CatchUpRules:
     """The rules of a table's catch-up: its own changes, and nothing else.
 
     Args:
+        subscription: whose table it is.
         relation: the table.
         publishing: as :attr:`BatchRules.publishing`.
     """
 
-    def __init__(self, relation: SubscriptionRelation, publishing: Publishing | None) -> None:
+    def __init__(
+        self, subscription: Subscription, relation: SubscriptionRelation, publishing: Publishing | None
+    ) -> None:
+        self._name = subscription.name
         self._key = relation.schema, relation.name
         self._publishing = publishing
 
@@ -86,7 +93,13 @@ class CatchUpRules:
             PublicationsChanged: as :meth:`BatchRules.__call__`.
         """
         _check_unchanged(connection, self._publishing)
-        return Rules(should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key)
+        options = catalog.get_subscription(connection, self._name).options
+        return Rules(
+            should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key,
+            names=options.map,
+            add_columns=options.schema_changes == "add_columns",
+            log_conflict_values=options.log_conflict_values,
+        )
 
 
 def _check_unchanged(connection: Any, publishing: Publishing | None) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from subscriber.apply.logical_messages import MessageListener
 from subscriber.errors import SubscriberError, TargetUnavailable
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.settings import Settings
@@ -40,6 +41,7 @@ class Supervisor:
         once: end when all have caught up.
         turn: held by every query while it writes; None lets them take turns where the target has one writer, and elsewhere write
             side by side.
+        on_message: called with every logical message of the publishers; None asks for none.
         tick_seconds: between two looks at the workers.
         catalog_seconds: between two looks at the catalog.
 
@@ -55,6 +57,7 @@ class Supervisor:
         *,
         once: bool,
         turn: Turn | None = None,
+        on_message: MessageListener | None = None,
         tick_seconds: float = _TICK_SECONDS,
         catalog_seconds: float = _CATALOG_SECONDS,
     ) -> None:
@@ -63,6 +66,7 @@ class Supervisor:
         self._pipeline = pipeline
         self._settings = settings
         self._once = once
+        self._on_message = on_message
         self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
         self._tick_seconds = tick_seconds
         self._catalog_seconds = catalog_seconds
@@ -133,7 +137,7 @@ class Supervisor:
         for subid, (subscription, relations) in wanted.items():
             if subid not in self.workers:
                 self.workers[subid] = SubscriptionWorker(
-                    subscription, self._target, self._pipeline, self._settings, self._turn
+                    subscription, self._target, self._pipeline, self._settings, self._turn, self._on_message
                 )
             self.workers[subid].subscription = subscription
             self.workers[subid].relations = relations

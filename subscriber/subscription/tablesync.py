@@ -293,6 +293,8 @@ class TableSync:
             snapshot=snapshot.name,
             files=files,
             selection=selection_of(publishing, relation.schema, relation.name),
+            names=self._subscription.options.map,
+            add_columns=self._write if self._subscription.options.schema_changes == "add_columns" else None,
         )
 
         def note(done: CopyProgress) -> None:
@@ -305,6 +307,7 @@ class TableSync:
         def begin() -> Iterator[Any]:
             with self._turn, self._target.begin() as connection:
                 yield connection
+                catalog.check_map(connection, self._subscription)
                 catalog.advance_relation(connection, self._subscription.subid, relation, copied.state, copied.lsn)
                 failpoints.hit("copy.commit.before")
 
@@ -357,7 +360,7 @@ class TableSync:
             self._target,
             subscription=self._subscription.name,
             subid=self._subscription.subid,
-            read_rules=CatchUpRules(relation, publishing),
+            read_rules=CatchUpRules(self._subscription, relation, publishing),
             kept=CatchUpProgress(self._subscription.subid, relation),
         )
         logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
@@ -389,6 +392,12 @@ class TableSync:
     def _relations(self) -> list[SubscriptionRelation]:
         with self._target.reporting(), self._target.engine.connect() as connection:
             return catalog.relations_of(connection, self._subscription.subid)
+
+    @contextlib.contextmanager
+    def _write(self) -> Iterator[Any]:
+        """A transaction of the target, when it is its turn."""
+        with self._turn, self._target.begin() as connection:
+            yield connection
 
     def _publishing(self) -> Publishing | None:
         with self._target.reporting(), self._target.engine.connect() as connection:

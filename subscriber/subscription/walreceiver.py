@@ -17,11 +17,13 @@ import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal
 
-from subscriber.errors import SubscriberError
+from subscriber.errors import BinaryFormNotRead, SlotInUse, SubscriberError
 from subscriber.journal.storage import open_storage
 from subscriber.journal.writer import open_writer
 from subscriber.lsn import LSN, format_lsn
@@ -32,6 +34,10 @@ from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
 
 Tell = Callable[..., None]
+
+_RELEASE_SECONDS: Final = 10.0
+"""How long a walsender may take to notice that its connection was closed."""
+_POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Assignment:
     system_identifier: str
     journal: str
     applied_lsn: int
+    messages: bool = False
 
     def to_json(self) -> str:
         """One line."""
@@ -63,6 +70,10 @@ class Assignment:
 
 def receive(assignment: Assignment, settings: Settings, stop: threading.Event, tell: Tell) -> None:
     """Check the publisher, open the journal, stream until ``stop``.
+
+    A subscription with ``binary`` streams in binary until a table comes whose values that form would not tell (types of one's own,
+    money, the names of catalogs' objects); then it begins anew where the journal ends, and asks for text. PostgreSQL's
+    subscriber has such values in binary, too; what they are is the same.
 
     Args:
         assignment: what to do.
@@ -87,13 +98,32 @@ def receive(assignment: Assignment, settings: Settings, stop: threading.Event, t
         two_phase=assignment.two_phase,
         binary=assignment.binary,
         origin=assignment.origin,
+        messages=assignment.messages,
     )
+    begin = partial(_stream, assignment, system_identifier, slot.confirmed_flush_lsn, settings, stop, tell)
+    try:
+        begin(options)
+    except BinaryFormNotRead as found:
+        tell("warning", message=f"values are received as text, because {found.message}")
+        _begin_anew(partial(begin, replace(options, binary=False)), stop)
+
+
+def _stream(
+    assignment: Assignment,
+    system_identifier: str,
+    confirmed: LSN,
+    settings: Settings,
+    stop: threading.Event,
+    tell: Tell,
+    options: StreamOptions,
+) -> None:
+    """Open the journal and stream from its end."""
     with (
         open_writer(
             open_storage(assignment.journal),
             system_identifier=system_identifier,
             slot=assignment.slot,
-            confirmed_lsn=slot.confirmed_flush_lsn,
+            confirmed_lsn=confirmed,
             applied_lsn=LSN(assignment.applied_lsn),
             keep_size=settings.journal_keep_size,
         ) as journal,
@@ -102,7 +132,23 @@ def receive(assignment: Assignment, settings: Settings, stop: threading.Event, t
         stream.start(start_command(stream.server_version, assignment.slot, journal.durable_lsn, options))
         tell("streaming", start=format_lsn(journal.durable_lsn))
         parallel = assignment.streaming == "parallel" and protocol_version(stream.server_version) >= 4
-        WalReceiver(stream, journal, settings, write_abort_info=parallel).run(stop.is_set)
+        receiver = WalReceiver(stream, journal, settings, write_abort_info=parallel, binary=options.binary)
+        receiver.run(stop.is_set)
+
+
+def _begin_anew(begin: Callable[[], None], stop: threading.Event) -> None:
+    """Stream again after a connection that was just closed: its walsender may not have noticed yet."""
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while True:
+        try:
+            begin()
+        except SlotInUse:
+            if time.monotonic() > deadline:
+                raise
+            if stop.wait(_POLL_SECONDS):
+                return
+        else:
+            return
 
 
 def main() -> int:

@@ -24,8 +24,10 @@ from functools import partial
 from typing import Any, Final
 
 from subscriber.apply import progress
-from subscriber.apply.conflict import conflict_kind
+from subscriber.apply.conflict import conflict_of
+from subscriber.apply.conflict_log import ConflictLog
 from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.logical_messages import MessageListener
 from subscriber.errors import (
     ApplyError,
     ProgressConflict,
@@ -82,6 +84,7 @@ class SubscriptionWorker:
         pipeline: Pipeline,
         settings: Settings,
         turn: contextlib.AbstractContextManager[Any],
+        on_message: MessageListener | None = None,
     ) -> None:
         self.subscription = subscription
         self.stopped = False
@@ -94,6 +97,7 @@ class SubscriptionWorker:
         self._pipeline = pipeline
         self._settings = settings
         self._turn = turn
+        self._on_message = on_message
         self._gate = Gate(turn)
         self._sync: TableSync | None = None
         self._sync_error: SubscriberError | None = None
@@ -148,6 +152,7 @@ class SubscriptionWorker:
             disable_on_error=subscription.options.disable_on_error,
             run_as_owner=subscription.options.run_as_owner,
             synchronous_commit=subscription.options.synchronous_commit,
+            log_conflict_values=subscription.options.log_conflict_values,
         )
         return replace(self.subscription, options=options, skip_lsn=subscription.skip_lsn) != subscription
 
@@ -277,7 +282,7 @@ class SubscriptionWorker:
             self._receiving.works()
         if self._query is not None and not self._query.running:
             failure = self._query.failure()
-            self._stuck_since = self._query.batch_began
+            began = self._query.batch_began
             self._query.stop()
             self._query = None
             if isinstance(failure, PublicationsChanged):
@@ -286,6 +291,7 @@ class SubscriptionWorker:
                 self._attempt(self._applying, partial(self._read_tables_anew, failure))
             elif failure is not None:
                 self._failed(self._applying, failure)
+                self._stuck_since = began  # now: who waits for it finds what was recorded of this failure
         elif self._query is not None and self._applying.error is not None and self.applied >= self.positions()[1]:
             self._applying.works()  # there is nothing to apply that could fail again
 
@@ -334,10 +340,12 @@ class SubscriptionWorker:
                     catalog.record_relation_error(
                         connection, self.subscription.subid, relation.schema, relation.name, error.report()
                     )
-                kind = conflict_kind(error)
-                if kind is not None:
-                    # Counted here: the transaction that met it was rolled back, and a counter in it with it.
-                    progress.count_conflicts(connection, self.subscription.subid, self.subscription.name, {kind: 1})
+                conflict = conflict_of(error)
+                if conflict is not None:
+                    # Here, since the transaction that met it was rolled back; at every attempt, as PostgreSQL does.
+                    subid, name = self.subscription.subid, self.subscription.name
+                    progress.count_conflicts(connection, subid, name, {conflict.kind: 1})
+                    ConflictLog(connection, subid, name).write_stop(conflict)
         except SubscriberError:
             # The target itself may be what failed; the log has the error.
             logger.debug("could not record an error in the target")
@@ -451,6 +459,7 @@ class SubscriptionWorker:
                 system_identifier=self.subscription.system_identifier,
                 journal=self._journal,
                 applied_lsn=applied,
+                messages=self._on_message is not None,
             )
         )
 
@@ -504,7 +513,9 @@ class SubscriptionWorker:
             subscription=self.subscription.name,
             subid=self.subscription.subid,
             read_rules=self._rules,
+            on_message=self._on_message,
         )
+        applier.deliver_messages()
         self._query = self._pipeline.start_query(
             self.subscription.name,
             JournalStream(self._journal, self.applied, self._rules.publishing),

@@ -6,7 +6,16 @@ can do is asked of ``target.capabilities``, never of its name. One file a dialec
 
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.registry import leave_quietly, open_target
-from subscriber.target.table import TargetColumn, TargetTable
+from subscriber.target.table import RowVersion, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
 
-__all__ = ["Capabilities", "Target", "TargetColumn", "TargetTable", "leave_quietly", "open_target"]
+__all__ = [
+    "Capabilities",
+    "RowVersion",
+    "Target",
+    "TargetColumn",
+    "TargetTable",
+    "UniqueIndex",
+    "leave_quietly",
+    "open_target",
+]

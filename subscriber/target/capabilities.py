@@ -14,6 +14,7 @@ class Capabilities:
         database: its name in messages, such as "SQLite".
         postgresql_text: it parses PostgreSQL's text itself: every value is bound as text (rule C5), so
             decode may hand over every column as string.
+        postgresql_sql: a psql session can be typed into it.
         restart_identity: TRUNCATE ... RESTART IDENTITY can be honoured (rule C29).
         multi_rowcount: the row count of an ``executemany`` is the sum over its rows.
         single_writer: one connection writes at a time, so loading from several gains nothing.
@@ -21,6 +22,9 @@ class Capabilities:
         lenient_foreign_keys: a foreign key may be declared before the table that it refers to exists, and is not enforced on
             our connections: only TRUNCATE asks for it (rule C30).
         stored_columns: a generated column may be declared STORED, as PostgreSQL's are, and NOT NULL.
+        prepared_transactions: a transaction can be prepared, and committed or rolled back later by another connection (rule C49).
+        transactional_ddl: a table can be altered within a transaction, which takes it back with everything else.
+        signed_zero: a floating-point column tells the two zeros apart.
         savepoints: a part of a transaction can be taken back.
         copy_format: what the blocks of :meth:`~subscriber.target.target.Target.loader` are: ``text`` is COPY's text format,
             whole lines; ``arrow`` is an Arrow IPC stream of one record batch, every column decoded.
@@ -28,11 +32,15 @@ class Capabilities:
 
     database: str
     postgresql_text: bool = False
+    postgresql_sql: bool = False
     restart_identity: bool = False
     multi_rowcount: bool = False
     single_writer: bool = False
     run_lock: bool = False
     lenient_foreign_keys: bool = False
     stored_columns: bool = True
+    prepared_transactions: bool = False
+    transactional_ddl: bool = False
+    signed_zero: bool = True
     savepoints: bool = True
     copy_format: Literal["text", "arrow"] = "arrow"

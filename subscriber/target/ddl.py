@@ -26,9 +26,10 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
-from subscriber.target.table import AutoIncrement, TargetColumn
+from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Target
 from subscriber.types import decode_column
 from subscriber.types.shape import ColumnShape, ForeignKey, TableShape
@@ -70,7 +71,7 @@ def create_table(target: Target, shape: TableShape, *, identity: bool = False) -
     items = [_column(target, shape, column, increments.get(column.name), notes) for column in shape.columns]
     has_key = any(increment.is_key for increment in increments.values())
     constraints = [
-        *_keys(target, shape, notes, has_key=has_key),
+        *_keys(target, shape, has_key=has_key),
         *_checks(target, shape, notes),
         *_foreign_keys(target, shape, notes),
     ]
@@ -80,13 +81,41 @@ def create_table(target: Target, shape: TableShape, *, identity: bool = False) -
     if schema is not None:
         statements.append(CreateSchema(schema, if_not_exists=True))
     statements += [statement for increment in increments.values() for statement in increment.before]
-    return NewTable((*statements, CreateTable(table)), tuple(notes))
+    return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, notes)), tuple(notes))
 
 
 def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
     """DROP TABLE for the table that :func:`create_table` makes for this name."""
     target_schema, target_name = target.place(schema, name)
     return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
+
+
+class AddColumn(ExecutableDDLElement):
+    """ALTER TABLE … ADD COLUMN, of a column of ``table``."""
+
+    def __init__(self, table: sa.Table, column: sa.Column[Any]) -> None:
+        self.table = table
+        self.column = column
+
+
+@compiles(AddColumn)
+def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
+    table = compiler.preparer.format_table(element.table)
+    return f"ALTER TABLE {table} ADD COLUMN {compiler.get_column_specification(element.column)}"
+
+
+def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
+    """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is there.
+
+    Args:
+        target: where the table is.
+        table: the table.
+        name: of the new column.
+        type_oid: its type.
+        type_name: ``format_type``'s name of it.
+    """
+    column = sa.Column(name, _Declared(target.column_type(type_oid, type_name)), nullable=True)
+    return AddColumn(sa.Table(table.name, sa.MetaData(), column, schema=table.schema), column)
 
 
 class _Declared(sa.types.UserDefinedType[Any]):
@@ -187,15 +216,25 @@ def _types(shape: TableShape) -> dict[str, int]:
 # Constraints ------------------------------------------------------------------------------------
 
 
-def _keys(target: Target, shape: TableShape, notes: list[str], *, has_key: bool) -> Iterator[sa.Constraint]:
+def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Constraint]:
     if shape.key and not has_key:
         yield sa.PrimaryKeyConstraint(*shape.key)
     for key in shape.unique:
         constraint = target.unique_constraint(key)
-        if constraint is None:
+        if constraint is not None:
+            yield constraint
+
+
+def _indexes(target: Target, shape: TableShape, table: sa.Table, notes: list[str]) -> Iterator[ExecutableDDLElement]:
+    """The unique keys that are no constraint in the target."""
+    for key in shape.unique:
+        if target.unique_constraint(key) is not None:
+            continue
+        index = target.unique_index(table, key)
+        if index is None:
             notes.append(f"the unique key ({', '.join(key.columns)}) is left out: it is deferrable, or of NULLs too")
         else:
-            yield constraint
+            yield index
 
 
 def _checks(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:

@@ -43,8 +43,9 @@ from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn, read_block
 from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
+from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 
 BUSY_TIMEOUT: Final = 10.0
@@ -133,6 +134,7 @@ class DuckDBTarget(Target):
         multi_rowcount=True,
         run_lock=True,
         stored_columns=False,
+        transactional_ddl=True,
         savepoints=False,
     )
 
@@ -164,6 +166,17 @@ class DuckDBTarget(Target):
             locator=None if any(column.column_name.lower() == "rowid" for column in columns) else "rowid",
         )
 
+    def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+        """See :meth:`Target.unique_indexes`; what an index of expressions is about is left out."""
+        place = {"schema": table.schema, "table": table.name}
+        found = [UniqueIndex(row.name, tuple(row.keys)) for row in connection.execute(_UNIQUE_CONSTRAINTS, place)]
+        names = {column.name for column in table.columns}
+        for name, text in connection.execute(_UNIQUE_INDEXES, place):
+            keys = tuple(key.strip('"') for key in text.strip("[]").split(", "))
+            if names.issuperset(keys):
+                found.append(UniqueIndex(name, keys))
+        return found
+
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """See :func:`subscriber.target.duckdb_values.check_column`."""
         duckdb_values.check_column(type_oid, column)
@@ -173,11 +186,20 @@ class DuckDBTarget(Target):
         return duckdb_values.bind_values(type_oid, column, values)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """Dates and times as text: Python has neither infinities nor years before Christ, and DuckDB gives others instead."""
+        """Dates and times as text: Python has neither infinities nor years before Christ, and DuckDB gives others instead.
+
+        JSON too, whose null its module takes for NULL.
+        """
         name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage == "JSON":
+            return sa.cast(name, sa.Text()).label(column.name)
         if column.storage not in duckdb_values.TEMPORAL:
             return name
         return sa.func.regexp_replace(sa.cast(name, sa.Text()), r"^(\S+) \(BC\)(.*)$", r"\1\2 BC").label(column.name)
+
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """See :meth:`Target.equality`; a DECIMAL compares as numeric does."""
+        return EXACT if column.storage == duckdb_values.DECIMAL else super().equality(type_oid, column)
 
     @contextmanager
     def loader(
@@ -192,7 +214,8 @@ class DuckDBTarget(Target):
         def load(block: bytes) -> None:
             batch = read_block(block)
             arrays = [
-                duckdb_values.as_stored(one.column, values) for one, values in zip(columns, batch.columns, strict=True)
+                duckdb_values.as_stored(one.type_oid, one.column, values)
+                for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
             # DuckDB finds it by the variable's name. What is registered under a name, it keeps until the transaction ends.
@@ -300,6 +323,15 @@ _COLUMNS: Final = sa.text(
 _KEY: Final = sa.text(
     "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = current_database()"
     " AND schema_name = :schema AND table_name = :table AND constraint_type = 'PRIMARY KEY'"
+)
+_UNIQUE_CONSTRAINTS: Final = sa.text(
+    "SELECT constraint_name AS name, constraint_column_names AS keys FROM duckdb_constraints()"
+    " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table"
+    " AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY constraint_type, constraint_index"
+)
+_UNIQUE_INDEXES: Final = sa.text(
+    "SELECT index_name, expressions FROM duckdb_indexes() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
 )
 _REFERENCES: Final = sa.text(
     "SELECT DISTINCT table_name FROM duckdb_constraints() WHERE database_name = current_database()"

@@ -19,19 +19,23 @@ uuid, json, jsonb         text                                UUID or JSON, VARC
 everything else           text                                VARCHAR
 ========================  ==================================  =====================================
 
-A ``real`` in a DOUBLE column is the shortest number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+Columns of these types also take values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.target.conversion`). A ``real`` in a DOUBLE column is the shortest number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import TargetRelationError
-from subscriber.target.declared import check_decimals
+from subscriber.target import conversion
+from subscriber.target.conversion import converted, converts
+from subscriber.target.declared import check_moment, check_number, check_range
 from subscriber.target.table import TargetColumn
 from subscriber.types import family_of, type_name
 
@@ -39,9 +43,6 @@ VARCHAR, BOOLEAN, FLOAT, DOUBLE, BLOB, DECIMAL = "VARCHAR", "BOOLEAN", "FLOAT", 
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ = "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
 TEMPORAL: Final = frozenset({DATE, TIME, TIMESTAMP, TIMESTAMPTZ})
 
-_INTEGERS: Final = frozenset(
-    {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"}
-)
 _NATIVE: Final = {
     1082: DATE,
     1083: TIME,
@@ -55,6 +56,25 @@ _NATIVE: Final = {
 """Types that are text in Arrow and have a type of their own in DuckDB."""
 _FLOAT4, _BIGINT, _NUMERIC, _JSON = 700, 20, 1700, (114, 3802)
 _LARGEST_PRECISION: Final = 38
+_LAST_MOMENT: Final = "294247-01-10 04:00:54.775806"
+_RANGES: Final = {
+    f"{sign}{name}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if not sign else (0, 2**bits - 1)
+    for name, bits in (("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))
+    for sign in ("", "U")
+}
+_STANDS_FOR: Final = {
+    BOOLEAN: conversion.BOOLEAN,
+    "SMALLINT": conversion.SMALLINT,
+    "INTEGER": conversion.INTEGER,
+    "BIGINT": conversion.BIGINT,
+    FLOAT: conversion.REAL,
+    DOUBLE: conversion.DOUBLE,
+    DECIMAL: conversion.NUMERIC,
+    TIMESTAMP: conversion.TIMESTAMP,
+    VARCHAR: conversion.TEXT,
+}
+"""The PostgreSQL type that a column of another type reads values as, where there is one."""
+
 _BC: Final = r"^(\S+)(.*) BC$"
 
 
@@ -100,7 +120,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     Raises:
         TargetRelationError: naming column and declared type, with a declaration that works.
     """
-    if column.storage in _allowed(type_oid):
+    if column.storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(column.storage)):
         return
     name = type_name(type_oid)
     native = "DECIMAL(precision,scale) or VARCHAR" if type_oid == _NUMERIC else declaration(type_oid, name)
@@ -111,13 +131,14 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     )
 
 
+@cache
 def _allowed(type_oid: int) -> frozenset[str]:
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type):
-        return _INTEGERS | {BOOLEAN, VARCHAR}
+        return frozenset({*_RANGES, BOOLEAN, VARCHAR})
     if pa.types.is_integer(arrow_type):
         exact = set() if type_oid == _BIGINT or arrow_type.bit_width > 32 else {DOUBLE}
-        return _INTEGERS | {DECIMAL, VARCHAR} | exact
+        return frozenset({*_RANGES, DECIMAL, VARCHAR}) | exact
     if pa.types.is_floating(arrow_type):
         return frozenset({FLOAT, DOUBLE} if type_oid == _FLOAT4 else {DOUBLE})
     if pa.types.is_binary(arrow_type):
@@ -129,26 +150,42 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     """The values to bind; see the table above.
 
     Raises:
-        UnsupportedValue: a numeric that the column would round.
+        UnsupportedValue: a value that the column cannot hold exactly.
     """
-    del type_oid  # the Arrow type says enough
-    bound: list[Any] = as_stored(column, values).to_pylist()
+    bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
     return bound
 
 
-def as_stored(column: TargetColumn, values: pa.Array) -> pa.Array:
+def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
     """The values as an array that DuckDB casts to the column without changing one.
 
     Raises:
-        UnsupportedValue: a numeric that the column would round.
+        UnsupportedValue: a value that the column cannot hold exactly.
     """
+    into = _STANDS_FOR.get(column.storage)
+    if column.storage not in _allowed(type_oid) and into is not None and converts(type_oid, into):
+        values = converted(into, column, values)
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
     if pa.types.is_float32(values.type):
         # Bound as Python's float: for FLOAT the very number, for DOUBLE the one that reads the same.
         return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
-    if column.storage == DECIMAL and pa.types.is_string(values.type):
-        check_decimals(column, values)
+    _check(column, values)
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
         return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
     return values
+
+
+def _check(column: TargetColumn, values: pa.Array) -> None:
+    """Refuse what the column has no room for: DuckDB would round a decimal, and name no column of what it refuses."""
+    if column.storage == DECIMAL:
+        check_number(column, values.cast(pa.string()))
+    elif column.storage in _RANGES and pa.types.is_integer(values.type):
+        check_range(column, values, *_RANGES[column.storage])
+    elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
+        # Texts of the same number of digits; a year before Christ never has six.
+        late = pc.and_(
+            pc.match_substring_regex(values, r"^\d{6}"),
+            pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),
+        )
+        check_moment(column, values, pc.invert(late))

@@ -5,8 +5,12 @@
 - *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table named ``s.t`` in it, or table ``t`` of
   a database ``s``.
 - *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress and data would part.
-- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the foreign keys (rule C30).
-- *Rows without a key* cannot be told apart: there is no row locator.
+- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the foreign keys (rule C30). RESTART IDENTITY
+  sets AUTO_INCREMENT back right after the transaction, since ALTER TABLE commits too; a process that dies in between leaves the
+  counter where it is, and so does a prepared transaction.
+- *Rows without a key* have no locator: UPDATE and DELETE are told to change one row (``LIMIT 1``). Their texts are compared letter by
+  letter, whatever the column's collation is: the server's own takes letters of both cases for the same, and nobody asked for that.
+- *Prepared transactions* are XA's, named as PostgreSQL's with the database as second part; they outlive their session (MariaDB 10.5).
 - *DDL commits.* Tables that are made, and auto-increment values that are set, stay whatever becomes of the transaction.
 - *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's own text, or row by row where the server forbids it. LOCAL makes warnings of
   errors; any warning is an error here.
@@ -15,17 +19,21 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
+from sqlalchemy.dialects.mysql import CHAR
 
 from subscriber.errors import (
     AlreadyRunning,
+    ApplyError,
     ConflictError,
     NotSupportedError,
     SubscriberError,
@@ -39,7 +47,8 @@ from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
-from subscriber.target.target import Target
+from subscriber.target.target import Change, Target
+from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 
 _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -49,6 +58,13 @@ _SESSION: Final = (
 )
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 _BINARY: Final = ("_bin", "binary")
+_XID_BYTES: Final = 64
+"""What a part of an XA name may be long."""
+_DETACH_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.01
+_TO_RESTART: Final = "subscriber tables to restart"
+_COUNTER_WAIT: Final = 5
+"""Seconds that setting a counter back waits for whoever uses the table."""
 _LONG_WAIT: Final = 31_536_000
 """Seconds that the run lock's connection may be idle: the server's largest, a year."""
 
@@ -91,14 +107,20 @@ def _on_connect(connection: Any, _record: object) -> None:
         cursor.execute(_SESSION)
 
 
+logger = logging.getLogger(__name__)
+
+
 class MariaDBTarget(Target):
     """A database of a MariaDB or MySQL server."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="MariaDB",
+        restart_identity=True,
         multi_rowcount=True,
+        signed_zero=False,
         run_lock=True,
         stored_columns=False,
+        prepared_transactions=True,
         copy_format="text",
     )
 
@@ -134,6 +156,20 @@ class MariaDBTarget(Target):
             return name
         return sa.func.regexp_replace(sa.cast(name, sa.CHAR()), r"\.?0+$", "").label(column.name)
 
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """See :meth:`Target.equality`; a DECIMAL compares as numeric does."""
+        return EXACT if column.storage == "decimal" else super().equality(type_oid, column)
+
+    def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """See :meth:`Target.comparable`; texts letter by letter, with the blanks at their end."""
+        if column.storage.removesuffix(mariadb_values.INEXACT_KEY) not in mariadb_values.TEXTS:
+            return clause
+        return sa.collate(sa.cast(clause, CHAR(charset="utf8mb4")), self._collation)
+
+    def change_first(self, statement: Change) -> Change:
+        """See :meth:`Target.change_first`; LIMIT 1."""
+        return statement.with_dialect_options(mysql_limit=1)
+
     @contextmanager
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
@@ -143,6 +179,77 @@ class MariaDBTarget(Target):
 
         yield load_blocks(self, connection, table, columns)
 
+    # Prepared transactions ------------------------------------------------------------------------------
+
+    @contextmanager
+    def begin_prepared(self, gid: str) -> Iterator[sa.Connection]:
+        """See :meth:`Target.begin_prepared`; XA START to XA PREPARE.
+
+        READ COMMITTED, so that it keeps locks on the rows that it changes and on no gap between them: until it is finished, the
+        changes that the publisher made beside it must get by.
+        """
+        with self.reporting(), self.engine.connect() as connection:
+            xid = self._xid(gid)
+            try:
+                connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+                connection.exec_driver_sql(f"XA START {xid}")
+                try:
+                    self.prepare_transaction(connection)
+                    yield connection
+                    connection.exec_driver_sql(f"XA END {xid}")
+                    connection.exec_driver_sql(f"XA PREPARE {xid}")
+                except BaseException:
+                    _roll_back(connection, xid)
+                    raise
+            except exc.DBAPIError as error:
+                raise self._explain_prepared(error, gid) from None
+            finally:
+                # The session can do nothing else before the transaction is finished, which is left to another.
+                connection.invalidate()
+
+    def finish_prepared(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
+        """See :meth:`Target.finish_prepared`; XA COMMIT, XA ROLLBACK."""
+        del origin  # nothing is marked
+        command = f"XA {'COMMIT' if commit else 'ROLLBACK'} {self._xid(gid)}"
+        deadline = time.monotonic() + _DETACH_SECONDS
+        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with self.reporting(), autocommit.connect() as connection:
+            while True:
+                try:
+                    connection.exec_driver_sql(command)
+                    return
+                except exc.DBAPIError as error:
+                    # The session that prepared it may not have ended yet, though its connection has.
+                    if time.monotonic() > deadline or gid not in self.prepared_transactions(connection):
+                        raise self._explain_prepared(error, gid) from None
+                time.sleep(_POLL_SECONDS)
+
+    def prepared_transactions(self, connection: sa.Connection) -> frozenset[str]:
+        """Those of this database, which is the second part of their names (bqual)."""
+        with self.reporting():
+            rows = connection.exec_driver_sql("XA RECOVER").all()
+        here = self._bqual()
+        names = ((bytes(row.data), row.gtrid_length) for row in rows)
+        return frozenset(name[:length].decode(errors="replace") for name, length in names if name[length:] == here)
+
+    def _xid(self, gid: str) -> str:
+        """The name of a transaction: ``gid``, and the database as its second part."""
+        return f"X'{gid.encode().hex()}',X'{self._bqual().hex()}'"
+
+    def _bqual(self) -> bytes:
+        database = str(self.url.database).encode()
+        return database if len(database) <= _XID_BYTES else hashlib.sha256(database).hexdigest().encode()
+
+    def _explain_prepared(self, error: exc.SQLAlchemyError, gid: str) -> SubscriberError:
+        """In PostgreSQL's words (rule C50)."""
+        match getattr(getattr(error, "orig", None), "args", (None,))[0]:
+            case 1397 | 1402:
+                return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
+            case 1440:
+                return ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
+            case _:
+                return self.translate(error)
+
     # New tables -----------------------------------------------------------------------------------------
 
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
@@ -151,10 +258,14 @@ class MariaDBTarget(Target):
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
         """See :func:`subscriber.target.mariadb_values.declaration`."""
+        return mariadb_values.declaration(type_oid, type_name, key=key, collation=self._collation)
+
+    @property
+    def _collation(self) -> str:
+        """One that compares letter by letter, blanks at the end included."""
         # Until the first connection nobody knows which of the two it is.
         is_mysql = self.engine.dialect.server_version_info is not None and not self.engine.dialect.is_mariadb  # type: ignore[attr-defined]
-        collation = "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
-        return mariadb_values.declaration(type_oid, type_name, key=key, collation=collation)
+        return "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
 
     def storage(self, declared: str) -> str:
         """The type's name as the server has it in its catalog."""
@@ -186,12 +297,7 @@ class MariaDBTarget(Target):
         ALTER TABLE commits the transaction. A value at or below the table's largest is raised above it by the server.
         """
         found = table.column(column)
-        if (
-            found is None
-            or not found.null_is_generated
-            or found.storage in mariadb_values.TIMES
-            or position.next_value < 1
-        ):
+        if found is None or not _counts(found) or position.next_value < 1:
             return False
         name = connection.dialect.identifier_preparer.format_table(table.clause())
         with self.reporting():
@@ -199,12 +305,44 @@ class MariaDBTarget(Target):
         return True
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Target.truncate`; an auto-increment cannot be restarted within a transaction."""
+        """See :meth:`Target.truncate`; auto-increments are set back when the transaction has committed."""
         with self.reporting():
             for table in tables:
                 _check_references(connection, table, tables)
-            has_identity = any(column.null_is_generated for table in tables for column in table.columns)
-            super().truncate(connection, tables, restart_identity=restart_identity and has_identity)
+            super().truncate(connection, tables, restart_identity=restart_identity)
+        counting = [table for table in tables if any(map(_counts, table.columns))] if restart_identity else []
+        if counting and _TO_RESTART not in connection.info:
+            logger.warning(
+                "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
+            )
+        connection.info.get(_TO_RESTART, []).extend(counting)
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """See :meth:`Target.begin`."""
+        to_restart: list[TargetTable] = []
+        with super().begin() as connection:
+            connection.info[_TO_RESTART] = to_restart
+            try:
+                yield connection
+            finally:
+                del connection.info[_TO_RESTART]
+        if to_restart:
+            self._restart_counters(to_restart)
+
+    def _restart_counters(self, tables: Sequence[TargetTable]) -> None:
+        """The server raises a counter above what is in the table. What is committed stays so, whatever becomes of the counter."""
+        format_table = self.engine.dialect.identifier_preparer.format_table
+        try:
+            with self.reporting(), self.engine.connect() as connection:
+                connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_COUNTER_WAIT}")
+                try:
+                    for table in tables:
+                        connection.exec_driver_sql(f"ALTER TABLE {format_table(table.clause())} AUTO_INCREMENT = 1")
+                finally:
+                    connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+        except SubscriberError as error:
+            logger.warning("TRUNCATE ... RESTART IDENTITY could not set AUTO_INCREMENT back: %s", error.message)
 
     @contextmanager
     def run_lock(self) -> Iterator[None]:
@@ -231,6 +369,13 @@ class MariaDBTarget(Target):
         if not arguments or not isinstance(arguments[0], int):
             return super().translate(error, columns)
         return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "")
+
+
+def _roll_back(connection: sa.Connection, xid: str) -> None:
+    """Take an XA transaction back; what fails here the end of its session does."""
+    for command in ("END", "ROLLBACK"):
+        with suppress(exc.SQLAlchemyError):
+            connection.exec_driver_sql(f"XA {command} {xid}")
 
 
 # The catalog ----------------------------------------------------------------------------------------
@@ -297,6 +442,11 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
     )
 
 
+def _counts(column: TargetColumn) -> bool:
+    """Whether it is an AUTO_INCREMENT."""
+    return column.null_is_generated and column.storage not in mariadb_values.TIMES
+
+
 def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
     rows = connection.execute(_REFERENCES, {"database": table.schema, "name": table.name}).all()
     gone = {(other.schema, other.name) for other in truncated}
@@ -336,6 +486,9 @@ _VALUES: Final = {
     1406: ("22001", "value too long for the column's type"),
     1411: ("22007", "invalid input syntax for the column's type"),
 }
+_CHARACTER: Final = ("22021", "character not in the column's character set")
+"""What 1366 means, too."""
+_LOCK_WAIT_TIMEOUT: Final = 1205
 _UNAVAILABLE: Final = frozenset(
     {
         1040,
@@ -351,7 +504,6 @@ _UNAVAILABLE: Final = frozenset(
         1160,
         1161,
         1203,
-        1205,
         1213,
         1226,
         1290,
@@ -367,6 +519,7 @@ _COLUMN: Final = re.compile(
     r"(?:for column |^Column )(?:`[^`]*`\.`[^`]*`\.)?[`']([^`']+)[`'](?: at row \d+| cannot be null)$"
 )
 _KEY_NAME: Final = re.compile(r"for key '([^']+)'$")
+_CHECK_NAME: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']+)[`'] ")
 
 
 def translate_number(number: int, text: str) -> SubscriberError:
@@ -375,15 +528,24 @@ def translate_number(number: int, text: str) -> SubscriberError:
     if number in _CONSTRAINTS:
         sqlstate, message = _CONSTRAINTS[number]
         key = found[1] if sqlstate == "23505" and (found := _KEY_NAME.search(text)) else None
+        check = found[1] if sqlstate == "23514" and (found := _CHECK_NAME.search(text)) else None
+        name = key or check
         return ConflictError(
-            message if key is None else f'{message} "{key}"',
+            message if name is None else f'{message} "{name}"',
             sqlstate=sqlstate,
             column=column,
             detail=None if key is None else f'Key already exists in unique index "{key}".',
         )
     if number in _VALUES:
-        sqlstate, message = _VALUES[number]
+        sqlstate, message = _CHARACTER if text.startswith("Incorrect string value") else _VALUES[number]
         return UnsupportedValue(message, sqlstate=sqlstate, column=column)
+    if number == _LOCK_WAIT_TIMEOUT:
+        return TargetUnavailable(
+            f"MariaDB is not available (error {number})",
+            detail="Another transaction holds a lock on a row that is to be changed or read past.",
+            hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them). A row of a table without a key is"
+            " found by reading the table, past every lock on it: give the table a primary key.",
+        )
     if number in _UNAVAILABLE:
         return TargetUnavailable(f"MariaDB is not available (error {number})")
     return TargetError(f"MariaDB refused a statement (error {number})")

@@ -20,7 +20,7 @@ from pymysql.err import MySQLError
 from subscriber.errors import ConflictError, SubscriberError, TargetError
 from subscriber.target.load import LoadColumn, insert_loader, write_block
 from subscriber.target.mariadb import translate_number
-from subscriber.target.mariadb_values import from_text
+from subscriber.target.mariadb_values import conversion_of, from_text
 from subscriber.target.table import TargetTable
 from subscriber.target.target import Target
 from subscriber.types import decode_column
@@ -40,7 +40,8 @@ def load_blocks(
     driver: Any = connection.connection.driver_connection
     statement = _load_statement(table, columns)
     generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
-    forbidden = False
+    # What MariaDB would make of the text of another type is its own; such rows go the way that reads it as PostgreSQL does.
+    forbidden = any(conversion_of(one.type_oid, one.column) is not None for one in columns)
 
     def load(block: bytes) -> None:
         nonlocal forbidden

@@ -21,20 +21,24 @@ character                 text; CHAR gives it back trimmed    texts, CHAR
 everything else           text                                texts
 ========================  ==================================  ========================================
 
-Texts are VARCHAR and the four TEXTs; in a primary key only with a binary collation (``..._bin``), since a row is found by
+Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also take values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.target.conversion`). Texts are VARCHAR and the four TEXTs; in a primary key only with a binary collation (``..._bin``), since a row is found by
 ``=``. What is known to be lost: the sign of a floating-point negative zero.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.target.declared import check_decimals, declared_length
+from subscriber.target import conversion
+from subscriber.target.conversion import converted, converts
+from subscriber.target.declared import check_moment, check_number, declared_length
 from subscriber.target.table import TargetColumn
 from subscriber.types import family_of, type_name
 
@@ -43,7 +47,7 @@ INEXACT_KEY: Final = " of a key that ignores case"
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_SIZED: Final = frozenset({"varchar", "char"})
+_SIZED: Final = frozenset({"varchar", "char", "varbinary"})
 TIMES: Final = frozenset({"datetime", "timestamp"})
 _BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -56,6 +60,17 @@ _SHORT_LENGTH: Final = 80
 _KEY_LENGTH: Final = 255
 """Characters, or bytes, of a key's column: indexes want a length; what is longer is refused."""
 _LARGEST_PRECISION, _LARGEST_SCALE = 65, 30
+
+_STANDS_FOR: Final = {
+    "smallint": conversion.SMALLINT,
+    "int": conversion.INTEGER,
+    "bigint": conversion.BIGINT,
+    "double": conversion.DOUBLE,
+    "decimal": conversion.NUMERIC,
+    "datetime": conversion.TIMESTAMP,
+    **dict.fromkeys(TEXTS, conversion.TEXT),
+}
+"""The PostgreSQL type that a column of another type reads values as, where there is one."""
 
 _CHAR_HOLDS: Final = frozenset({_BPCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _UUID})
 """Types whose text never ends with a blank that matters: CHAR gives it back without."""
@@ -111,7 +126,8 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     """
     storage = column.storage.removesuffix(INEXACT_KEY)
     name = type_name(type_oid)
-    if storage not in _allowed(type_oid) or (storage in TIMES | {"time"} and "(6)" not in column.declared_type):
+    held = storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(storage))
+    if not held or (storage in TIMES | {"time"} and "(6)" not in column.declared_type):
         declared = declaration(type_oid, name, key=False, collation="utf8mb4_bin")
         if type_oid == _NUMERIC:
             declared = f"DECIMAL(precision,scale) or {declared}"
@@ -129,6 +145,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
         )
 
 
+@cache
 def _allowed(type_oid: int) -> frozenset[str]:
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type):
@@ -155,26 +172,39 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
     """The values to bind; see the table above.
 
     Raises:
-        UnsupportedValue: a numeric that the column would round, a number that is none.
+        UnsupportedValue: a value that the column cannot hold exactly.
     """
+    into = conversion_of(type_oid, column)
+    if into is not None:
+        type_oid, values = into, converted(into, column, values)
     if pa.types.is_boolean(values.type):
         values = pc.if_else(values, "t", "f") if column.storage in TEXTS else values.cast(pa.int8())
     elif pa.types.is_floating(values.type):
         values = _finite(column, values)
-    elif column.storage == "decimal" and pa.types.is_string(values.type):
-        check_decimals(column, values)
-    elif column.storage in TIMES and type_oid == _TIMESTAMPTZ:
-        values = pc.replace_substring_regex(values, r"\+00$", "")
-    elif column.storage in _SIZED and pa.types.is_string(values.type):
+    elif column.storage == "decimal":
+        check_number(column, values.cast(pa.string()))
+    elif column.storage in TIMES or column.storage == "date":
+        check_moment(column, values, pc.match_substring_regex(values, r"^\d{4}-[^B]*$"))
+        if type_oid == _TIMESTAMPTZ:
+            values = pc.replace_substring_regex(values, r"\+00$", "")
+    elif column.storage in _SIZED:
         _check_length(column, values)
     bound: list[Any] = values.to_pylist()
     return bound
 
 
+def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
+    """The PostgreSQL type that values of another type are read as before they are bound; None where nothing is converted."""
+    storage = column.storage.removesuffix(INEXACT_KEY)
+    into = _STANDS_FOR.get(storage)
+    return into if storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+
 def _check_length(column: TargetColumn, values: pa.Array) -> None:
     # Of what is too long, blanks are cut without an error.
     length = declared_length(column.declared_type)
-    longest = pc.max(pc.utf8_length(values)).as_py()
+    lengths = pc.binary_length(values) if pa.types.is_binary(values.type) else pc.utf8_length(values.cast(pa.string()))
+    longest = pc.max(lengths).as_py()
     if length is not None and longest is not None and longest > length:
         raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
 

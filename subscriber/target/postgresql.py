@@ -24,6 +24,7 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from subscriber.errors import (
     AlreadyRunning,
+    ApplyError,
     ConflictError,
     NotSupportedError,
     SubscriberError,
@@ -32,12 +33,15 @@ from subscriber.errors import (
     TargetUnavailable,
     UnsupportedValue,
 )
+from subscriber.lsn import LSN, format_lsn
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.declared import check_text_length
 from subscriber.target.load import BlockFormat, LoadColumn
 from subscriber.target.query import QueryResult
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
 from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 logger = logging.getLogger(__name__)
@@ -45,6 +49,8 @@ logger = logging.getLogger(__name__)
 RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
 """The advisory lock that a runner holds: eight letters that nobody else picks by accident."""
 
+_ORIGIN: Final = "subscriber_origin"
+"""Under this name a connection knows the replication origin that it writes as: its number."""
 _SESSION: Final = (
     "SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8'"
 )
@@ -54,6 +60,7 @@ _SAME_IN_BINARY: Final = frozenset(
 """Types whose binary form has been the same in all versions, with the same checks when it is read: a receive function applies the
 column's length and scale too. Not interval: a server older than 17 reads a newer one's infinity as a number of years.
 """
+_SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
@@ -75,6 +82,7 @@ def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
     # Positional parameters: rows are bound as tuples.
     engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
     sa.event.listen(engine, "connect", _on_connect)
+    sa.event.listen(engine, "checkin", _on_checkin)
     return PostgreSQLTarget(url, engine)
 
 
@@ -84,35 +92,149 @@ def _on_connect(connection: Any, _record: object) -> None:
     connection.commit()
 
 
+def _on_checkin(connection: Any, record: Any) -> None:
+    """What the connection writes next may be anybody's, and the origin somebody else's to use."""
+    if connection is None or record.info.pop(_ORIGIN, None) is None:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_replication_origin_session_reset()")
+        connection.commit()
+    except connection.Error:
+        record.invalidate()
+
+
 class PostgreSQLTarget(Target):
     """A PostgreSQL database."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="PostgreSQL",
         postgresql_text=True,
+        postgresql_sql=True,
         restart_identity=True,
+        transactional_ddl=True,
         multi_rowcount=True,
         run_lock=True,
+        prepared_transactions=True,
         copy_format="text",
     )
 
     def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
         super().__init__(url, engine)
         self._may_be_replica: bool | None = None
+        self._schema: str | None = None
+        self._origins: dict[str, str | None] = {}
 
     def prepare_transaction(self, connection: sa.Connection) -> None:
-        """Apply as a replica where the role may (rule C23)."""
-        set_role = "SET LOCAL session_replication_role = replica"
+        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own tables stay where they are."""
         if self._may_be_replica is None:
+            self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
             try:
                 with connection.begin_nested():
-                    connection.exec_driver_sql(set_role)
+                    connection.execute(sa.select(_AS_REPLICA))
                 self._may_be_replica = True
             except exc.ProgrammingError:
                 self._may_be_replica = False
                 logger.warning("the target's role may not set session_replication_role: triggers and foreign keys act")
         elif self._may_be_replica:
-            connection.exec_driver_sql(set_role)
+            connection.execute(sa.select(_AS_REPLICA))
+        connection.execution_options(schema_translate_map={None: self._schema})
+        connection.execute(sa.select(_NO_SEARCH_PATH))
+
+    @contextmanager
+    def begin_prepared(self, gid: str) -> Iterator[sa.Connection]:
+        """See :meth:`Target.begin_prepared`; PREPARE TRANSACTION."""
+        with self.begin() as connection:
+            yield connection
+            try:
+                connection.exec_driver_sql(f"PREPARE TRANSACTION {_literal(gid)}")
+            except exc.DBAPIError as error:
+                raise _explain_prepared(self.translate(error), gid) from None
+
+    def finish_prepared(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
+        """See :meth:`Target.finish_prepared`."""
+        command = "COMMIT" if commit else "ROLLBACK"
+        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with autocommit.connect() as connection:
+                if origin is not None:
+                    self.set_origin(connection, origin)
+                connection.exec_driver_sql(f"{command} PREPARED {_literal(gid)}")
+        except exc.SQLAlchemyError as error:
+            raise _explain_prepared(self.translate(error), gid) from None
+
+    def free_gid(self, connection: sa.Connection, gid: str) -> str:
+        """With the database's name behind it where another database of the cluster has something prepared under this one."""
+        with self.reporting():
+            database = connection.execute(_TAKEN_ELSEWHERE, {"gid": gid}).scalar_one()
+        return gid if database is None else f"{gid}_{database}"
+
+    def prepared_transactions(self, connection: sa.Connection) -> frozenset[str]:
+        """Those of this database; names are the cluster's."""
+        with self.reporting():
+            return frozenset(connection.execute(_PREPARED).scalars())
+
+    def set_origin(self, connection: sa.Connection, name: str) -> None:
+        """See :meth:`Target.set_origin`; where the role may not, nothing is marked, which is said once."""
+        if name not in self._origins:
+            self._origins[name] = self._make_origin(connection, name)
+        made = self._origins[name]
+        if made is None:
+            return
+        with self.reporting():
+            row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
+            if row is None:  # dropped meanwhile, with a subscription of the same number
+                self._make_origin(connection, name)
+                row = connection.execute(_SET_ORIGIN, {"name": made}).one()
+        # That of a later transaction may be told apart only where commit times are kept.
+        connection.info[_ORIGIN] = int(row.number)
+        connection.info[_TRACKED] = row.tracked
+
+    def _make_origin(self, connection: sa.Connection, name: str) -> str | None:
+        # Origins are the cluster's, and subscriptions the database's.
+        number = connection.execute(_DATABASE).scalar_one()
+        made = f"subscriber_{number}_{name}"
+        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        try:
+            with autocommit.connect() as other:
+                other.execute(_CREATE_ORIGIN, {"name": made})
+                other.execute(_SET_ORIGIN, {"name": made})
+                other.execute(_RESET_ORIGIN)
+        except exc.DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) not in ("42501", "53400"):
+                raise self.translate(error) from None
+            logger.warning(
+                "the target's role may not use replication origins: what is applied is not marked as replicated"
+            )
+            return None
+        return made
+
+    def set_origin_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
+        """See :meth:`Target.set_origin_position`."""
+        if _ORIGIN in connection.info and timestamp is not None:
+            place = {"lsn": format_lsn(LSN(lsn)), "microseconds": timestamp}
+            connection.execute(_SET_ORIGIN_POSITION, place)
+
+    def other_origin(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
+        """See :meth:`Target.other_origin`; with ``track_commit_timestamp`` only."""
+        own = connection.info.get(_ORIGIN)
+        if own is None or not connection.info.get(_TRACKED):
+            return None
+        # What this transaction itself has written has no time yet.
+        return sa.literal_column(
+            "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
+        ) != sa.literal_column(str(own))
+
+    def drop_origin(self, connection: sa.Connection, name: str) -> None:
+        """See :meth:`Target.drop_origin`; what its rows are marked with is a number, which may be given again."""
+        if self._origins.get(name, "") is None:
+            return
+        number = connection.execute(_DATABASE).scalar_one()
+        try:
+            with connection.begin_nested():
+                connection.execute(_DROP_ORIGIN, {"name": f"subscriber_{number}_{name}"})
+        except exc.DBAPIError as error:
+            logger.warning("a replication origin is left in the target: %s", self.translate(error).message)
 
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
         """See :meth:`Target.set_synchronous_commit`."""
@@ -125,6 +247,8 @@ class PostgreSQLTarget(Target):
             row = connection.execute(_RELATION, {"schema": schema, "table": table}).one_or_none()
             if row is None:
                 return None
+            if row.is_secured:
+                raise _row_security(row.role, table)
             columns = connection.execute(_COLUMNS, {"oid": row.oid}).all()
             key = connection.execute(_KEY, {"oid": row.oid}).scalars().all()
         return TargetTable(
@@ -133,18 +257,65 @@ class PostgreSQLTarget(Target):
             tuple(_column(*column) for column in columns),
             tuple(key) or None,
             _KINDS.get(row.relkind, "other"),
-            # A ctid is unique within one partition only.
-            locator="ctid" if row.relkind == "r" else None,
+            locator="ctid",
+            partition="tableoid" if row.relkind == "p" else None,
         )
+
+    def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+        """See :meth:`Target.unique_indexes`; expressions and predicates too."""
+        rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
+        return [
+            UniqueIndex(
+                row.name,
+                tuple(row.keys),
+                frozenset(key for key, column in zip(row.keys, row.columns, strict=True) if column is None),
+                row.predicate,
+                nulls_distinct=row.nulls_distinct,
+            )
+            for row in rows
+        ]
+
+    def row_version(self) -> Sequence[sa.ColumnElement[Any]]:
+        """The transaction that inserted the version, and the table or partition that it is in."""
+        return sa.literal_column("xmin::text"), sa.literal_column("tableoid::text")
+
+    def read_row_version(
+        self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]
+    ) -> RowVersion | None:
+        """See :meth:`Target.read_row_version`; when and by which origin is known with ``track_commit_timestamp`` only."""
+        transaction, place = values
+        row = connection.execute(_ROW_VERSION, {"xmin": transaction, "place": place}).one()
+        at, origin = row.at, row.origin
+        leaf = (row.nspname, row.relname) if table.kind == "partitioned table" else None
+        return RowVersion(int(str(transaction)), at, origin, leaf)
+
+    def index_of_partition(
+        self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
+    ) -> str:
+        """See :meth:`Target.index_of_partition`; partitions of partitions too."""
+        place = {"schema": table.schema, "index": index, "leaf_schema": leaf[0], "leaf": leaf[1]}
+        return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """Any column will do: its input function accepts the text or raises (rule C5)."""
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The values' text, for the column's input function."""
-        del type_oid, column  # the server knows the column's type and reads it
-        bound: list[Any] = as_postgresql_text(values).to_pylist()
+        """The values' text, for the column's input function.
+
+        Raises:
+            UnsupportedValue: a text that is too long, of which the server's error would not name the column.
+        """
+        del type_oid  # the server knows the column's type and reads it
+        texts = as_postgresql_text(values)
+        if column.storage in _SIZED_TEXTS:
+            check_text_length(column, texts)
+        bound: list[Any] = texts.to_pylist()
         return bound
+
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """See :meth:`Target.equality`; the server compares by the type of its own column, where that can be compared."""
+        del type_oid  # the publisher's
+        return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
         """Binary, which takes the server hardly more than half the time, where it means the same in every column; else text."""
@@ -298,8 +469,16 @@ class PostgreSQLTarget(Target):
         return translated
 
 
+_PREPARED: Final = sa.text("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
+_TAKEN_ELSEWHERE: Final = sa.text(
+    "SELECT max(current_database()::text) FROM pg_prepared_xacts WHERE gid = :gid AND database <> current_database()"
+)
+_AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", True)
+_NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
+
 _RELATION: Final = sa.text(
-    "SELECT c.oid, c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relname = :table AND c.relkind NOT IN ('i', 'I', 'c', 't')"
 )
 _COLUMNS: Final = sa.text(
@@ -307,12 +486,61 @@ _COLUMNS: Final = sa.text(
     " FROM pg_attribute WHERE attrelid = :oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
 )
 _KEY: Final = sa.text(
-    # The local replica identity index, else the primary key (rule C11).
+    # The local replica identity index, else the primary key (rule C11) unless that is deferrable (rule C13).
     "SELECT a.attname FROM (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
-    " WHERE i.indrelid = :oid AND i.indisvalid AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
+    " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
     " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
     " JOIN pg_attribute a ON a.attrelid = k.indexrelid"
     " WHERE a.attnum <= (SELECT indnkeyatts FROM pg_index WHERE indexrelid = k.indexrelid) ORDER BY a.attnum"
+)
+
+_TRACKED: Final = "subscriber_commit_times"
+_DATABASE: Final = sa.text("SELECT oid::text FROM pg_database WHERE datname = current_database()")
+_CREATE_ORIGIN: Final = sa.text(
+    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
+)
+_SET_ORIGIN: Final = sa.text(
+    # From the table, not by pg_replication_origin_oid: what another session has made, a cache may not know yet.
+    "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
+    " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
+)
+_RESET_ORIGIN: Final = sa.text("SELECT pg_replication_origin_session_reset()")
+_SET_ORIGIN_POSITION: Final = sa.text(
+    "SELECT pg_replication_origin_xact_setup(CAST(:lsn AS pg_lsn),"
+    " timestamptz '2000-01-01 00:00:00+00' + :microseconds * interval '1 microsecond')"
+)
+_DROP_ORIGIN: Final = sa.text(
+    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NOT NULL THEN pg_replication_origin_drop(:name) END"
+)
+
+_UNIQUE_INDEXES: Final = sa.text(
+    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS NOT DISTINCT.
+    "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
+    "  ELSE a.attname END ORDER BY k) AS keys, array_agg(a.attname ORDER BY k) AS columns,"
+    " pg_get_expr(i.indpred, i.indrelid, true) AS predicate,"
+    " coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false' AS nulls_distinct"
+    " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
+    " JOIN pg_namespace n ON n.oid = t.relnamespace"
+    " CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, k)"
+    " LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = u.attnum AND u.attnum <> 0"
+    " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
+    " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
+)
+_ROW_VERSION: Final = sa.text(
+    # CASE: the function raises where commit times are not kept.
+    "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " LEFT JOIN LATERAL (SELECT * FROM pg_xact_commit_timestamp_origin(CAST(:xmin AS xid))"
+    "  WHERE current_setting('track_commit_timestamp') = 'on') v ON true"
+    " LEFT JOIN pg_replication_origin o ON o.roident = v.roident WHERE c.oid = CAST(:place AS oid)"
+)
+_INDEX_OF_PARTITION: Final = sa.text(
+    "WITH RECURSIVE below (indexrelid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    "  WHERE n.nspname = :schema AND c.relname = :index"
+    " UNION ALL SELECT h.inhrelid FROM pg_inherits h JOIN below b ON h.inhparent = b.indexrelid)"
+    " SELECT c.relname FROM below JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid"
+    " JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace"
+    " WHERE n.nspname = :leaf_schema AND t.relname = :leaf"
 )
 
 _SEQUENCE: Final = sa.text(
@@ -326,6 +554,9 @@ _SEQUENCE: Final = sa.text(
     " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
     " WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
     " ORDER BY d.refobjid = a.attrelid LIMIT 1"
+)
+_WITHOUT_EQUALITY: Final = frozenset(
+    {name for oid in WITHOUT_EQUALITY for name in (type_name(oid), f"{type_name(oid)}[]")}
 )
 _INTEGERS: Final = frozenset({"smallint", "integer", "bigint"})
 
@@ -379,6 +610,36 @@ def _translate(sqlstate: str, diag: Any) -> SubscriberError:
             return TargetError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
 
 
+def _row_security(role: str, table: str) -> TargetRelationError:
+    return TargetRelationError(
+        f'user "{role}" cannot replicate into relation with row-level security enabled: "{table}"',
+        sqlstate="0A000",
+        detail="Rows that its policies hide from this role could be neither found nor written.",
+        hint="Connect as the table's owner, or as a role with BYPASSRLS.",
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
+    """PREPARE TRANSACTION's errors, and those of finishing it, in PostgreSQL's words (rules C50, C52)."""
+    match error.sqlstate:
+        case "55000":
+            return ApplyError(
+                "prepared transactions are disabled",
+                sqlstate="55000",
+                hint='Set "max_prepared_transactions" of the target to a nonzero value.',
+            )
+        case "42710":
+            return ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
+        case "42704":
+            return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
+        case _:
+            return error
+
+
 def _column_of_parameter(context: str, columns: Sequence[str]) -> str | None:
     # "unnamed portal parameter $2 = ...": the number is ours to use, the value is not.
     found = re.match(r"(?:un)?named portal parameter \$(\d+)", context)
@@ -407,9 +668,19 @@ def _constraint(sqlstate: str, diag: Any) -> ConflictError:
         "23502": f'null value in column "{column}" of relation "{table}" violates not-null constraint',
         "23503": f'change of table "{table}" violates foreign key constraint "{name}"',
         "23505": f'duplicate key value violates unique constraint "{name}"',
-        "23514": f'new row for relation "{table}" violates check constraint "{name}"',
+        "23514": _violated_check(diag),
         "23P01": f'conflicting key value violates exclusion constraint "{name}"',
     }
     message = messages.get(sqlstate, f"a constraint forbids the change (SQLSTATE {sqlstate})")
     detail = f'Key already exists in unique index "{name}".' if sqlstate == "23505" else None
     return ConflictError(message, sqlstate=sqlstate, detail=detail, column=column)
+
+
+def _violated_check(diag: Any) -> str:
+    if diag.datatype_name is not None:
+        return f'value for domain {diag.datatype_name} violates check constraint "{diag.constraint_name}"'
+    if diag.constraint_name is not None:
+        return f'new row for relation "{diag.table_name}" violates check constraint "{diag.constraint_name}"'
+    if str(diag.message_primary).startswith("no partition of relation"):
+        return f'no partition of relation "{diag.table_name}" found for row'
+    return f'new row for relation "{diag.table_name}" violates partition constraint'

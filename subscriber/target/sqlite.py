@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
+from sqlalchemy.schema import ExecutableDDLElement
 from sqlglot import TokenType, tokenize
 from sqlglot.errors import SqlglotError
 
@@ -42,7 +43,7 @@ from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target
-from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
+from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 BUSY_TIMEOUT: Final = 5.0
 """Seconds to wait for another writer before the target counts as unavailable."""
@@ -103,9 +104,11 @@ class SQLiteTarget(Target):
         database="SQLite",
         restart_identity=True,
         multi_rowcount=True,
+        signed_zero=False,
         single_writer=True,
         run_lock=True,
         lenient_foreign_keys=True,
+        transactional_ddl=True,
     )
 
     def _write_engine(self) -> sa.Engine:
@@ -173,6 +176,16 @@ class SQLiteTarget(Target):
                 return "'" + value.replace("'", "''") + "'"
             case _:
                 return super().literal(value)
+
+    def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:
+        """NULLS NOT DISTINCT: unique is whether a column is NULL, and what it holds otherwise."""
+        if key.deferrable or key.nulls_distinct:
+            return None
+        quote = self.engine.dialect.identifier_preparer.quote
+        name = quote("_".join([table.name, *key.columns, "key"]))
+        parts = ", ".join(f"{quote(column)} IS NULL, ifnull({quote(column)}, 0)" for column in key.columns)
+        statement = f"CREATE UNIQUE INDEX {name} ON {quote(table.name)} ({parts})"
+        return sa.DDL(statement.replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
         """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole key."""
@@ -346,9 +359,12 @@ _UNAVAILABLE: Final = ("BUSY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL"
 def _translate(name: str, text: str, database: str) -> SubscriberError:
     if name in _CONSTRAINTS:
         sqlstate, message = _CONSTRAINTS[name]
-        return ConflictError(message, sqlstate=sqlstate, detail=_constraint_detail(name, text))
+        column = text.rpartition(".")[2] if name == "SQLITE_CONSTRAINT_NOTNULL" else None
+        return ConflictError(message, sqlstate=sqlstate, detail=_constraint_detail(name, text), column=column)
     if name in ("SQLITE_CONSTRAINT_DATATYPE", "SQLITE_MISMATCH", "SQLITE_TOOBIG"):
-        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000")
+        # "cannot store TEXT value in INTEGER column t.a", in a STRICT table.
+        column = text.rpartition(".")[2] if name == "SQLITE_CONSTRAINT_DATATYPE" else None
+        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000", column=column)
     if name.startswith("SQLITE_CONSTRAINT"):
         return ConflictError("a constraint of the target forbids the change", sqlstate="23000")
     kind = name.removeprefix("SQLITE_").partition("_")[0]

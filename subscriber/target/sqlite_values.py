@@ -19,6 +19,11 @@ date, uuid, arrays, ...   text that never looks like a number         all
 everything else           text                                        TEXT BLOB
 ========================  ==========================================  =============================
 
+Columns of INTEGER, REAL and TEXT affinity also take values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.target.conversion`). Where a column is declared by one of our names for a type (``INT``, ``NUMERIC_TEXT``, ...) it
+is that type that is read: a bigint that is no integer is refused by an ``INT``, as PostgreSQL would, and a text that is too long by
+``CHARACTER VARYING(10)``; but decimals that ``NUMERIC_TEXT(10,2)`` has no place for are kept.
+
 What is known to be lost: the sign of a floating-point negative zero (SQLite keeps small whole REALs as
 integers; PostgreSQL calls the two zeros equal). A ``real`` is bound as the shortest double that rounds to
 it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
@@ -27,12 +32,16 @@ it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import TargetRelationError
+from subscriber.target import conversion
+from subscriber.target.conversion import converted, converts
+from subscriber.target.declared import check_digits, check_text_length, declared_length
 from subscriber.target.table import TargetColumn
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 
@@ -41,6 +50,17 @@ _ALL: Final = frozenset({INTEGER, TEXT, BLOB, REAL, NUMERIC})
 _EXACT_TEXT: Final = frozenset({TEXT, BLOB})
 
 _BIGINT, _TIMESTAMPTZ, _FLOAT4 = 20, 1184, 700
+
+_STANDS_FOR: Final = {INTEGER: conversion.BIGINT, REAL: conversion.DOUBLE, TEXT: conversion.TEXT}
+"""Affinity → the PostgreSQL type that values which it does not hold are read as."""
+_DECLARES: Final = {
+    "BOOLEAN_INTEGER": conversion.BOOLEAN,
+    "SMALLINT": conversion.SMALLINT,
+    "INT": conversion.INTEGER,
+    "NUMERIC_TEXT": conversion.NUMERIC,
+    "TIMESTAMP_TEXT": conversion.TIMESTAMP,
+}
+"""What :func:`declaration` calls a type → the type, of which SQLite itself knows nothing: values of others are read as it."""
 
 _NEVER_A_NUMBER: Final = frozenset(
     {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always a dash, a colon or a letter
@@ -74,7 +94,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     Raises:
         TargetRelationError: naming column and declared type, with a declaration that works.
     """
-    if column.storage in _allowed(type_oid):
+    if column.storage in _allowed(type_oid) or _conversion(type_oid, column) is not None:
         return
     name = type_name(type_oid)
     raise TargetRelationError(
@@ -85,6 +105,18 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     )
 
 
+def _conversion(type_oid: int, column: TargetColumn) -> int | None:
+    """The PostgreSQL type that values of another type are read as before they are bound; None where nothing is converted."""
+    declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
+    if type_oid == declared:
+        return None
+    if converts(type_oid, declared):
+        return declared
+    into = _STANDS_FOR.get(column.storage)
+    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+
+@cache
 def _allowed(type_oid: int) -> frozenset[str]:
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_binary(arrow_type) or type_oid in _NEVER_A_NUMBER or type_name(type_oid).endswith("[]"):
@@ -123,7 +155,7 @@ def declaration(type_oid: int, type_name: str) -> str:
     if type_oid in _SIZED:
         return type_name.upper()
     if type_oid == _NUMERIC:
-        return f"NUMERIC_TEXT{type_name.removeprefix('numeric')}"
+        return f"{_DECLARED_NUMERIC}{type_name.removeprefix('numeric')}"
     word = type_name.partition("(")[0]
     # A name with INT in it would have integer affinity.
     named = type_oid in BUILT_IN_TYPES and word.isalnum() and "int" not in word and word != "text"
@@ -131,6 +163,7 @@ def declaration(type_oid: int, type_name: str) -> str:
 
 
 _NUMERIC: Final = 1700
+_DECLARED_NUMERIC, _DECLARED_VARCHAR = "NUMERIC_TEXT", "CHARACTER VARYING"
 _SIZED: Final = frozenset({1042, 1043})
 _DECLARED: Final = {
     16: "BOOLEAN_INTEGER",
@@ -147,7 +180,14 @@ _DECLARED: Final = {
 
 
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind; see the table above."""
+    """The values to bind; see the table above.
+
+    Raises:
+        UnsupportedValue: a value that is none of the column's declared type.
+    """
+    into = _conversion(type_oid, column)
+    if into is not None:
+        type_oid, values = into, converted(into, column, values)
     arrow_type = values.type
     if pa.types.is_boolean(arrow_type):
         values = pc.if_else(values, "t", "f") if column.storage == TEXT else values.cast(pa.int8())
@@ -157,8 +197,21 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
         return _bind_floats(values)
     elif type_oid == _TIMESTAMPTZ:
         values = _complete_offset(values)
+    else:
+        values = _sized(column, values)
     bound: list[Any] = values.to_pylist()
     return bound
+
+
+def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """Texts and numbers for a column with a size, which SQLite does not look at; blanks at the end may be cut, as in PostgreSQL."""
+    word, sized, _ = column.declared_type.partition("(")
+    if sized and word == _DECLARED_NUMERIC:
+        check_digits(column, values)
+    elif sized and word == _DECLARED_VARCHAR:
+        check_text_length(column, values)
+        return pc.utf8_slice_codeunits(values, 0, declared_length(column.declared_type))
+    return values
 
 
 def _bind_floats(values: pa.Array) -> list[Any]:

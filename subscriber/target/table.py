@@ -47,6 +47,7 @@ class TargetTable:
             key's (rule C11); None where there is neither.
         kind: only the first two can be replicated into.
         locator: the pseudo-column that addresses exactly one row (rowid, ctid), or None.
+        partition: the pseudo-column that tells the partitions apart, each of which has locators of its own, or None.
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
     """
 
@@ -56,6 +57,7 @@ class TargetTable:
     key: tuple[str, ...] | None
     kind: TableKind = "table"
     locator: str | None = None
+    partition: str | None = None
 
     @property
     def has_identity_always(self) -> bool:
@@ -69,9 +71,44 @@ class TargetTable:
     def clause(self) -> sa.TableClause:
         """The table for SQLAlchemy Core: names to quote, nothing that adds defaults or types."""
         names = [column.name for column in self.columns]
-        if self.locator is not None:
-            names.append(self.locator)
+        names.extend(name for name in (self.locator, self.partition) if name is not None)
         return sa.table(self.name, *(sa.column(name) for name in names), schema=self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """What no two rows of a table may share, asked at once: a constraint that can be deferred is none of these (rule C22).
+
+    Attributes:
+        name: the target's own, or the one that PostgreSQL would have given where the target has none to tell.
+        keys: column names, exactly as the target spells them.
+        expressions: those of ``keys`` that are SQL of the target's instead of columns.
+        predicate: SQL that says which rows it is about; None is all of them.
+        nulls_distinct: NULL is not equal to NULL.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    expressions: frozenset[str] = frozenset()
+    predicate: str | None = None
+    nulls_distinct: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowVersion:
+    """Who wrote a row last, as far as the target remembers (rule C20).
+
+    Attributes:
+        transaction: the target's transaction that did.
+        at: when that committed, as PostgreSQL writes it; None where commit times are not kept.
+        origin: the replication origin that it came from; None is a change made here, an empty one exists no more.
+        leaf: schema and name of the partition that the row is in; None where that is the table itself.
+    """
+
+    transaction: int
+    at: str | None = None
+    origin: str | None = None
+    leaf: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

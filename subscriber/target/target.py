@@ -9,14 +9,16 @@ no message of ours may hold a value (invariant names_are_data). For the same rea
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
+from sqlalchemy.schema import ExecutableDDLElement
 
 from subscriber.errors import (
     ConflictError,
@@ -30,8 +32,11 @@ from subscriber.target.capabilities import Capabilities
 from subscriber.target.generic_types import generic_type
 from subscriber.target.load import BlockFormat, LoadColumn, insert_loader
 from subscriber.target.query import QueryResult, read_result
-from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetTable, UniqueIndex
+from subscriber.types.equality import Equality, equality_of
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
+
+Change = TypeVar("Change", sa.Update, sa.Delete)
 
 
 class Target(ABC):
@@ -75,6 +80,47 @@ class Target(ABC):
     def prepare_transaction(self, connection: sa.Connection) -> None:  # noqa: B027 - nothing to do by default
         """Make ``connection`` apply as a replica (rule C23), for this transaction."""
 
+    # Prepared transactions (capabilities.prepared_transactions) --------------------------------------
+
+    def begin_prepared(self, gid: str) -> AbstractContextManager[sa.Connection]:
+        """One write transaction that is prepared under ``gid`` when the block ends, and rolled back when it raises.
+
+        What was prepared is durable, holds its locks, and shows to nobody until :meth:`finish_prepared`.
+
+        Raises:
+            ApplyError: 55000, the server does not allow it; 42710, ``gid`` is in use.
+            SubscriberError: any other failure of the driver, as :meth:`translate` words it.
+        """
+        raise NotImplementedError(f"{self.capabilities.database} has no prepared transactions: {gid}")
+
+    def finish_prepared(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
+        """COMMIT PREPARED, or ROLLBACK PREPARED, on a connection of its own.
+
+        Args:
+            gid: its name.
+            commit: which of the two.
+            origin: what :meth:`set_origin` takes.
+
+        Raises:
+            ApplyError: 42704, there is no such prepared transaction.
+            SubscriberError: any other failure of the driver, as :meth:`translate` words it.
+        """
+        raise NotImplementedError(
+            f"{self.capabilities.database} has no prepared transactions: {gid}, {commit}, {origin}"
+        )
+
+    def free_gid(self, connection: sa.Connection, gid: str) -> str:
+        """``gid``, or another name where a neighbour that shares the names, such as a database of the same server, has taken it."""
+        del connection  # names are the database's own
+        return gid
+
+    def prepared_transactions(self, connection: sa.Connection) -> frozenset[str]:
+        """The names of what is prepared in this database; none where it has no prepared transactions."""
+        del connection
+        return frozenset()
+
+    # -------------------------------------------------------------------------------------------------
+
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:  # noqa: B027 - nothing to do by default
         """Make this transaction commit as a subscription's ``synchronous_commit`` asks.
 
@@ -104,6 +150,100 @@ class Target(ABC):
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
         """The column in a query that is to show every stored value as it is, where the driver would give another."""
         return sa.column(column.name)
+
+    # Origins --------------------------------------------------------------------------------------------
+
+    def set_origin(self, connection: sa.Connection, name: str) -> None:  # noqa: B027 - nothing to do by default
+        """Mark what this transaction writes as coming from a replication origin, where the target has such marks (rule C32).
+
+        Raises:
+            TargetUnavailable: another process works as this origin.
+        """
+
+    def set_origin_position(  # noqa: B027 - nothing to do by default
+        self, connection: sa.Connection, lsn: int, timestamp: int | None
+    ) -> None:
+        """Where the origin stands when this transaction commits: the last remote commit's LSN and time (rule C32).
+
+        Args:
+            connection: to which :meth:`set_origin` was applied.
+            lsn: the progress.
+            timestamp: microseconds since 2000-01-01 UTC; None where nothing was committed.
+        """
+
+    def other_origin(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
+        """The condition that a row was written last by anybody but this transaction's origin; None where nobody can tell."""
+        del connection  # without marks there is none
+        return None
+
+    def drop_origin(self, connection: sa.Connection, name: str) -> None:  # noqa: B027 - nothing to do by default
+        """Forget the origin that :meth:`set_origin` has made, if it has."""
+
+    # Conflicts ------------------------------------------------------------------------------------------
+
+    def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+        """What is unique in ``table``, in PostgreSQL's order: the primary key, then as they were made (rule C22)."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", exc.SAWarning)  # on indexes of expressions, which are left out
+            inspector = sa.inspect(connection)
+            primary = inspector.get_pk_constraint(table.name, table.schema)
+            uniques = inspector.get_unique_constraints(table.name, table.schema)
+            indexes = inspector.get_indexes(table.name, table.schema)
+        found = [(primary["name"] or f"{table.name}_pkey", primary["constrained_columns"])]
+        for unique in uniques:
+            columns = unique["column_names"]
+            found.append((unique["name"] or "_".join([table.name, *columns, "key"]), columns))
+        for index in indexes:
+            names = [name for name in index["column_names"] if name is not None]
+            # What a partial index is about is not known here.
+            if index["unique"] and len(names) == len(index["column_names"]) and not _is_partial(index):
+                found.append((str(index["name"]), names))
+        # MySQL's unique constraints are indexes too.
+        return list({name: UniqueIndex(name, tuple(columns)) for name, columns in found if columns}.values())
+
+    def row_version(self) -> Sequence[sa.ColumnElement[Any]]:
+        """What to select of a row so that :meth:`read_row_version` can tell of it; nothing where nothing is remembered."""
+        return ()
+
+    def read_row_version(
+        self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]
+    ) -> RowVersion | None:
+        """Who wrote a row last (rule C20); None where the target does not remember that.
+
+        Args:
+            connection: the one that has read the row.
+            table: which it was read from.
+            values: what :meth:`row_version` selected, as text.
+        """
+        del connection, table, values  # nothing was asked for
+        return None
+
+    def index_of_partition(
+        self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
+    ) -> str:
+        """The name that a partitioned table's index has in its partition ``leaf`` (schema and name)."""
+        del connection, table, leaf  # only those of PostgreSQL have any
+        return index
+
+    # Finding rows ---------------------------------------------------------------------------------------
+
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """What makes a value of a PostgreSQL type equal to one stored in ``column`` (rules C14, C17).
+
+        :data:`~subscriber.types.equality.EXACT` where the target compares two values just as PostgreSQL does.
+        """
+        del column  # which keeps the text
+        return equality_of(type_oid)
+
+    def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """``clause``, which is ``column``, in a form that equals a bound value only if PostgreSQL tells the two not apart."""
+        del column  # texts are compared as they are stored
+        return clause
+
+    def change_first(self, statement: Change) -> Change | None:
+        """An UPDATE or DELETE of one table that changes one of the rows it finds; None where that cannot be said in SQL."""
+        del statement
+        return None
 
     # Queries --------------------------------------------------------------------------------------------
 
@@ -202,6 +342,11 @@ class Target(ABC):
         """A unique key; None where the target has none of the kind."""
         return None if key.deferrable or not key.nulls_distinct else sa.UniqueConstraint(*key.columns)
 
+    def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:
+        """A unique key that is no :meth:`unique_constraint`, as an index of a new table; None where the target has none of the kind."""
+        del table, key
+        return None
+
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
         """How an identity or serial column of a new table makes its values here; None where it cannot.
 
@@ -297,3 +442,9 @@ class Target(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_partial(index: Mapping[str, Any]) -> bool:
+    return any(
+        option.endswith("_where") and value is not None for option, value in index.get("dialect_options", {}).items()
+    )

@@ -21,9 +21,10 @@ Rejected: Arrow's decimal, date and timestamp with an escape for the values that
 later stage would need both, and the first one to forget would be wrong only on rare values.
 """
 
+from subscriber.types.declared import declared_type
 from subscriber.types.family import Decoder, TypeFamily
 from subscriber.types.names import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
-from subscriber.types.registry import FAMILIES, decode_column, family_of
+from subscriber.types.registry import FAMILIES, comes_unread, decode_column, family_of
 
 __all__ = [
     "BUILT_IN_TYPES",
@@ -31,6 +32,8 @@ __all__ = [
     "FAMILIES",
     "Decoder",
     "TypeFamily",
+    "comes_unread",
+    "declared_type",
     "decode_column",
     "family_of",
     "type_name",

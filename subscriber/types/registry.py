@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
 import pyarrow as pa
 
 from subscriber.errors import ProtocolError
-from subscriber.types import boolean, bytea, datetimes, floats, integers, numeric, text, uuid
+from subscriber.types import (
+    bits,
+    boolean,
+    bytea,
+    datetimes,
+    floats,
+    geometric,
+    integers,
+    network,
+    numeric,
+    system,
+    text,
+    text_search,
+    uuid,
+)
+from subscriber.types.arrays import array_families
 from subscriber.types.family import TypeFamily
+from subscriber.types.ranges import range_families
 
-FAMILIES: Final[tuple[TypeFamily, ...]] = (
+_SCALARS: Final[tuple[TypeFamily, ...]] = (
     *boolean.FAMILIES,
     *integers.FAMILIES,
     *floats.FAMILIES,
@@ -20,20 +37,43 @@ FAMILIES: Final[tuple[TypeFamily, ...]] = (
     *bytea.FAMILIES,
     *uuid.FAMILIES,
     *datetimes.FAMILIES,
+    *bits.FAMILIES,
+    *geometric.FAMILIES,
+    *network.FAMILIES,
+    *text_search.FAMILIES,
+    *system.FAMILIES,
 )
+
+
+def _by_oid(families: Iterable[TypeFamily]) -> dict[int, TypeFamily]:
+    return {oid: family for family in families for oid in family.oids}
+
+
+_ELEMENTS: Final = (*_SCALARS, *range_families(_by_oid(_SCALARS)))
+
+FAMILIES: Final[tuple[TypeFamily, ...]] = (*_ELEMENTS, *array_families(_by_oid(_ELEMENTS)))
 """Every family with decoders of its own."""
 
-_BY_OID: Final = {oid: family for family in FAMILIES for oid in family.oids}
+_BY_OID: Final = _by_oid(FAMILIES)
+
+WITHOUT_BINARY_FORM: Final = frozenset((1033, 3642))
+"""aclitem and gtsvector have no send function, so they come as text in a binary stream, too (rule A12)."""
 
 
 @cache
 def family_of(type_oid: int) -> TypeFamily:
     """The family of a type; one whose Arrow type is ``string`` for any type not known here.
 
-    That is the rule for enums, domains, arrays, ranges, network addresses and extensions' types: the
-    value is the type's own text, exactly as the publisher's output function wrote it (rule C5).
+    That is the rule for types of one's own and extensions' types, for money, and for the names of catalogs' objects: the value
+    is the type's own text, exactly as the publisher's output function wrote it (rule C5). Their binary form does not tell it:
+    one has to know the publisher's types, its ``lc_monetary``, its catalogs.
     """
     return _BY_OID.get(type_oid) or text.text_only(type_oid)
+
+
+def comes_unread(type_oid: int) -> bool:
+    """Whether a binary stream may bring values of the type in a form that is not read (rule A12)."""
+    return type_oid not in WITHOUT_BINARY_FORM and not family_of(type_oid).reads_binary
 
 
 def decode_column(type_oid: int, array: pa.Array, *, binary: bool, column: int) -> pa.Array:

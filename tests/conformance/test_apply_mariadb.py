@@ -29,7 +29,7 @@ from subscriber.target.load import LoadColumn
 from subscriber.target.mariadb_values import INEXACT_KEY, check_column
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.shape import SequencePosition
-from tests.frames import OIDS, frame, prepared, relation, transaction, values
+from tests.frames import OIDS, frame, relation, transaction, values
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
 T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
@@ -109,6 +109,17 @@ def test_another_driver_is_refused():
 def test_a_url_without_a_database_is_refused():
     with pytest.raises(UsageError, match="names no database"):
         open_target("mariadb://user@host")
+
+
+def test_a_row_that_stays_locked_is_said_to_be_so(target):
+    """C49: what is prepared keeps its locks, and a row without a key is looked for past all of them."""
+    create(target, "CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1), (2)")
+    with target.begin() as holder:
+        holder.exec_driver_sql("DELETE FROM bag WHERE a = 1")
+        with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
+            connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
+            connection.exec_driver_sql("DELETE FROM bag WHERE a = 2")
+    assert "COMMIT PREPARED" in str(raised.value.hint)
 
 
 def test_a_server_that_is_not_there_is_unavailable():
@@ -292,13 +303,25 @@ def test_the_declaration_holds_every_type(oid, key):
         check_column(oid, TargetColumn("c", declared, target.storage(declared)))
 
 
+def test_values_of_another_type_are_loaded_as_postgresql_reads_them(target, local_infile):
+    """C5, D7: MariaDB would read 0x10 as 0, and 1e+15 for what it is"""
+    create(target, "CREATE TABLE t (a INT, b DOUBLE, c TEXT)")
+    table = reflected(target, "t")
+    load(target, table, {"a": 25, "b": 1700, "c": 701}, copied(" 0x10 ", "1.50", "1e+15") + copied(None, None, None))
+    assert rows(target, "SELECT a, b, c FROM t ORDER BY a DESC") == [(16, 1.5, "1e+15"), (None, None, None)]
+    with pytest.raises(UnsupportedValue) as raised:
+        load(target, table, {"a": 25, "b": 1700, "c": 701}, copied(SECRET, "1.50", "1"))
+    assert (raised.value.sqlstate, raised.value.column) == ("22P02", "a")
+    assert SECRET not in raised.value.report()
+
+
 @pytest.mark.parametrize(
     ("name", "declared", "storage", "hint"),
     [
-        ("float4", "float", "float", "DOUBLE"), ("numeric", "double", "double", "DECIMAL"),
+        ("float4", "float", "float", "DOUBLE"), ("numeric", "float", "float", "DECIMAL"),
         ("timestamp", "datetime", "datetime", "LONGTEXT|VARCHAR"), ("timestamp", "timestamp(6)", "timestamp", "VARCHAR"),
         ("time", "time(3)", "time", "VARCHAR"), ("text", "char(10)", "char", "LONGTEXT"), ("bytea", "binary(4)", "binary", "LONGBLOB"),
-        ("text", "varchar(9)", f"varchar{INEXACT_KEY}", "binary collation"), ("int8", "double", "double", "BIGINT"),
+        ("text", "varchar(9)", f"varchar{INEXACT_KEY}", "binary collation"), ("int8", "float", "float", "BIGINT"),
     ],
 )  # fmt: skip
 def test_a_column_that_would_change_values_is_refused(name, declared, storage, hint):
@@ -376,22 +399,60 @@ def test_foreign_keys_are_not_enforced_and_restrict_truncate(apply, target):
     assert rows(target, "SELECT * FROM t") == []
 
 
-def test_an_auto_increment_is_not_restarted(target):
-    """C29: only DDL could, and would commit"""
-    create(target, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY)")
-    with pytest.raises(TargetRelationError, match="cannot restart identities"), target.begin() as connection:
+def test_an_auto_increment_is_set_back_when_the_truncate_has_committed(apply, target):
+    """C29: only DDL can, and it commits; what was inserted after the TRUNCATE counts"""
+    create(
+        target,
+        "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, n INT AUTO_INCREMENT UNIQUE)",
+        "INSERT INTO t (a) VALUES (1), (2), (3)",
+    )
+    truncate = m.Truncate((16384,), cascade=False, restart_identity=True)
+    apply([T], *transaction(200, truncate, insert("1", "x")))
+    assert rows(target, "SELECT * FROM t") == [(1, "x", 4)]
+    create(target, "INSERT INTO t (a) VALUES (5)", "DELETE FROM t")
+    with pytest.raises(ConflictError), target.begin() as connection:
         target.truncate(connection, [reflected(target, "t")], restart_identity=True)
-
-
-def test_a_tentative_prepared_transaction_is_taken_back(apply, target):
-    """C50a: by a savepoint"""
-    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT)")
-    messages = prepared(300, insert("1", "x"))
-    apply([T], *messages)
+        raise ConflictError("rolled back")
+    create(target, "INSERT INTO t (a) VALUES (1)")
+    assert rows(target, "SELECT n FROM t") == [(6,)]
     with target.begin() as connection:
-        connection.exec_driver_sql("UPDATE subscriber_replication_origin_status SET remote_lsn = '0/12D'")
-    apply([T], *messages)
-    assert rows(target, "SELECT * FROM t") == [(1, "x")]
+        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+    create(target, "INSERT INTO t (a) VALUES (1)")
+    assert rows(target, "SELECT n FROM t") == [(1,)]
+
+
+def test_a_counter_that_cannot_be_set_back_is_said_and_does_not_stop_anything(apply, target, monkeypatch, caplog):
+    """C29: the TRUNCATE is committed by then"""
+    monkeypatch.setattr("subscriber.target.mariadb._COUNTER_WAIT", 1)
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, n INT AUTO_INCREMENT UNIQUE)")
+    apply([T], *transaction(200, insert("1", "x")))
+    table = reflected(target, "t")
+    other = target.engine.connect()
+    restart = target._restart_counters
+
+    def restart_late(tables) -> None:
+        # Between the transaction and the ALTER TABLE somebody else begins to use the table.
+        other.exec_driver_sql("SELECT * FROM t").all()
+        restart(tables)
+
+    monkeypatch.setattr(target, "_restart_counters", restart_late)
+    with target.begin() as connection:
+        target.truncate(connection, [table], restart_identity=True)
+    other.close()
+    assert "could not set AUTO_INCREMENT back" in caplog.text
+    create(target, "INSERT INTO t (a) VALUES (1)")
+    assert rows(target, "SELECT n FROM t") == [(2,)]
+
+
+def test_a_prepared_transaction_leaves_the_counter_and_says_so(target, caplog):
+    """C29"""
+    create(target, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO t VALUES (NULL)")
+    with target.begin_prepared("pg_gid_1_1") as connection:
+        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+    target.finish_prepared("pg_gid_1_1", commit=True)
+    assert "cannot set AUTO_INCREMENT back" in caplog.text
+    create(target, "INSERT INTO t VALUES (NULL)")
+    assert rows(target, "SELECT a FROM t") == [(2,)]
 
 
 def test_any_name_is_only_a_name(apply, target, local_infile):

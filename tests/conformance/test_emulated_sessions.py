@@ -68,10 +68,10 @@ def session(postgresql18, tmp_path):
     servers = TargetServers(lambda: postgresql18, no_query)
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(tmp_path / "journal")})
     publisher = PostgreSQLNode(f"{name}_pub", postgresql18, str, PATIENCE)
-    with fresh_target("sqlite", name, tmp_path, servers) as url:
+    with fresh_target("sqlite", name, tmp_path, servers) as fresh:
         target = TargetNode(
             name,
-            url,
+            fresh,
             postgresql18,
             lambda _: publisher.conninfo,
             Pipeline(no_query, no_query),
@@ -80,7 +80,7 @@ def session(postgresql18, tmp_path):
             CARRIER,
         )
         try:
-            opened = Session(publisher, target, url)
+            opened = Session(publisher, target, fresh.url)
             opened.type("CREATE TABLE t (a int PRIMARY KEY, b text)")
             yield opened
         finally:

@@ -210,26 +210,6 @@ def test_partitions_are_published_as_the_version_counts_them(database):
         assert publisher.published_tables(["p", "q"]) == ([root] if database.server.major >= 16 else [leaf, root])
 
 
-def test_columns_whose_binary_form_is_not_read_are_found(database):
-    """A12: a domain comes as its base type; a type without a send function comes as text."""
-    database.execute(
-        "CREATE TYPE mood AS ENUM ('sad'); CREATE DOMAIN d AS int; CREATE DOMAIN e AS d; CREATE DOMAIN m AS mood"
-    )
-    database.execute(
-        "CREATE TABLE t (a int, b text, c d, f e, g aclitem, h uuid, i mood, j m, k int[], l inet, n numeric(9, 2))"
-    )
-    database.execute("CREATE PUBLICATION p FOR TABLE t; CREATE PUBLICATION q FOR TABLE t (a, l)")
-    with asking(database.conninfo) as publisher:
-        found = publisher.unread_binary_columns(publisher.published_tables(["p"]))
-        assert [(one.relation, one.name, one.type_name) for one in found] == [
-            ("public.t", "i", "mood"),
-            ("public.t", "j", "m"),
-            ("public.t", "k", "integer[]"),
-            ("public.t", "l", "inet"),
-        ]
-        assert [one.name for one in publisher.unread_binary_columns(publisher.published_tables(["q"]))] == ["l"]
-
-
 def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):
     database.execute("CREATE TABLE other (id int PRIMARY KEY)")
     database.execute(

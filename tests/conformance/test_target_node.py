@@ -14,9 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.errors import StatementTimeout, TargetError, UsageError
+from subscriber.journal.segment import Kind, Segment
+from subscriber.lsn import LSN
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.scenario.expect import compared_lines
-from subscriber.scenario.fresh import TargetServers, fresh_target
+from subscriber.scenario.fresh import FreshTarget, TargetServers, fresh_target
 from subscriber.scenario.psql import PsqlSession
 from subscriber.scenario.target_node import TargetNode
 from subscriber.settings import Settings
@@ -37,8 +39,10 @@ def open_node(kind, server, folder, patience=PATIENCE, mariadb=None):
     name = f"node_{os.getpid()}_{next(_numbers)}"
     servers = TargetServers(lambda: server, lambda: mariadb)
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(folder / "journal")})
-    with fresh_target(kind, name, folder, servers) as url:
-        node = TargetNode(name, url, server, str, Pipeline(no_query, no_query), settings, patience)
+    with fresh_target(kind, f"{name}_target", folder, servers) as fresh:
+        # As if it was the user's, so that PostgreSQL has a mirror too; test_own_database is about the other way.
+        target = FreshTarget(fresh.url, disposable=False)
+        node = TargetNode(name, target, server, str, Pipeline(no_query, no_query), settings, patience)
         try:
             yield node
         finally:
@@ -66,7 +70,7 @@ def oracle(publisher_database):
 
 def forget_rows(node):
     """Let the next statement get every row from the target."""
-    node._mirror._in_target = {}
+    node._database._in_target = {}
 
 
 def in_target(node, query):
@@ -279,6 +283,22 @@ def test_rows_that_postgresql_would_have_refused_end_the_session(sqlite_node):
     assert raised.value.detail == 'new row for relation "t" violates check constraint "positive"'
 
 
+def test_the_target_knows_of_views(node):
+    """C3, D13: nothing can be replicated into one"""
+    node.run("CREATE SCHEMA s; CREATE VIEW v AS SELECT 1 AS a; CREATE VIEW s.v AS SELECT * FROM v")
+
+    def kinds():
+        with node._target.begin() as connection:
+            found = [node._target.reflect(connection, schema, "v") for schema in ("public", "s")]
+            return [None if table is None else table.kind for table in found]
+
+    assert kinds() == ["view", "view"]
+    node.run("DROP VIEW s.v; CREATE TABLE s.v (a int)")
+    assert kinds() == ["view", "table"]
+    node.run("DROP VIEW v")
+    assert kinds() == [None, "table"]
+
+
 # Partitions -----------------------------------------------------------------------------------------
 
 
@@ -376,6 +396,29 @@ def test_the_catalogs_of_subscriptions_tell_of_the_target_s(with_subscription, o
         "SELECT nope FROM pg_subscription;",
         "BEGIN; SELECT subname FROM pg_subscription; SELECT 1 / 0; SELECT subname FROM pg_subscription; ROLLBACK;",
         "SELECT relname FROM pg_class WHERE relname LIKE 'pg\\_subscription' AND relnamespace <> 'pg_catalog'::regnamespace;",
+    )
+
+
+def test_prepared_transactions_are_those_that_apply_has_come_past_and_not_their_verdict(
+    with_subscription, oracle, tmp_path
+):
+    """C49, C50: prepared in the target, or held back until COMMIT PREPARED"""
+    in_target(with_subscription, "UPDATE subscriber_subscription SET systemidentifier = '7', subslotname = 'x'")
+    journal = tmp_path / "journal" / "7_x"
+    journal.mkdir(parents=True)
+    ends = (0x100, 0x200, 0x300, 0x400)
+    kinds = ((Kind.PREPARED, 731), (Kind.PREPARED, 740), (Kind.COMMIT_PREPARED, 731), (Kind.PREPARED, 750))
+    for end, (kind, xid) in zip(ends, kinds, strict=True):
+        (journal / Segment(LSN(end - 0x100), LSN(end), kind, xid).name).touch()
+    asked = "SELECT gid FROM pg_prepared_xacts ORDER BY gid;"
+    for applied, gids in (("0/0", []), ("0/200", ["731", "740"]), ("0/300", ["740"]), ("0/400", ["740", "750"])):
+        in_target(with_subscription, f"UPDATE subscriber_replication_origin_status SET remote_lsn = '{applied}'")
+        assert with_subscription.run(asked).splitlines()[2:-1] == [f" pg_gid_1_{gid}" for gid in gids]
+    in_target(with_subscription, "UPDATE subscriber_replication_origin_status SET remote_lsn = '0/0'")
+    assert_same(
+        with_subscription,
+        oracle,
+        "SELECT * FROM pg_prepared_xacts WHERE owner = current_user AND database = current_database();",
     )
 
 
@@ -497,7 +540,7 @@ def test_a_savepoint_takes_a_failed_subscription_command_back(with_subscription)
         "PREPARE p AS SELECT * FROM pg_subscription_rel",
         "SELECT 'pg_catalog.pg_subscription'::regclass",
         "DO $$ BEGIN PERFORM pg_stat_reset_subscription_stats(NULL); END $$",
-        "SELECT count(*) FROM pg_prepared_xacts, pg_subscription",
+        "SELECT count(*) FROM pg_replication_slots, pg_subscription",
         "SELECT pg_replication_origin_progress('x', true)",
         "SELECT * FROM pg_publication_tables",
         "SELECT pg_current_wal_lsn()",
@@ -533,7 +576,7 @@ def test_a_refusal_ends_the_transaction_as_an_error_does(sqlite_node):
     aborted = "ERROR:  current transaction is aborted, commands ignored until end of transaction block"
     sqlite_node.run("CREATE TABLE t (a int)")
     for refused in (
-        "SELECT * FROM pg_prepared_xacts",
+        "SELECT * FROM pg_publication_tables",
         "DROP SUBSCRIPTION s",
         "CREATE SUBSCRIPTION s CONNECTION '' PUBLICATION p",
     ):
@@ -607,11 +650,11 @@ def test_a_target_with_subscriptions_is_refused(postgresql18, tmp_path):
 def test_nothing_is_left_in_a_target_that_is_the_users_own(postgresql18, tmp_path, kind):
     """Tables, schemas, the catalog; and the mirror's database"""
     servers = TargetServers(lambda: postgresql18, lambda: pytest.fail("no MariaDB is asked for"))
-    with fresh_target(kind, f"users_{os.getpid()}", tmp_path, servers) as url:
-        with open_node(url, postgresql18, tmp_path) as node:
+    with fresh_target(kind, f"users_{os.getpid()}", tmp_path, servers) as fresh:
+        with open_node(fresh.url, postgresql18, tmp_path) as node:
             node.run("CREATE SCHEMA s; CREATE TABLE s.t (a int); CREATE TABLE u (a int)")
             name = node.name
-        with open_target(url) as target:
+        with open_target(fresh.url) as target:
             inspector = sa.inspect(target.engine)
             assert inspector.get_table_names() == []
             assert "s" not in inspector.get_schema_names()

@@ -42,9 +42,9 @@ def journal(tmp_path, monkeypatch):
 def open_node(kind, publisher, pipeline, folder):
     name = f"replica_{os.getpid()}_{next(_numbers)}"
     servers = TargetServers(lambda: publisher.server, lambda: pytest.fail("no MariaDB is asked for"))
-    with fresh_target(kind, name, folder, servers) as url:
+    with fresh_target(kind, name, folder, servers) as fresh:
         settings = Settings.from_environment()
-        node = TargetNode(name, url, publisher.server, lambda _: publisher.conninfo, pipeline, settings, PATIENCE)
+        node = TargetNode(name, fresh, publisher.server, lambda _: publisher.conninfo, pipeline, settings, PATIENCE)
         try:
             yield node
         finally:
@@ -212,6 +212,23 @@ def test_settling_has_an_end_and_says_how_things_are(publisher_database, pipelin
             with pytest.raises(StatementTimeout, match="a batch of changes"), node._engine.at_rest(0.1):
                 pass
         assert ids(node) == ["1"]
+
+
+def test_replication_waits_for_a_lock_of_the_session_and_not_the_session_for_replication(
+    publisher_database, pipeline, journal, tmp_path
+):
+    """As PostgreSQL's worker does, where the session is in the target itself"""
+    with open_node("postgresql", publisher_database, pipeline, tmp_path) as node:
+        subscribe(node, publisher_database)
+        publisher_database.execute("INSERT INTO t (id) VALUES (1)")
+        assert ids(node) == ["1"]
+        node.run("BEGIN; UPDATE t SET n = 5")
+        publisher_database.execute("UPDATE t SET n = 7")
+        with pytest.raises(StatementTimeout, match="did not settle within 3 s"):
+            node.settle(3)
+        assert node.run("SELECT n FROM t").split()[2] == "5.00"
+        assert node.run("COMMIT") == "COMMIT"
+        assert settled(node, "SELECT n FROM t").split()[2] == "7.00"
 
 
 def test_a_supervisor_that_cannot_work_is_no_silence(publisher_database, pipeline, journal, tmp_path):

@@ -86,6 +86,7 @@ def receiving(
     *,
     streaming: str = "parallel",
     two_phase: bool = False,
+    binary: bool = False,
     applied: LSN | None = None,
 ) -> Iterator[Receiving]:
     with connect_publisher(database.conninfo, "test") as server:
@@ -97,7 +98,7 @@ def receiving(
         publications=("p",),
         streaming=streaming,  # type: ignore[arg-type]
         two_phase=two_phase,
-        binary=False,
+        binary=binary,
         origin="any",
         system_identifier=system,
         journal=str(folder),
@@ -226,6 +227,21 @@ def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_ver
         assert kinds[-2:] == [Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED]
 
 
+def test_a_transaction_that_has_only_locked_rows_is_prepared_and_committed(publisher_database, tmp_path):
+    """Rule C50; 18 sends its PREPARE without a BEGIN PREPARE, at which its own worker stops ("incorrect prepare LSN")."""
+    publisher_database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
+    publisher_database.execute("INSERT INTO t VALUES (1, 'x')")
+    start = make_slot(publisher_database, two_phase=True)
+    with receiving(publisher_database, tmp_path, start, two_phase=True) as receiver:
+        publisher_database.execute("BEGIN; SELECT * FROM t FOR UPDATE; PREPARE TRANSACTION 'locked'")
+        publisher_database.execute("COMMIT PREPARED 'locked'")
+        publisher_database.execute("INSERT INTO t VALUES (2, 'y')")
+        receiver.wait_received()
+        assert receiver.changes() == ["I INSERT (a: '2', b: 'y')"]
+        kinds = [entry.kind for entry in journal_entries(LocalStorage(tmp_path))]
+        assert kinds == [Kind.PREPARED, Kind.COMMIT_PREPARED, Kind.TRANSACTIONS]
+
+
 def test_after_a_restart_nothing_is_lost_and_nothing_comes_twice(published, tmp_path):
     start = make_slot(published)
     for number in range(1, 6):
@@ -233,6 +249,27 @@ def test_after_a_restart_nothing_is_lost_and_nothing_comes_twice(published, tmp_
             published.execute(f"INSERT INTO t VALUES ({number}, 'x')")
             receiver.wait_received()
     assert receiver.changes() == [f"I INSERT (a: '{number}', b: 'x')" for number in range(1, 6)]
+
+
+def test_a_binary_stream_begins_anew_as_text_when_a_column_comes_whose_binary_form_is_not_read(published, tmp_path):
+    """A12, A13: an enum's description names its own OID; nothing comes twice, nothing is lost."""
+    start = make_slot(published)
+    with receiving(published, tmp_path, start, binary=True) as receiver:
+        published.execute("INSERT INTO t VALUES (1, 'x')")
+        receiver.wait_received()
+        published.execute("CREATE TYPE mood AS ENUM ('sad', 'ok'); ALTER TABLE t ADD m mood, ADD l int[]")
+        published.execute("INSERT INTO t VALUES (2, 'y', 'ok', '{1,2}')")
+        published.execute("UPDATE t SET m = 'sad' WHERE a = 1")
+        receiver.wait_received()
+        assert receiver.changes() == [
+            r"I INSERT (a: \x00000001, b: \x78)",
+            "I INSERT (a: '2', b: 'y', m: 'ok', l: '{1,2}')",
+            "U UPDATE (a: '1', b: 'x', m: 'sad', l: null)",
+        ]
+    with receiving(published, tmp_path, start, binary=True) as receiver:
+        published.execute("ALTER TABLE t DROP m; INSERT INTO t VALUES (3, 'z', '{}')")
+        receiver.wait_received()
+        assert receiver.changes()[3:] == [r"I INSERT (a: \x00000003, b: \x7a, l: \x000000000000000000000017)"]
 
 
 def test_what_every_consumer_has_is_trimmed(published, tmp_path):

@@ -15,8 +15,8 @@ from subscriber.failpoints import FAILPOINTS
 from tests.crash.conftest import replicating
 from tests.crash.harness import Load, catch_up, wait_until
 
-STREAM = [name for name in FAILPOINTS if not name.startswith(("copy.", "handover."))]
-"""The others are passed by copies (test_copy.py)."""
+STREAM = [name for name in FAILPOINTS if not name.startswith(("copy.", "handover.", "target.prepare", "target.finish"))]
+"""The others are passed by copies (test_copy.py), and by targets that can prepare transactions (test_two_phase.py)."""
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 
 

@@ -19,7 +19,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.target import Target, open_target
-from tests.frames import frame, prepared, relation, transaction, values
+from tests.frames import finishes_of, frame, prepared, relation, transaction, values
 
 KEYED = relation("public.keyed", {"k": "int4", "v": "text", "big": "text"}, ["k"], oid=1)
 BAG = relation("public.bag", {"a": "int4", "b": "text"}, identity="f", oid=2)
@@ -111,7 +111,8 @@ def cut(messages: Sequence[m.Message], at: Sequence[int]) -> list[Frame]:
     """Frames of the messages, cut at some places, each through its bytes."""
     bounds = [0, *sorted({place % (len(messages) + 1) for place in at}), len(messages)]
     parts = [messages[first:last] for first, last in itertools.pairwise(bounds)]
-    return [Frame.decode(frame(SHAPES, part).encode()) for part in parts]
+    finishes = finishes_of(messages)
+    return [Frame.decode(frame(SHAPES, part, finishes=finishes).encode()) for part in parts]
 
 
 @settings(max_examples=60)

@@ -8,16 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import SubscriberError
-from subscriber.types import FAMILIES, TypeFamily
+from subscriber.types import ELEMENT_TYPES, FAMILIES, TypeFamily
 
 NEAR_TEXT = st.text("0123456789-+.:eE \\xabcNIfintyBCdysmo", max_size=24).map(str.encode)
 """Text with the letters of numbers, dates and hex, so that some of it is almost right."""
+
+SOME = {"integer[]", "text[]", "box[]", "int4range", "tsrange", "int4multirange"}
+EACH = [
+    family
+    for family in FAMILIES
+    if family.name in SOME or not (family.oids[0] in ELEMENT_TYPES or family.name.endswith("range"))
+]
+"""Every family; of arrays and ranges, which are read by one decoder each, some."""
 
 NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
 """Bytes of the lengths that send functions write."""
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
 def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, data: st.DataObject) -> None:
     """C5: nulls stay exactly where they were, a refused value raises, and nothing else ever happens."""
@@ -32,7 +40,7 @@ def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, dat
     assert [value is None for value in decoded.to_pylist()] == [value is None for value in values]
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
 def test_what_binary_decodes_to_reads_back_as_text(family: TypeFamily, data: st.DataObject) -> None:
     """C5: text written from any accepted bytes is text that the type's own text decoder accepts unchanged."""

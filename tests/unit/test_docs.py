@@ -161,7 +161,10 @@ def test_the_readme_has_every_option_of_a_subscription_with_its_default():
     """C53"""
     written = {"True": "true", "False": "false", "None": "the name"}
     documented = {row[0].strip("`"): row[1] for row in table(README, "Subscriptions")}
-    defaults = {option.name: str(option.default) for option in fields(SubscriptionOptions)} | {"carrier": "none"}
+    defaults = {option.name: str(option.default) for option in fields(SubscriptionOptions)} | {
+        "carrier": "none",
+        "map": "none",
+    }
     assert documented == {name: written.get(default, default) for name, default in defaults.items()}
 
 

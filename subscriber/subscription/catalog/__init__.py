@@ -33,6 +33,7 @@ from subscriber.subscription.catalog.statistics import record_error, statistics_
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
     TwoPhaseState,
+    check_map,
     delete_subscription,
     find_subscription,
     get_subscription,
@@ -72,6 +73,7 @@ __all__ = [
     "SubscriptionRelation",
     "TwoPhaseState",
     "advance_relation",
+    "check_map",
     "delete_publication",
     "delete_relation",
     "delete_subscription",

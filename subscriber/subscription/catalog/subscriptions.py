@@ -9,8 +9,11 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from subscriber.apply.progress import SUBSCRIPTION_STATS, drop_progress, origin_name
-from subscriber.errors import UsageError
+from subscriber.apply.conflict_log import forget_conflicts
+from subscriber.apply.logical_messages import drop_messages
+from subscriber.apply.names import RelationNames, parse_names
+from subscriber.apply.progress import PREPARED_TRANSACTION, SUBSCRIPTION_STATS, drop_progress, origin_name
+from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.subscription.catalog.tables import SUBSCRIPTION, SUBSCRIPTION_REL
 from subscriber.subscription.options import Streaming, SubscriptionOptions
@@ -74,8 +77,9 @@ def insert_subscription(
     """
     if find_subscription(connection, name) is not None:
         raise UsageError(f'subscription "{name}" already exists', sqlstate="42710")
-    last = connection.execute(sa.select(sa.func.max(SUBSCRIPTION.c.subid))).scalar_one()
-    subid = (last or 0) + 1
+    # A number that names what a dropped subscription has left prepared is not given again.
+    used = (SUBSCRIPTION.c.subid, PREPARED_TRANSACTION.c.subid)
+    subid = 1 + max(connection.execute(sa.select(sa.func.max(column))).scalar_one() or 0 for column in used)
     values = {
         "subid": subid,
         "subname": name,
@@ -164,6 +168,23 @@ def set_skip_lsn(connection: sa.Connection, subid: int, lsn: LSN) -> None:
     _update(connection, subid, subskiplsn=format_lsn(lsn))
 
 
+def check_map(connection: sa.Connection, subscription: Subscription) -> None:
+    """Keep a subscription's map as it is until the transaction ends.
+
+    Raises:
+        ProgressConflict: it is not any more as ``subscription`` was read.
+    """
+    stored = _stored_map(subscription.options.map)
+    unchanged = sa.update(SUBSCRIPTION).where(
+        SUBSCRIPTION.c.subid == subscription.subid, SUBSCRIPTION.c.submap.is_not_distinct_from(stored)
+    )
+    if connection.execute(unchanged.values(submap=stored)).rowcount != 1:
+        raise ProgressConflict(
+            f'the map of subscription "{subscription.name}" has changed',
+            hint="Its tables are looked at again.",
+        )
+
+
 def set_two_phase_state(connection: sa.Connection, subid: int, state: TwoPhaseState) -> None:
     """Move the state of two_phase (C48)."""
     _update(connection, subid, subtwophasestate=state)
@@ -202,6 +223,8 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     connection.execute(sa.delete(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subscription.subid))
     drop_progress(connection, subscription.origin)
+    drop_messages(connection, subscription.subid)
+    forget_conflicts(connection, subscription.subid)
     connection.execute(sa.delete(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subscription.subid))
 
 
@@ -213,6 +236,10 @@ _STREAMING: Final[dict[str, Streaming]] = {code: value for value, code in _STREA
 
 def _as_it_is(value: object) -> object:
     return value
+
+
+def _stored_map(names: RelationNames) -> str | None:
+    return str(names) or None
 
 
 _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
@@ -229,6 +256,9 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "origin": ("suborigin", _as_it_is),
     "create_tables": ("subcreatetables", _as_it_is),
     "carrier": ("subcarrier", _as_it_is),
+    "map": ("submap", _stored_map),
+    "schema_changes": ("subschemachanges", _as_it_is),
+    "log_conflict_values": ("sublogconflictvalues", _as_it_is),
 }
 """Each option that is kept: its column, and how it is stored there."""
 
@@ -258,6 +288,9 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         synchronous_commit=row.subsynccommit,
         create_tables=row.subcreatetables,
         carrier=row.subcarrier,
+        map=parse_names(row.submap or ""),
+        schema_changes=row.subschemachanges,
+        log_conflict_values=row.sublogconflictvalues,
     )
     return Subscription(
         subid=row.subid,

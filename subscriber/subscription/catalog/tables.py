@@ -40,10 +40,14 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("systemidentifier", sa.String(32)),
     sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("subcarrier", sa.Text),
+    sa.Column("submap", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
+    sa.Column("subschemachanges", sa.String(16), nullable=False, server_default="stop"),
+    sa.Column("sublogconflictvalues", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("subpublishertables", sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")),
 )
 """pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
-the one that carries them and what the publisher's tables were like at the last look (JSON)."""
+the one that carries them and what the publisher's tables were like at the last look (JSON). ``submap`` and ``subschemachanges`` are
+options of ours, as they are written in the command."""
 
 SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",

@@ -88,7 +88,7 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
         case AlterEnabled():
             alter.alter_enabled(target, subscription, command)
         case AlterOptions():
-            alter.alter_options(target, subscription, command, settings)
+            alter.alter_options(target, subscription, command, settings, notify)
         case AlterSkip():
             alter.alter_skip(target, subscription, command)
         case AlterOwner():

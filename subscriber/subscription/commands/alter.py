@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from subscriber.apply import progress
+from subscriber.apply.names import RelationNames
+from subscriber.apply.prepared import still_prepared
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.journal.retention import read_consumer, remove_consumer, undecided, write_consumer
 from subscriber.journal.segment import journal_entries
@@ -20,6 +22,8 @@ from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands import remote, requirements
+from subscriber.subscription.commands.notices import Notify, warn_unused_names
+from subscriber.subscription.commands.tables import check_relations
 from subscriber.subscription.consumers import consumers_of
 from subscriber.subscription.options import ALTERABLE, SKIPPING, read_options
 from subscriber.subscription.parsed import (
@@ -116,11 +120,13 @@ def _copy_consumers(storage: Storage, old_name: str, new_name: str) -> None:
 # SET (…) -----------------------------------------------------------------------------------------
 
 
-def alter_options(target: Target, subscription: Subscription, command: AlterOptions, settings: Settings) -> None:
+def alter_options(
+    target: Target, subscription: Subscription, command: AlterOptions, settings: Settings, notify: Notify
+) -> None:
     """ALTER SUBSCRIPTION … SET (…).
 
     Raises:
-        UsageError: an option is malformed, or cannot be changed now.
+        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names is not there.
         NotSupportedError: publisher or target cannot do it.
         PublisherError: the slot could not be changed; the subscription is as it was.
     """
@@ -130,12 +136,14 @@ def alter_options(target: Target, subscription: Subscription, command: AlterOpti
     if "failover" in changes:
         _check_slot_option(subscription, "failover", of_slot=True)
     requirements.check_target(target, changes)
+    if "map" in changes:
+        _check_map(target, subscription, changes["map"], notify)
     slot_options = {name: changes[name] for name in ("failover",) if name in changes}
     if changes.get("two_phase") is False:
         slot_options["two_phase"] = False
     _check_publisher(subscription, changes, slot_options)
     if "two_phase" in slot_options:
-        _check_all_decided(subscription, settings)
+        _check_all_decided(target, subscription, settings)
     new_slot = "slot_name" in changes and changes["slot_name"] != subscription.slot_name
     with target.begin() as connection:
         if new_slot and changes["slot_name"] is not None:
@@ -156,6 +164,15 @@ def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> 
         raise UsageError("cannot set slot_name = NONE for enabled subscription", sqlstate="55000")
 
 
+def _check_map(target: Target, subscription: Subscription, names: RelationNames, notify: Notify) -> None:
+    """Every table of the subscription must be there under its new name; none is made, since its rows would not be in it."""
+    with target.reporting(), target.engine.connect() as connection:
+        found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+    check_relations(target, found, names)
+    if found:
+        warn_unused_names(notify, names, found)
+
+
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:
     """Rule C52. The slot's option is turned off by the command, and on by the walsender once all tables are ready (E5)."""
     if "two_phase" not in changes:
@@ -166,10 +183,12 @@ def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> 
         raise UsageError('"slot_name" and "two_phase" cannot be altered at the same time', sqlstate="42601")
 
 
-def _check_all_decided(subscription: Subscription, settings: Settings) -> None:
+def _check_all_decided(target: Target, subscription: Subscription, settings: Settings) -> None:
     """Rule C52: the publisher would send a prepared transaction once more, with its commit. The worker has ended by now."""
     storage = _journal(subscription, settings)
-    if storage is not None and undecided(journal_entries(storage)):
+    with target.reporting(), target.engine.connect() as connection:
+        left = still_prepared(target, connection, subscription.subid)
+    if left or (storage is not None and undecided(journal_entries(storage))):
         raise UsageError(
             'cannot disable "two_phase" when prepared transactions exist',
             sqlstate="55000",
@@ -196,8 +215,6 @@ def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slo
         return
     with remote.connected(subscription.conninfo, subscription.name) as publisher:
         requirements.check_publisher(publisher.version, changes)
-        if changes.get("binary"):
-            requirements.check_binary(publisher, publisher.published_tables(subscription.publications))
         if slot_options and subscription.slot_name is not None:
             # The server would wait for it, while the target's transaction is open.
             if remote.is_released(publisher, subscription.slot_name):

@@ -19,7 +19,7 @@ from subscriber.receive.publisher import Publisher
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, TwoPhaseState
 from subscriber.subscription.commands import remote, requirements
-from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.notices import Notify, notice, warn_unused_names, warning
 from subscriber.subscription.commands.published import Published, read_published
 from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
 from subscriber.subscription.parsed import CreateSubscription
@@ -91,9 +91,8 @@ def _create_connected(
     if options.slot_name is not None and not options.create_slot:
         requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
     published = read_published(target, publisher, command.name, command.publications, options, notify)
-    missing = check_tables(target, publisher, published.tables, create_tables=options.create_tables)
-    if options.binary:
-        requirements.check_binary(publisher, published.tables)
+    missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
+    warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)

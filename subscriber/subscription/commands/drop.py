@@ -5,6 +5,7 @@ A slot that nobody remembers would hold the publisher's WAL for ever. Where the 
 
 from __future__ import annotations
 
+from subscriber.apply.prepared import forget_finished
 from subscriber.errors import PublisherError, UsageError
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.receive.connection import NOT_CONNECTED
@@ -13,7 +14,7 @@ from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands import remote
-from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.notices import Notify, notice, warning
 from subscriber.subscription.parsed import DropSubscription
 from subscriber.target import Target
 
@@ -47,6 +48,15 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         _remove_journal(system_identifier, subscription.slot_name, settings)
     with target.begin() as connection:
         catalog.delete_subscription(connection, command.name)
+        target.drop_origin(connection, subscription.origin)
+        left = forget_finished(target, connection, subscription.subid)
+    for transaction in left:
+        # PostgreSQL leaves it as well, and says nothing.
+        warning(
+            notify,
+            f'prepared transaction "{transaction.gid}" is left in the target',
+            hint="COMMIT PREPARED or ROLLBACK PREPARED it there: it holds its locks until then.",
+        )
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:

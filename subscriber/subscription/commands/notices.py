@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+
+from subscriber.apply.names import RelationNames, TableName
 
 Notify = Callable[[str], None]
 """Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are lines of the same text."""
@@ -31,6 +33,15 @@ def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
         warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
     elif missing:
         warning(notify, f"publications {quoted(missing)} do not exist on the publisher")
+
+
+def warn_unused_names(notify: Notify, names: RelationNames, relations: Collection[TableName]) -> None:
+    """A map may be there before its tables are published; or it has a mistake in it."""
+    schemas = {schema for schema, _ in relations}
+    unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
+    unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]
+    for one in unused:
+        warning(notify, f"the subscription has no table that the map's {one} is about")
 
 
 def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:

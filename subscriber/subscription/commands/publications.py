@@ -86,8 +86,9 @@ def refresh_sequences(target: Target, subscription: Subscription, notify: Notify
         sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
     with target.begin() as connection:
         for sequence in sequences:
-            table = target.reflect(connection, sequence.schema, sequence.table)
-            name = f"{sequence.schema}.{sequence.table}.{sequence.column}"
+            place = subscription.options.map.local(sequence.schema, sequence.table)
+            table = target.reflect(connection, *place)
+            name = ".".join((*place, sequence.column))
             if table is None or not target.set_sequence(connection, table, sequence.column, sequence):
                 notice(notify, f'column "{name}" has no sequence at the subscriber, skipping')
 
@@ -144,9 +145,7 @@ def _refresh(
             known=tuple(known),
         )
         tables = now.tables
-        missing = check_tables(target, publisher, tables, create_tables=options.create_tables)
-        if options.binary:
-            requirements.check_binary(publisher, tables)
+        missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:

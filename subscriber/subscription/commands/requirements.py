@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from subscriber.errors import NotSupportedError, UsageError
-from subscriber.receive.published import PublishedTable
-from subscriber.receive.publisher import Publisher
 from subscriber.subscription.catalog import Subscription
 from subscriber.target import Target
 
@@ -28,15 +26,8 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
         options: those that were given, by name.
 
     Raises:
-        NotSupportedError: ``synchronous_commit`` waits for standbys that the target does not have; ``two_phase`` needs
-            savepoints.
+        NotSupportedError: ``synchronous_commit`` waits for standbys that the target does not have.
     """
-    if options.get("two_phase") and not target.capabilities.savepoints:
-        raise NotSupportedError(
-            "two_phase = true is not supported",
-            detail=f"{target.capabilities.database} has no savepoints, which take back a prepared transaction that was applied before.",
-            hint="Leave two_phase out: prepared transactions then come when they commit.",
-        )
     value = options.get("synchronous_commit")
     if value in ("remote_write", "remote_apply") and not target.capabilities.postgresql_text:
         raise NotSupportedError(
@@ -63,22 +54,6 @@ def check_publisher(version: int, options: Mapping[str, Any]) -> None:
                 detail=f"The publisher is PostgreSQL {version // 10000}.",
                 hint=f"Leave {name} out.",
             )
-
-
-def check_binary(publisher: Publisher, tables: Sequence[PublishedTable]) -> None:
-    """Refuse ``binary`` where a published column would come in a form that is not read.
-
-    Raises:
-        NotSupportedError: naming the relation, the column and its type.
-    """
-    for column in publisher.unread_binary_columns(tables):
-        raise NotSupportedError(
-            f'cannot use binary = true for column "{column.name}" of relation "{column.relation}"',
-            detail=f"The binary form of type {column.type_name} is not read.",
-            hint="Use binary = false, or publish the table without this column.",
-            relation=column.relation,
-            column=column.name,
-        )
 
 
 def check_other_database(target: Target, connection: Any, system_identifier: str, database: str) -> None:

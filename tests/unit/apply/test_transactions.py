@@ -31,7 +31,7 @@ def test_a_commit_must_repeat_the_lsn_of_its_begin():
 
 
 def test_a_prepare_must_repeat_the_lsn_of_its_begin():
-    transaction = RemoteTransaction.begin_prepare(BEGIN_PREPARE)
+    transaction = RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(0))
     with pytest.raises(ProtocolError, match="incorrect prepare LSN 0/97 in prepare message"):
         transaction.prepare(m.Prepare(LSN(151), LSN(160), 0, 731, "g"))
 
@@ -60,15 +60,30 @@ def test_an_origin_after_a_change_is_out_of_order():
 
 def test_a_prepared_transaction_finishes_with_its_commit_prepared():
     """C50: progress after K is K's end"""
-    transaction = RemoteTransaction.begin_prepare(BEGIN_PREPARE)
+    transaction = RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(299))
+    assert not transaction.skip
     transaction.change("I", 3)
     transaction.prepare(PREPARE)
     assert transaction.commit_prepared(m.CommitPrepared(LSN(292), LSN(300), 0, 731, "g")) == 300
     assert transaction.changes == 3
 
 
+def test_a_prepared_transaction_is_old_when_where_it_finishes_is_applied():
+    """C50a"""
+    assert RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(300)).skip
+
+
+def test_a_prepared_transaction_of_which_nobody_says_where_it_finishes_is_refused():
+    """progress_with_data: it could be old or new"""
+    with pytest.raises(ProtocolError, match="does not say where"):
+        RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(0), LSN(0))
+
+
 def test_messages_out_of_order_are_refused():
-    ordinary, two_phase = RemoteTransaction.begin(BEGIN, LSN(0)), RemoteTransaction.begin_prepare(BEGIN_PREPARE)
+    ordinary, two_phase = (
+        RemoteTransaction.begin(BEGIN, LSN(0)),
+        RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(0)),
+    )
     committed = m.CommitPrepared(LSN(292), LSN(300), 0, 731, "g")
     for call in (
         lambda: ordinary.prepare(PREPARE),
@@ -83,6 +98,7 @@ def test_messages_out_of_order_are_refused():
         lambda: two_phase.prepare(PREPARE),
         lambda: two_phase.change("I", 1),
         lambda: two_phase.commit_prepared(m.CommitPrepared(LSN(292), LSN(300), 0, 999, "g")),
+        lambda: two_phase.commit_prepared(m.CommitPrepared(LSN(292), LSN(301), 0, 731, "g")),
     ):
         with pytest.raises(ProtocolError, match="sent out of order"):
             call()

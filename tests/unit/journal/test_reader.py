@@ -109,6 +109,25 @@ def test_a_batch_that_every_consumer_has_applied_needs_nothing(tmp_path):
     assert reader.plan(LSN(0x200), LSN(0x400)) == []
 
 
+def test_with_two_phase_every_entry_is_read_where_it_stands(tmp_path):
+    """C49, C50: a verdict needs no changes beside it"""
+    with writing(tmp_path) as journal:
+        publish(journal, 0x180, prepare(0x180, T, insert(1), xid=7), kind="p", xid=7)
+        publish(journal, 0x200, transaction(0x200, T, insert(2)))
+        publish(journal, 0x240, commit_prepared(0x240, xid=7), kind="k", xid=7)
+        publish(journal, 0x250, prepare(0x250, T, insert(3), xid=9), kind="p", xid=9)
+        publish(journal, 0x260, rollback_prepared(0x260, xid=9), kind="r", xid=9)
+    reader = JournalReader(LocalStorage(tmp_path))
+
+    def plan(start: int, *, two_phase: bool) -> list[tuple[str, int]]:
+        readings = reader.plan(LSN(start), LSN(0x260), two_phase=two_phase)
+        return [(reading.segment.kind.value, reading.end) for reading in readings]
+
+    assert plan(0x100, two_phase=True) == [("p", 0x180), ("t", 0x200), ("k", 0x240), ("p", 0x250), ("r", 0x260)]
+    assert plan(0x100, two_phase=False) == [("t", 0x200), ("p", 0x240), ("k", 0x240), ("r", 0x260)]
+    assert plan(0x200, two_phase=True) == [("k", 0x240), ("p", 0x250), ("r", 0x260)]
+
+
 def test_asking_for_what_was_trimmed_is_refused_with_both_lsns(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:

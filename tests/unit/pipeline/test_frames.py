@@ -15,7 +15,7 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
-from tests.frames import relation, transaction, values
+from tests.frames import prepared, relation, transaction, values
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "int8"}, key=["a"])
 U = relation("public.u", {"a": "int4"}, key=["a"], oid=20000)
@@ -171,11 +171,22 @@ def test_a_frame_survives_its_bytes():
 
 def test_a_partition_is_one_frame_a_batch_and_empty_batches_are_none():
     def batch(messages):
-        return pa.record_batch(list(columns(messages))[::-1], ["lsn", "message"])
+        raw, lsns = columns(messages)
+        return pa.record_batch([lsns, lsns, raw], ["lsn", "finish_lsn", "message"])
 
     batches = [batch([T]), batch([]), batch([m.Insert(T.relation_id, values("1", "x", None))])]
     frames = list(decode_frames(iter(batches), as_text=False))
     assert [len(frame.groups) for frame in frames] == [0, 1]
+
+
+def test_a_begin_prepare_says_where_its_transaction_finishes():
+    """C50a: b does not tell; what reads the journal knows"""
+    raw, lsns = columns([*prepared(300), m.RollbackPrepared(LSN(1), LSN(2), 3, 4, 732, "g")])
+    finishes = pa.array([290 + number for number in range(len(raw))], pa.int64())
+    (frame,) = decode_frames([pa.record_batch([lsns, finishes, raw], ["lsn", "finish_lsn", "message"])], as_text=False)
+    assert [(chr(one.message[0]), one.finish_lsn) for one in Frame.decode(frame.encode()).controls] == [
+        ("b", 290), ("P", 0), ("K", 0), ("r", 0),
+    ]  # fmt: skip
 
 
 def test_a_table_without_columns_has_rows():

@@ -52,7 +52,8 @@ def state(target: Target) -> tuple[list[int], int]:
 
 def batch(*messages: m.Message | bytes) -> pa.RecordBatch:
     raw = [message if isinstance(message, bytes) else encode(message) for message in messages]
-    return pa.record_batch([pa.array(range(len(raw)), pa.int64()), pa.array(raw, pa.binary())], ["lsn", "message"])
+    lsns = pa.array(range(len(raw)), pa.int64())
+    return pa.record_batch([lsns, lsns, pa.array(raw, pa.binary())], ["lsn", "finish_lsn", "message"])
 
 
 def encoded(*batches: pa.RecordBatch) -> list[dict[str, bytes | None]]:

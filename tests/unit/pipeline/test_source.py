@@ -158,6 +158,21 @@ def test_partitions_read_every_row_once_and_in_order(tmp_path):
         assert everything(stream_reader(tmp_path, partitionBytes=size), "0/100", "0/700") == whole
 
 
+def test_with_two_phase_a_prepared_transaction_comes_where_it_was_prepared(tmp_path):
+    """C49; it finishes there"""
+    with writing(tmp_path) as journal:
+        publish(journal, 0x200, prepare(0x200, T, insert(4), xid=8), kind="p", xid=8)
+        publish(journal, 0x300, transaction(0x300, T, insert(6)))
+        publish(journal, 0x400, commit_prepared(0x400, xid=8), kind="k", xid=8)
+
+    def seen(**options: str) -> list[tuple[object, object]]:
+        rows = everything(stream_reader(tmp_path, **options), "0/100", "0/400")
+        return [(row["action"], row["finish_lsn"]) for row in rows if row["action"] in ("b", "K", "I")]
+
+    assert seen(twoPhase="true") == [("b", 0x200), ("I", 0x200), ("I", 0x300), ("K", 0x400)]
+    assert seen() == [("I", 0x300), ("b", 0x400), ("I", 0x400), ("K", 0x400)]
+
+
 def test_the_finish_of_a_transaction_in_parts_is_looked_up_once(tmp_path, monkeypatch):
     begin, *changes, commit = transaction(0x200, T, *(insert(key) for key in range(5)), xid=7)
     with writing(tmp_path) as journal:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.errors import ProtocolError, PublisherUnavailable
+from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherUnavailable
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.journal.retention import write_consumer
 from subscriber.journal.segment import Kind, journal_entries
@@ -116,6 +116,26 @@ def test_the_description_of_a_transaction_sent_again_still_counts(tmp_path):
     receive(tmp_path, [*transaction(0x200, T, insert(1)), None])
     receive(tmp_path, [*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
     assert keys_in(tmp_path) == [1, 2]
+
+
+MONEY = relation("public.prices", {"a": "int4", "price": "money"}, key=["a"], oid=16390)
+
+
+def test_a_binary_stream_ends_before_values_whose_binary_form_is_not_read(tmp_path):
+    """A12, refuse_not_guess: the journal never holds them, and the slot is not confirmed past what is in the journal."""
+    script = [*transaction(0x200, T, insert(1)), None, *transaction(0x300, MONEY, insert(2, oid=16390)), None]
+    with pytest.raises(BinaryFormNotRead) as caught:
+        receive(tmp_path, script, binary=True)
+    assert caught.value.message == 'the binary form of column "price" of relation "public.prices" is not read'
+    assert (caught.value.relation, caught.value.column) == ("public.prices", "price")
+    assert keys_in(tmp_path) == [1]
+    receive(tmp_path, script)
+    assert keys_in(tmp_path) == [1, 2]
+
+
+def test_a_binary_stream_ends_at_a_description_in_a_streamed_transaction_too(tmp_path):
+    with pytest.raises(BinaryFormNotRead):
+        receive(tmp_path, [m.StreamStart(7, first_segment=True), streamed(MONEY, 7), None], binary=True)
 
 
 def test_a_transaction_larger_than_memory_passes_through_in_parts(tmp_path):
@@ -257,6 +277,27 @@ def test_a_prepared_transaction_waits_for_its_verdict(tmp_path):
     assert kinds_in(tmp_path) == [
         Kind.PREPARED, Kind.PREPARED, Kind.TRANSACTIONS, Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED,
     ]  # fmt: skip
+
+
+def test_a_prepare_without_its_beginning_is_an_empty_prepared_transaction(tmp_path):
+    """Rule C50; PostgreSQL 18 sends no Begin Prepare for a transaction that has only locked rows."""
+    receive(
+        tmp_path,
+        [
+            *transaction(0x180, T, insert(1)),
+            m.Prepare(LSN(0x1F0), LSN(0x200), 5, 700, "g"),
+            *transaction(0x300, insert(2)),
+            m.CommitPrepared(LSN(0x3F0), LSN(0x400), 6, 700, "g"),
+            None,
+        ],
+    )
+    assert kinds_in(tmp_path) == [Kind.TRANSACTIONS, Kind.PREPARED, Kind.TRANSACTIONS, Kind.COMMIT_PREPARED]
+    place = (LSN(0x1F0), LSN(0x200), 5, 700, "g")
+    assert [one for one in messages_in(tmp_path) if isinstance(one, m.BeginPrepare | m.Prepare)] == [
+        m.BeginPrepare(*place),
+        m.Prepare(*place),
+    ]
+    assert keys_in(tmp_path) == [1, 2]
 
 
 def test_a_streamed_prepared_transaction_is_kept_like_any_other(tmp_path):

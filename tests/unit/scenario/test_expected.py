@@ -50,6 +50,14 @@ def test_an_entry_may_be_about_emulated_publications_only(library):
     assert {publications for _, _, publications in found} == {"emulated"}
 
 
+def test_an_entry_may_be_about_the_nature_of_several_targets(library):
+    entry = ENTRY.replace('"sqlite"', '["sqlite", "duckdb"]').replace("issue = 4", "")
+    found = read_expected_failures(library(entry))
+    assert {subscriber for _, subscriber, _ in found} == {"sqlite", "duckdb"}
+    assert {why.until for why in found.values()} == {"by the target's nature"}
+    assert WHY.until == "until issue 4 is done"
+
+
 def test_a_library_without_a_list_expects_no_failure(tmp_path):
     assert read_expected_failures(tmp_path) == {}
 
@@ -58,7 +66,10 @@ def test_a_library_without_a_list_expects_no_failure(tmp_path):
     ("text", "complaint"),
     [
         ("[[expected]", "does not parse"),
-        (ENTRY.replace("issue = 4", ""), "must have exactly issue, reason, scenarios, subscriber"),
+        (
+            ENTRY.replace("reason =", "because ="),
+            "must have exactly reason, scenarios, subscriber, and may have issue, publications",
+        ),
         (ENTRY + "typo = 1", "must have exactly"),
         (ENTRY + 'publications = "none"', "publications is one of server, emulated"),
         (ENTRY.replace("602_rename", "603_gone"), 'there is no scenario "603_gone"'),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from subscriber.errors import UsageError
-from subscriber.scenario.fresh import TargetServers, fresh_target
+from subscriber.scenario.fresh import FreshTarget, TargetServers, fresh_target
 
 
 class Server:
@@ -37,8 +37,8 @@ NO_SERVERS = TargetServers(no_server, no_server)
 
 def test_sqlite_is_a_file_that_can_be_read_while_it_is_written(tmp_path):
     (tmp_path / "test_sub.db").write_text("a leftover")
-    with fresh_target("sqlite", "test_sub", tmp_path, NO_SERVERS) as url:
-        assert url == f"sqlite:///{tmp_path / 'test_sub.db'}"
+    with fresh_target("sqlite", "test_sub", tmp_path, NO_SERVERS) as fresh:
+        assert fresh.url == f"sqlite:///{tmp_path / 'test_sub.db'}"
         with contextlib.closing(sqlite3.connect(tmp_path / "test_sub.db")) as connection:
             assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,)
@@ -48,8 +48,8 @@ def test_sqlite_is_a_file_that_can_be_read_while_it_is_written(tmp_path):
 
 
 def test_duckdb_is_a_file_that_its_driver_makes(tmp_path):
-    with fresh_target("duckdb", "test_sub", tmp_path, NO_SERVERS) as url:
-        assert url == f"duckdb:///{tmp_path / 'test_sub.duckdb'}"
+    with fresh_target("duckdb", "test_sub", tmp_path, NO_SERVERS) as fresh:
+        assert fresh.url == f"duckdb:///{tmp_path / 'test_sub.duckdb'}"
         (tmp_path / "test_sub.duckdb").touch()
         (tmp_path / "test_sub.duckdb.wal").touch()
     assert list(tmp_path.iterdir()) == []
@@ -57,21 +57,21 @@ def test_duckdb_is_a_file_that_its_driver_makes(tmp_path):
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
 def test_a_server_s_database_is_made_anew_and_dropped_whatever_happens(tmp_path, kind):
-    """Beside the mirror, which has the node's own name"""
+    """It has the node's name, as a native subscriber's has"""
     server: Any = Server()
     servers = (
         TargetServers(lambda: server, no_server) if kind == "postgresql" else TargetServers(no_server, lambda: server)
     )
-    with contextlib.suppress(KeyError), fresh_target(kind, "test_sub", tmp_path, servers) as url:
-        assert url == "dialect://test_sub_target"
-        assert server.asked == ["drop test_sub_target", "create test_sub_target"]
+    with contextlib.suppress(KeyError), fresh_target(kind, "test_sub", tmp_path, servers) as fresh:
+        assert fresh.url == "dialect://test_sub"
+        assert server.asked == ["drop test_sub", "create test_sub"]
         raise KeyError
-    assert server.asked[2:] == ["drop test_sub_target"]
+    assert server.asked[2:] == ["drop test_sub"]
 
 
 def test_a_url_is_used_as_it_is(tmp_path):
-    with fresh_target("mysql+pymysql://me@db/x", "test_sub", tmp_path, NO_SERVERS) as url:
-        assert url == "mysql+pymysql://me@db/x"
+    with fresh_target("mysql+pymysql://me@db/x", "test_sub", tmp_path, NO_SERVERS) as fresh:
+        assert fresh == FreshTarget("mysql+pymysql://me@db/x", disposable=False)
 
 
 @pytest.mark.parametrize("kind", ["oracle", "", "native"])

@@ -261,7 +261,7 @@ def test_an_expected_failure_names_its_reason_and_issue_whether_it_failed_or_pas
     assert failed.all(class_="why")[0].text == "Expected to fail until issue 4 is done: filters are not there yet"
     passed = report([played(session(), SQLITE)], LISTED)
     assert passed.all(class_="why")[0].text == (
-        "Expected to fail, and passed: remove it from expected_failures.toml. It waited for issue 4: filters are not there yet"
+        "Expected to fail, and passed: remove it from expected_failures.toml. It was to fail until issue 4 is done: filters are not there yet"
     )
 
 

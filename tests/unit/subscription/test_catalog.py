@@ -6,9 +6,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
+from subscriber.apply.logical_messages import LOGICAL_MESSAGES, keep_message
+from subscriber.apply.names import parse_names
 from subscriber.apply.progress import STATE, SUBSCRIPTION_STATS, create_progress, read_progress
 from subscriber.errors import ConflictError, ProgressConflict, UsageError
 from subscriber.lsn import LSN
+from subscriber.protocol.messages import LogicalMessage
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, SubscriptionRelation
 from subscriber.subscription.options import SubscriptionOptions
@@ -44,6 +47,9 @@ def insert(
 def test_the_catalog_is_created_once(engine):
     catalog.ensure_catalog(engine)
     assert set(sa.inspect(engine).get_table_names()) == {
+        "subscriber_conflict",
+        "subscriber_logical_message",
+        "subscriber_prepared_transaction",
         "subscriber_subscription",
         "subscriber_subscription_rel",
         "subscriber_publication",
@@ -82,6 +88,9 @@ def test_what_was_inserted_is_read_back(connection):
         {"origin": "none"},
         {"synchronous_commit": "remote_apply"},
         {"create_tables": True},
+        {"map": parse_names('public.t => "S x".t, a.* => b.*')},
+        {"schema_changes": "add_columns"},
+        {"log_conflict_values": True},
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):
@@ -148,6 +157,7 @@ def test_enabling_and_disabling_touches_one_subscription(connection):
     [
         {"binary": True, "streaming": "off", "disable_on_error": True, "synchronous_commit": "on"},
         {"password_required": False, "run_as_owner": True, "failover": True, "origin": "none", "create_tables": True},
+        {"map": parse_names("a.* => b.*"), "schema_changes": "add_columns"},
         {"slot_name": None},
         {"two_phase": True},
         {},
@@ -208,12 +218,15 @@ def test_nothing_of_a_dropped_subscription_stays(connection):
         subscription = insert(connection, name)
         create_progress(connection, subscription.origin, LSN(7))
         catalog.set_relation_state(connection, subscription.subid, "public", "t", RelationState.READY)
+        message = LogicalMessage(True, LSN(5), "app", b"unheard")
+        keep_message(connection, subscription.subid, message, final_lsn=LSN(6))
     catalog.delete_subscription(connection, "b")
     with pytest.raises(ProgressConflict):
         read_progress(connection, "pg_2")
     assert catalog.relations_of(connection, 2) == []
     assert catalog.find_subscription(connection, "b") is None
     assert connection.execute(sa.select(SUBSCRIPTION_STATS.c.subname)).scalars().all() == ["a"]
+    assert connection.execute(sa.select(LOGICAL_MESSAGES.c.subid)).scalars().all() == [1]
     assert read_progress(connection, "pg_1") == 7
     assert len(catalog.relations_of(connection, 1)) == 1
     assert insert(connection, "c").subid == 2

@@ -2,6 +2,7 @@
 
 import pytest
 
+from subscriber.apply.names import SAME_NAMES, parse_names
 from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.sql.options import Option, OptionValue
 from subscriber.subscription.options import (
@@ -27,6 +28,7 @@ def refusal(**given: OptionValue) -> tuple[str, str]:
 BOOLEANS = (
     *("connect", "enabled", "create_slot", "copy_data", "binary", "two_phase", "disable_on_error"),
     *("password_required", "run_as_owner", "failover", "create_tables"),
+    "log_conflict_values",
 )
 
 
@@ -48,6 +50,9 @@ def test_the_defaults_are_postgresqls():
         origin="any",
         synchronous_commit="off",
         create_tables=False,
+        map=SAME_NAMES,
+        schema_changes="stop",
+        log_conflict_values=False,
     )
 
 
@@ -218,3 +223,30 @@ def test_a_carrier_is_the_name_of_a_publication():
         options(carrier="")
     with pytest.raises(SQLSyntaxError, match=r"^carrier requires a parameter$"):
         options(carrier=None)
+
+
+def test_a_map_is_read_with_the_option_and_may_be_taken_back():
+    assert options(map="public.t => archive.t").map == parse_names("public.t => archive.t")
+    assert altering(ALTERABLE, map="") == {"map": SAME_NAMES}
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "sqlstate"),
+    [
+        (None, "map requires a parameter", "42601"),
+        ("t => u", 'invalid syntax in parameter "map"', "42601"),
+        ("a.t => b.t, a.t => c.t", 'relation "a.t" is mapped more than once', "42710"),
+    ],
+)
+def test_a_malformed_map_is_refused_when_it_is_given(value, message, sqlstate):
+    assert refusal(map=value) == (message, sqlstate)
+
+
+def test_schema_changes_stop_the_worker_or_add_columns():
+    assert (options(schema_changes="ADD_columns").schema_changes, options(schema_changes="stop").schema_changes) == (
+        "add_columns",
+        "stop",
+    )
+    assert altering(ALTERABLE, schema_changes="add_columns") == {"schema_changes": "add_columns"}
+    assert refusal(schema_changes="drop_columns") == ('unrecognized schema_changes value: "drop_columns"', "22023")
+    assert refusal(schema_changes=None) == ("schema_changes requires a parameter", "42601")

@@ -18,8 +18,6 @@ SQLITE, DUCKDB, POSTGRESQL = "sqlite:///target.db", "duckdb:///target.duckdb", "
     [
         (SQLITE, {"synchronous_commit": "remote_apply"}, "synchronous_commit = remote_apply is not supported"),
         (SQLITE, {"synchronous_commit": "local", "two_phase": True}, None),
-        (DUCKDB, {"two_phase": True}, "two_phase = true is not supported"),
-        (DUCKDB, {"two_phase": False}, None),
         (POSTGRESQL, {"synchronous_commit": "remote_apply", "two_phase": True}, None),
     ],
 )

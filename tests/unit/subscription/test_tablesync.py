@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply import progress
@@ -95,6 +96,7 @@ class Scene:
         with begin() as connection:
             connection.exec_driver_sql(f"INSERT INTO {source.table} VALUES (1)")
             on_progress(CopyProgress(1, 10, 2, 20))
+            self.copied = connection
             self.copy(source.table)
             if stop.is_set():
                 raise PublisherUnavailable("the copy was stopped")
@@ -305,6 +307,19 @@ def test_a_table_that_a_command_removes_meanwhile_is_neither_kept_nor_an_error(s
         scene.round()
     assert scene.errors == []
     assert scene.rows("a") == []
+
+
+def test_a_map_that_changes_during_a_copy_has_the_table_copied_again(scene):
+    """Its rows would be in the table of the old name, and its changes in that of the new one."""
+    scene.table("a")
+
+    def change(_table):
+        # In the copy's own transaction: SQLite has one writer.
+        scene.copied.execute(sa.update(catalog.SUBSCRIPTION).values(submap="public.a => public.b"))
+
+    scene.copy = change
+    scene.round()
+    assert (scene.states(), scene.rows("a"), scene.errors) == ({"a": ("d", None)}, [], [])
 
 
 def test_stopping_ends_a_copy_without_an_error(scene):

@@ -6,8 +6,11 @@ import contextlib
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.apply import progress
+from subscriber.apply.conflict import ChangePlace, as_conflict
+from subscriber.apply.names import parse_names
 from subscriber.errors import (
     ConflictError,
     JournalGap,
@@ -110,6 +113,18 @@ def test_a_change_that_cannot_be_applied_tells_when_its_batch_began(worker):
     assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1, 0))
 
 
+def test_a_change_that_cannot_be_applied_is_told_of_when_its_failure_has_been_recorded(worker, monkeypatch):
+    """Whoever waits for it looks at the statistics next"""
+    worker._query = Ended(ConflictError("conflict"))
+    worker.tick()
+    told = []
+    monkeypatch.setattr(worker, "_record", lambda error: told.append(worker.stuck_since))
+    worker._query = Ended(ConflictError("another"))
+    worker._query.batch_began = 20.0
+    worker.tick()
+    assert (told, worker.stuck_since) == ([12.5], 20.0)
+
+
 def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
     worker._query = Ended(TargetUnavailable("the target is not available"))
     worker.tick()
@@ -139,6 +154,22 @@ def stored(tmp_path):
 def current(worker) -> Subscription:
     with worker._target.engine.connect() as connection:
         return catalog.get_subscription(connection, "s")
+
+
+def test_every_attempt_that_meets_a_conflict_is_counted_and_one_row_is_kept(stored):
+    """C22, C35: apply_error_count and the kind's counter go up together, as in PostgreSQL"""
+    worker = stored()
+    for attempt in range(3):
+        error = ConflictError("duplicate key", lsn=100)
+        as_conflict(error, "I", "public.t", ChangePlace(731, LSN(0x100), attempt))
+        worker._failed(worker._applying, error)
+    with worker._target.begin() as connection:
+        statistics = catalog.statistics_of(connection, 1)
+        rows = connection.execute(sa.select(progress.CONFLICT)).all()
+    assert (statistics["apply_error_count"], statistics["confl_insert_exists"]) == (3, 3)
+    assert [(row.subname, row.relation, row.attempts, row.remote_commit_lsn) for row in rows] == [
+        ("s", "public.t", 3, "0/100")
+    ]
 
 
 @pytest.mark.parametrize("error", [ConflictError("duplicate key"), ProtocolError("bad message")], ids=repr)
@@ -189,9 +220,11 @@ def test_a_failed_copy_is_counted_apart_and_kept_with_its_table(stored):
         ("disable_on_error", True, False),
         ("synchronous_commit", "local", False),
         ("run_as_owner", True, False),
+        ("log_conflict_values", True, False),
         ("binary", True, True),
         ("streaming", "off", True),
         ("origin", "none", True),
+        ("map", parse_names("a.* => b.*"), True),
     ],
 )
 def test_some_options_are_taken_up_without_a_restart(worker, option, value, restarts):

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
+from subscriber.errors import ConflictError
 from subscriber.target import TargetColumn, open_target
 from subscriber.target.ddl import create_table, drop_table
 from subscriber.target.generic import open_generic
@@ -223,14 +224,32 @@ def test_the_constraints_in_sqlite(target):
         ' CHECK ((a > 5)), FOREIGN KEY(a) REFERENCES "sales.others" (id), FOREIGN KEY(a) REFERENCES t (id) )'
     )
     assert table.notes == (
-        "the unique key (a, b) is left out: it is deferrable, or of NULLs too",
-        "the unique key (a) is left out: it is deferrable, or of NULLs too",
         "a CHECK constraint is left out",
         '"t_lower_idx" is left out: it is no plain unique key',
+        "the unique key (a) is left out: it is deferrable, or of NULLs too",
     )
     with target.begin() as connection:
         table.create(connection)  # though the table that it refers to is not there
         connection.exec_driver_sql("INSERT INTO t VALUES (1, 6, 'x', '1')")
+
+
+def test_nulls_that_are_not_distinct_are_unique_in_sqlite(target):
+    """C22: NULLS NOT DISTINCT; a zero and a blank are no NULL"""
+    shape = TableShape(
+        "s",
+        't "1"',
+        (ColumnShape("a", 23, "integer"), ColumnShape("b%", 25, "text")),
+        unique=(UniqueKey(("a", "b%"), nulls_distinct=False),),
+    )
+    with target.begin() as connection:
+        create_table(target, shape).create(connection)
+        table = target.reflect(connection, "s", 't "1"').clause()
+        rows = [(None, None), (None, "0"), (0, None), (0, ""), (None, ""), (1, "x")]
+        connection.execute(sa.insert(table), [{"a": a, "b%": b} for a, b in rows])
+    for a, b in rows:
+        with pytest.raises(ConflictError) as raised, target.begin() as connection:
+            connection.execute(sa.insert(table), [{"a": a, "b%": b}])
+        assert raised.value.sqlstate == "23505"
 
 
 def test_the_constraints_in_postgresql(postgresql):

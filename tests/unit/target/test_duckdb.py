@@ -304,9 +304,9 @@ def test_the_declaration_holds_every_type(oid):
 @pytest.mark.parametrize(
     ("name", "declared", "hint"),
     [
-        ("float8", "FLOAT", "DOUBLE"), ("numeric", "DOUBLE", "DECIMAL"), ("timestamp", "TIMESTAMP_S", "TIMESTAMP"),
-        ("timestamptz", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), ("text", "BLOB", "VARCHAR"), ("int8", "DOUBLE", "BIGINT"),
-        ("date", "TIMESTAMP", "DATE"), ("int4[]", "INTEGER[]", "VARCHAR"), ("interval", "INTERVAL", "VARCHAR"),
+        ("float8", "FLOAT", "DOUBLE"), ("numeric", "FLOAT", "DECIMAL"), ("timestamp", "TIMESTAMP_S", "TIMESTAMP"),
+        ("timestamp", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP"), ("text", "BLOB", "VARCHAR"), ("int8", "FLOAT", "BIGINT"),
+        ("date", "TIMESTAMP WITH TIME ZONE", "DATE"), ("int4[]", "INTEGER[]", "VARCHAR"), ("interval", "INTERVAL", "VARCHAR"),
     ],
 )  # fmt: skip
 def test_a_column_that_would_change_values_is_refused(name, declared, hint):

@@ -263,7 +263,15 @@ def test_a_null_is_reported_with_its_column(target):
     create(target, "CREATE TABLE t (a, b NOT NULL)")
     with pytest.raises(ConflictError) as raised:
         create(target, "INSERT INTO t VALUES (1, NULL)")
-    assert (raised.value.sqlstate, raised.value.detail) == ("23502", "Column b must not be null.")
+    assert (raised.value.sqlstate, raised.value.column) == ("23502", "b")
+    assert raised.value.detail == "Column b must not be null."
+
+
+def test_a_value_of_another_kind_names_its_column_in_a_strict_table(target):
+    create(target, "CREATE TABLE t (a INTEGER, b TEXT) STRICT")
+    with pytest.raises(UnsupportedValue) as raised:
+        create(target, "INSERT INTO t VALUES ('x', 'y')")
+    assert raised.value.column == "a"
 
 
 @pytest.mark.parametrize(

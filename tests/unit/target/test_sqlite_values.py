@@ -5,7 +5,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import TargetRelationError
+from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.target import TargetColumn
 from subscriber.target.sqlite_values import affinity, bind_values, check_column
 from subscriber.types import family_of
@@ -57,12 +57,18 @@ def decoded(type_name: str) -> pa.Array:
 @pytest.mark.parametrize("kind", sorted(DECLARED))
 @pytest.mark.parametrize("type_name", sorted(EDGES))
 def test_a_column_holds_every_value_of_a_type_or_is_refused(target, type_name, kind):
-    """refuse_not_guess: what SQLite gives back is what was bound"""
+    """refuse_not_guess: what SQLite gives back is what was bound; as another type, what that type has no value for is refused (C5)"""
     try:
         check_column(OIDS[type_name], column(kind))
     except TargetRelationError:
         return
-    bound = bind_values(OIDS[type_name], column(kind), decoded(type_name))
+    bound, refused = [], set()
+    for value in decoded(type_name):
+        try:
+            bound += bind_values(OIDS[type_name], column(kind), pa.array([value]))
+        except UnsupportedValue as error:
+            refused.add((error.sqlstate, error.column))
+    assert refused <= {("22P02", "c"), ("22003", "c")}
     with target.begin() as connection:
         connection.exec_driver_sql(f"CREATE TABLE t (c {DECLARED[kind]})")
         for value in bound:
@@ -78,10 +84,9 @@ ALL = {"INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"}
     [
         ("bool", ALL - {"REAL"}),
         ("int4", ALL),
-        ("int8", ALL - {"REAL"}),
-        ("float4", {"REAL", "NUMERIC", "BLOB"}),
-        ("float8", {"REAL", "NUMERIC", "BLOB"}),
-        *((name, {"TEXT", "BLOB"}) for name in ("numeric", "text", "varchar", "json", "jsonb", "bit", "money")),
+        *((name, ALL) for name in ("int8", "float4", "float8")),
+        *((name, ALL - {"NUMERIC"}) for name in ("numeric", "text", "varchar")),
+        *((name, {"TEXT", "BLOB"}) for name in ("json", "jsonb", "bit", "money")),
         *((name, ALL) for name in ("bytea", "date", "time", "timestamp", "timestamptz", "interval", "uuid", "int4[]")),
     ],
 )
@@ -97,7 +102,7 @@ def test_the_affinities_that_hold_a_type(type_name, allowed):
 
 
 def test_an_unknown_type_is_text():
-    """An enum's labels may be digits."""
+    """An enum's labels may be digits, and NUMERIC affinity would have them for numbers."""
     with pytest.raises(TargetRelationError):
         check_column(99_999, column("NUMERIC"))
     check_column(99_999, column("TEXT"))
@@ -173,3 +178,42 @@ def test_the_time_zones_offset_is_completed():
     ]
     assert bind_values(1184, column("TEXT"), pa.array(["2024-01-31 00:00:00+00"])) == ["2024-01-31 00:00:00+00:00"]
     assert bind_values(1184, column("TEXT"), pa.array([None], pa.string())) == [None]
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind", "oid", "value", "sqlstate"),
+    [
+        ("INT", "INTEGER", 20, 2**31, "22003"),
+        ("SMALLINT", "INTEGER", 23, 40_000, "22003"),
+        ("BOOLEAN_INTEGER", "INTEGER", 23, 2, "22P02"),
+        ("NUMERIC_TEXT", "TEXT", 25, "x", "22P02"),
+        ("NUMERIC_TEXT(6,1)", "TEXT", 1700, "123456", "22003"),
+        ("NUMERIC_TEXT(6,1)", "TEXT", 1700, "Infinity", "22003"),
+        ("CHARACTER VARYING(3)", "TEXT", 25, "four", "22001"),
+    ],
+)
+def test_a_column_by_one_of_our_names_is_read_as_its_type(declared, kind, oid, value, sqlstate):
+    """C5: what SQLite itself would keep, PostgreSQL's column would not; a user's own names for the same affinity are SQLite's"""
+    with pytest.raises(UnsupportedValue) as raised:
+        bind_values(oid, TargetColumn("c", declared, kind), pa.array([value]))
+    assert (raised.value.sqlstate, raised.value.column) == (sqlstate, "c")
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind", "oid", "values", "bound"),
+    [
+        ("INT", "INTEGER", 20, [5, None], [5, None]),
+        ("INTEGER", "INTEGER", 20, [2**40], [2**40]),
+        ("BOOLEAN_INTEGER", "INTEGER", 25, [" yes", "f", None], [1, 0, None]),
+        ("NUMERIC_TEXT(6,1)", "TEXT", 1700, ["12.25", "NaN", "99999", None], ["12.25", "NaN", "99999", None]),
+        ("NUMERIC_TEXT(2,5)", "TEXT", 1700, ["0.00099"], ["0.00099"]),
+        ("CHARACTER VARYING(3)", "TEXT", 25, ["two   ", "één", None], ["two", "één", None]),
+        ("VARCHAR(3)", "TEXT", 25, ["four"], ["four"]),
+        ("TIMESTAMP_TEXT", "TEXT", 1082, ["2024-02-29", "0044-03-15 BC"], ["2024-02-29 00:00:00", "0044-03-15 00:00:00 BC"]),
+        ("TEXT", "TEXT", 701, [1e15, 0.1, math.inf], ["1e+15", "0.1", "Infinity"]),
+        ("REAL", "REAL", 1700, ["1.50", "NaN"], [1.5, "NaN"]),
+    ],
+)  # fmt: skip
+def test_values_of_another_type_are_those_that_postgresql_reads(declared, kind, oid, values, bound):
+    """C2, C5; blanks at the end of a varchar may be cut"""
+    assert bind_values(oid, TargetColumn("c", declared, kind), pa.array(values)) == bound

@@ -1,0 +1,112 @@
+"""A second look at the change that stopped a batch: which of several was it, and which keys does it violate?
+
+::
+
+    run of 1000 changes ─▶ halves, each inside a savepoint ─▶ the first one that fails ─▶ its collisions, before it is tried again
+
+Where a target has no savepoints each change of the run is looked at before it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from subscriber.apply.collisions import Collisions, find_collisions
+from subscriber.apply.conflict import MULTIPLE, NOWHERE, ChangePlace, Conflict, conflict_of, note_conflict
+from subscriber.apply.walk import Run
+from subscriber.apply.writer import ChangeWriter
+from subscriber.errors import ConflictError, SubscriberError
+
+
+class ExaminedError(Exception):
+    """The look is over: whatever was done for it is to be taken back.
+
+    Attributes:
+        collisions: what was found; None where the conflict is gone.
+    """
+
+    def __init__(self, collisions: Collisions | None = None) -> None:
+        super().__init__()
+        self.collisions = collisions
+
+
+def refine(error: SubscriberError, collisions: Collisions | None) -> None:
+    """Tell on ``error`` what was found: with more than one key it is another conflict (rule C22)."""
+    conflict = conflict_of(error)
+    if conflict is None or collisions is None or not collisions.violated:
+        return
+    refined = replace(
+        conflict,
+        kind=MULTIPLE if len(collisions.violated) > 1 else conflict.kind,
+        relation=conflict.relation if collisions.leaf is None else ".".join(collisions.leaf),
+        violated=collisions.violated,
+        search=collisions.search,
+        remote_row=collisions.remote_row,
+    )
+    note_conflict(error, refined)
+
+
+class ConflictExaminer(ChangeWriter):
+    """Writes changes up to the run that has failed, and looks at that one.
+
+    Args:
+        failed: the first change of that run.
+    """
+
+    def __init__(self, *arguments: Any, failed: ChangePlace, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._failed = failed
+
+    def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
+        """See :meth:`ChangeWriter.write`.
+
+        Raises:
+            ExaminedError: the run that had failed is examined.
+        """
+        passed = (
+            place.final_lsn != self._failed.final_lsn or place.changes + run.stop - run.start <= self._failed.changes
+        )
+        if passed:
+            return super().write(run, place)
+        raise ExaminedError(self._find(run, place))
+
+    def _find(self, run: Run, place: ChangePlace) -> Collisions | None:
+        if self._target.capabilities.savepoints:
+            number = self._first_failure(run, place)
+            return None if number is None else self._look_at(run, number)
+        for number in range(run.start, run.stop):
+            found = self._look_at(run, number)
+            if found.violated:
+                return found
+            super().write(Run(run.group, number, number + 1), place)
+        return None
+
+    def _first_failure(self, run: Run, place: ChangePlace) -> int | None:
+        """The first change that fails; those before it are made."""
+        start, stop = run.start, run.stop
+        if self._succeeds(Run(run.group, start, stop), place):
+            return None
+        while stop - start > 1:
+            middle = (start + stop) // 2
+            if self._succeeds(Run(run.group, start, middle), place):
+                start = middle
+            else:
+                stop = middle
+        return start
+
+    def _succeeds(self, run: Run, place: ChangePlace) -> bool:
+        try:
+            with self._connection.begin_nested():
+                super().write(run, place)
+        except ConflictError:
+            return False
+        return True
+
+    def _look_at(self, run: Run, number: int) -> Collisions:
+        group = self._frame.groups[run.group]
+        local = self._relations.open(group.relation)
+        identity = None if group.action == "I" else self._identity(local)
+        change = group.slice(number, number + 1)
+        return find_collisions(self._target, self._connection, local, change, identity, values=self._shows_values)

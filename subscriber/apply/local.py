@@ -1,0 +1,161 @@
+"""The transactions of the target that one batch is applied in: one, and more around each that is prepared there.
+
+::
+
+    B … C  B … C │ b … P │ B … C │ K │ B … C             messages
+    └── begin ───┘       └───────┘   └───────┘           commits: data, progress, statistics
+                 └───────┘       └───┘                   prepare; COMMIT PREPARED, outside of every transaction
+
+What is prepared keeps its locks until it is finished, so nothing that others write is written in it: its progress, and the skip LSN
+that it used up, are moved by the transaction after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import sqlalchemy as sa
+
+from subscriber import failpoints
+from subscriber.apply.prepared import PreparedTransaction, mark_committed
+from subscriber.apply.progress import OriginProgress, Progress
+from subscriber.apply.writer import ChangeWriter
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.target import Target
+
+if TYPE_CHECKING:
+    from subscriber.apply.exact import ReadRules, Rules
+
+
+class LocalTransactions:
+    """See the module. A context: leaving it rolls back what is still open.
+
+    Args:
+        target: where they are.
+        kept: the progress that moves with the data.
+        read_rules: reads what the catalog says, in each of them.
+        make_writer: makes what writes changes in one of them.
+
+    Attributes:
+        target: where they are.
+        connection: of the open one.
+        stored: the progress that the target has.
+        rules: what the catalog says in the open one.
+        writer: writes changes in the open one.
+    """
+
+    connection: sa.Connection
+    rules: Rules
+    writer: ChangeWriter
+
+    def __init__(
+        self,
+        target: Target,
+        kept: Progress,
+        read_rules: ReadRules,
+        make_writer: Callable[[sa.Connection, Rules], ChangeWriter],
+    ) -> None:
+        self.target = target
+        self._progress = kept
+        self._read_rules = read_rules
+        self._make_writer = make_writer
+        self._block = ExitStack()
+        self.stored = INVALID_LSN
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._block.__exit__(kind, error, traceback)
+
+    def start(self) -> LSN:
+        """Begin the first one; gives the progress.
+
+        Raises:
+            ProgressConflict: none is tracked here (any more).
+        """
+        self.connection = self._block.enter_context(self.target.begin())
+        self.stored = self._progress.read(self.connection)
+        return self.stored
+
+    def take(self) -> None:
+        """Begin to write in the open one: nobody else may move the progress until it ends.
+
+        Raises:
+            ProgressConflict: somebody else has moved it.
+        """
+        self._progress.lock(self.connection, self.stored)
+        self.rules = self._read_rules(self.connection)
+        self._open()
+
+    def begin(self) -> None:
+        """Begin the next one.
+
+        Raises:
+            ProgressConflict: somebody else has moved the progress since the one before.
+        """
+        self.connection = self._block.enter_context(self.target.begin())
+        self.take()
+
+    def commit(self, applied: LSN, timestamp: int | None = None) -> None:
+        """Commit the open one, with ``applied`` as the progress.
+
+        Args:
+            applied: the progress.
+            timestamp: of the last remote commit in it (microseconds since 2000-01-01 UTC).
+
+        Raises:
+            ProgressConflict: somebody else has moved it.
+        """
+        self._progress.advance(self.connection, self.stored, applied)
+        self.target.set_origin_position(self.connection, applied, timestamp)
+        failpoints.hit("target.commit.before")
+        self._block.close()
+        failpoints.hit("target.commit.after")
+        self.stored = applied
+
+    def begin_prepared(self, transaction: PreparedTransaction) -> None:
+        """Begin one that is to be prepared; it does not touch the progress.
+
+        Nor does it read the catalog, whose tables it would lock: the rules are those of the transaction before.
+
+        Raises:
+            ApplyError: its name is in use.
+        """
+        self.connection = self._block.enter_context(self.target.begin_prepared(transaction.gid))
+        self._open()
+        mark_committed(self.connection, transaction.subid, transaction.xid)
+
+    def prepare(self) -> None:
+        """Prepare the open one, and begin the next.
+
+        Raises:
+            ApplyError: the server does not allow it.
+        """
+        failpoints.hit("target.prepare.before")
+        self._block.close()
+        failpoints.hit("target.prepare.after")
+        self.begin()
+
+    def finish_prepared(self, gid: str, applied: LSN, *, commit: bool) -> None:
+        """Commit the open one, then COMMIT PREPARED or ROLLBACK PREPARED, and begin the next.
+
+        Raises:
+            ApplyError: there is no such prepared transaction (any more).
+        """
+        self.commit(applied)
+        failpoints.hit("target.finish.before")
+        self.target.finish_prepared(gid, commit=commit, origin=self._progress.name)
+        failpoints.hit("target.finish.after")
+        self.begin()
+
+    def _open(self) -> None:
+        self.target.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
+        if isinstance(self._progress, OriginProgress):
+            self.target.set_origin(self.connection, self._progress.name)
+        self.writer = self._make_writer(self.connection, self.rules)

@@ -1,0 +1,149 @@
+"""Which relation of the target a publisher's relation is: the subscription's option ``map``.
+
+::
+
+    public.t => archive.t, old.* => new.*        identifiers as in SQL; a table counts before its schema
+
+Everything that finds a table of the target by a publisher's name asks :class:`RelationNames`: the stream, the copy, the commands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from subscriber.errors import SQLSyntaxError, UsageError
+from subscriber.sql.cursor import Cursor, read_label, read_name
+
+TableName = tuple[str, str]
+"""Schema and name."""
+
+_HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
+_PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class RelationNames:
+    """The target's names of relations; where nothing is mapped they are the publisher's.
+
+    Attributes:
+        tables: a publisher's table and the target's, in the order given.
+        schemas: a publisher's schema and the target's, in the order given.
+    """
+
+    tables: tuple[tuple[TableName, TableName], ...] = ()
+    schemas: tuple[tuple[str, str], ...] = ()
+
+    def local(self, schema: str, name: str) -> TableName:
+        """The target's schema and name of the publisher's relation.
+
+        >>> parse_names("public.t => archive.u, public.* => new.*").local("public", "t")
+        ('archive', 'u')
+        """
+        for remote, local in self.tables:
+            if remote == (schema, name):
+                return local
+        return dict(self.schemas).get(schema, schema), name
+
+    def qualified(self, schema: str, name: str) -> str:
+        """The same as ``schema.table``, for messages."""
+        return ".".join(self.local(schema, name))
+
+    def check_distinct(self, relations: Iterable[TableName]) -> None:
+        """Refuse names that bring two relations of the publisher into one table.
+
+        Args:
+            relations: those of the subscription, by the publisher's names.
+
+        Raises:
+            UsageError: 42710, naming the three.
+        """
+        _check_targets([(one, self.local(*one)) for one in sorted(set(relations))])
+
+    def __str__(self) -> str:
+        """As :func:`parse_names` reads it; empty where nothing is mapped."""
+        entries = [f"{_written(*remote)} => {_written(*local)}" for remote, local in self.tables]
+        entries += [f"{_identifier(remote)}.* => {_identifier(local)}.*" for remote, local in self.schemas]
+        return ", ".join(entries)
+
+
+SAME_NAMES: Final = RelationNames()
+"""Nothing is mapped."""
+
+
+def parse_names(text: str) -> RelationNames:
+    """Read a map; an empty one maps nothing.
+
+    Raises:
+        SQLSyntaxError: 42601, it is malformed; the detail says where.
+        UsageError: 42710, a source is named twice, or two tables have one target.
+    """
+    tables: list[tuple[TableName, TableName]] = []
+    schemas: list[tuple[str, str]] = []
+    try:
+        cursor = Cursor(text)
+        while cursor.peek() is not None:
+            if tables or schemas:
+                cursor.expect(",")
+            _entry(cursor, tables, schemas)
+    except SQLSyntaxError as error:
+        found = " ".join(part for part in (f"{error.message}.", error.detail) if part)
+        raise SQLSyntaxError('invalid syntax in parameter "map"', detail=found, hint=_HINT) from None
+    _check_sources([".".join(remote) for remote, _ in tables], "relation")
+    _check_sources([remote for remote, _ in schemas], "schema")
+    _check_targets(tables)
+    return RelationNames(tuple(tables), tuple(schemas))
+
+
+def _entry(cursor: Cursor, tables: list[tuple[TableName, TableName]], schemas: list[tuple[str, str]]) -> None:
+    schema, name = _name(cursor)
+    cursor.expect("=")
+    cursor.expect(">")
+    new_schema = read_name(cursor)
+    cursor.expect(".")
+    if name is None:
+        cursor.expect("*")
+        schemas.append((schema, new_schema))
+    else:
+        tables.append(((schema, name), (new_schema, read_label(cursor))))
+
+
+def _name(cursor: Cursor) -> tuple[str, str | None]:
+    """Schema and name; None for ``*``."""
+    schema = read_name(cursor)
+    cursor.expect(".")
+    return schema, None if cursor.accept("*") else read_label(cursor)
+
+
+def _check_sources(names: list[str], kind: str) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UsageError(f'{kind} "{name}" is mapped more than once', sqlstate="42710")
+
+
+def _check_targets(pairs: Iterable[tuple[TableName, TableName]]) -> None:
+    taken: dict[TableName, TableName] = {}
+    for remote, local in pairs:
+        first = taken.setdefault(local, remote)
+        if first != remote:
+            raise UsageError(
+                f'relations "{".".join(first)}" and "{".".join(remote)}" cannot both be replicated into "{".".join(local)}"',
+                sqlstate="42710",
+                hint="Map them to different tables: the rows of the two could not be told apart.",
+            )
+
+
+def _written(schema: str, name: str) -> str:
+    return f"{_identifier(schema)}.{_identifier(name)}"
+
+
+def _identifier(name: str) -> str:
+    quoted = name.replace('"', '""')
+    try:
+        # A word that has a meaning of its own cannot begin a name.
+        plain = _PLAIN.fullmatch(name) is not None and read_name(Cursor(name)) == name
+    except SQLSyntaxError:
+        plain = False
+    return name if plain else f'"{quoted}"'

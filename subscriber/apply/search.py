@@ -1,0 +1,188 @@
+"""Rows whose values equal those of the search without being stored alike, and rows that cannot be compared (rules C14, C16, C17).
+
+A target that keeps PostgreSQL's text finds ``1.0`` by ``1.0``, and not by ``1.00``. So a row that the statement did not find is looked
+for once more by canonical forms (:mod:`subscriber.types.equality`), and when there is one the statement runs again with the values
+as that row has them::
+
+    UPDATE … WHERE a = '1.00' AND b = 'x'           no row
+    SELECT a FROM … WHERE b = 'x'                   '7', '1.0': the second has the canonical form of '1.00'
+    UPDATE … WHERE a = '1.0' AND b = 'x'            one row
+
+The SELECT reads what the other columns and a range of spellings leave of the table, row by row, and ends at the first match.
+*Rejected:* storing canonical forms, which are not what the publisher has; and looking by them at once, which costs every change for
+the sake of rows that somebody has written at the subscriber.
+
+A type without equality stops the transaction only when two of its values have to be compared (rule C17): when some row equals the
+search in every column before, and has a value where the search has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column, equal_values
+from subscriber.errors import TargetRelationError
+from subscriber.protocol.changes import ChangeGroup
+from subscriber.target import Target
+from subscriber.types import type_name
+
+_ROWS_AT_A_TIME: Final = 1_000
+
+
+class RowSearch:
+    """Changes rows, looking once more for those that the statement did not find."""
+
+    def __init__(self, target: Target, connection: sa.Connection) -> None:
+        self._target = target
+        self._connection = connection
+
+    def change_rows(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
+        """Run ``statement`` for each change in order; returns how many of the rows there were.
+
+        Args:
+            statement: an UPDATE or DELETE.
+            search: its own.
+            rows: its parameters.
+            changes: what they are from.
+
+        Raises:
+            TargetRelationError: 42883, a row may be there, but a type without equality would have to tell.
+            SubscriberError: as :meth:`Target.translate` words it.
+        """
+        if (
+            len(rows) > 1
+            and all(column.equality.exists for column in search.columns)
+            and self._change_all(statement, rows)
+        ):
+            return len(rows)
+        return sum(
+            self._change_row(statement, search, rows[number], changes.slice(number, number + 1))
+            for number in range(len(rows))
+        )
+
+    def _change_all(self, statement: Statement, rows: Rows) -> bool:
+        """Nearly always every row is stored as the publisher has it: try that, many times as fast; if not, nothing has changed."""
+        if not (self._target.capabilities.savepoints and self._target.capabilities.multi_rowcount):
+            return False
+        savepoint = self._connection.begin_nested()
+        try:
+            found = self._connection.exec_driver_sql(statement.sql, rows).rowcount
+        except sa.exc.SQLAlchemyError:
+            savepoint.rollback()
+            raise
+        if found == len(rows):
+            savepoint.commit()
+            return True
+        savepoint.rollback()
+        return False
+
+    def _change_row(self, statement: Statement, search: Search, row: Row, change: ChangeGroup) -> int:
+        run = self._connection.exec_driver_sql
+        without = next(
+            (c for c in search.columns if not c.equality.exists and self._value(c, change) is not None), None
+        )
+        if without is not None:
+            self._refuse_to_compare(search, without, {one.name: self._value(one, change) for one in search.columns})
+            return 0
+        found = run(statement.sql, row).rowcount
+        if found:
+            return found
+        bound = {one.name: self._value(one, change) for one in search.columns}
+        if not search.whole_row and None in bound.values():
+            return 0
+        alike = self._first_alike(search, search.columns, bound)
+        return 0 if alike is None else run(statement.sql, _with_values(statement, row, alike)).rowcount
+
+    def _value(self, column: ComparedColumn, change: ChangeGroup) -> Any:
+        return None if column.parameter is None else bind_column(self._target, column.parameter, change)[0]
+
+    def _refuse_to_compare(self, search: Search, column: ComparedColumn, bound: dict[str, Any]) -> None:
+        """No row can be found by such a column; what is before it decides whether PostgreSQL would have come to it."""
+        before = search.columns[: search.columns.index(column)]
+        if self._first_alike(search, before, bound, present=column) is None:
+            return
+        assert column.parameter is not None
+        raise TargetRelationError(
+            f"could not identify an equality operator for type {type_name(column.parameter.type_oid)}",
+            sqlstate="42883",
+            column=column.name,
+            hint="Give the target's table a primary key.",
+        )
+
+    def _first_alike(
+        self,
+        search: Search,
+        columns: Sequence[ComparedColumn],
+        bound: dict[str, Any],
+        *,
+        present: ComparedColumn | None = None,
+    ) -> dict[str, Any] | None:
+        """Of the first row that equals ``bound`` in ``columns``, the values that may be stored otherwise; None where there is none.
+
+        ``present`` must not be NULL in it.
+        """
+        table = search.table.clause()
+        inexact = [one for one in columns if one.equality.canonical is not None and bound[one.name] is not None]
+        if present is None and not inexact:
+            return None  # the statement has looked for just that
+        conditions = [self._condition(table, search, one, bound[one.name]) for one in columns if one not in inexact]
+        conditions.extend(condition for one in inexact for condition in _narrowed(table, one, bound[one.name]))
+        if present is not None:
+            conditions.append(table.c[present.name].is_not(None))
+        wanted = [canonical(one)(str(bound[one.name])) for one in inexact]
+        query = sa.select(*(table.c[one.name] for one in inexact)) if inexact else sa.select(sa.literal_column("1"))
+        with self._target.reporting():
+            options = {"yield_per": _ROWS_AT_A_TIME}
+            result = self._connection.execute(query.where(*conditions), execution_options=options)
+            try:
+                for row in result:
+                    if not inexact or all(
+                        canonical(one)(str(value)) == form
+                        for one, value, form in zip(inexact, row, wanted, strict=True)
+                    ):
+                        return dict(zip((one.name for one in inexact), row, strict=False))
+            finally:
+                result.close()
+        return None
+
+    def _condition(
+        self, table: sa.TableClause, search: Search, column: ComparedColumn, value: Any
+    ) -> sa.ColumnElement[bool]:
+        if value is None or column.parameter is None:
+            return table.c[column.name].is_(None)
+        bound = _bound(value)
+        if search.whole_row:
+            return equal_values(self._target, table, column.parameter.column, bound)
+        return table.c[column.name] == bound
+
+
+def _narrowed(table: sa.TableClause, column: ComparedColumn, value: Any) -> Iterator[sa.ColumnElement[bool]]:
+    yield table.c[column.name].is_not(None)
+    if column.equality.spellings is not None:
+        first, end = column.equality.spellings(canonical(column)(str(value)))
+        yield table.c[column.name] >= _bound(first)
+        yield table.c[column.name] < _bound(end)
+
+
+def canonical(column: ComparedColumn) -> Callable[[str], str]:
+    """The canonical form of a column's values; of one that has none, the text itself."""
+    return column.equality.canonical or str
+
+
+def _bound(value: Any) -> sa.BindParameter[Any]:
+    return sa.bindparam(None, value, type_=sa.types.NullType(), unique=True)
+
+
+def _with_values(statement: Statement, row: Row, stored: dict[str, Any]) -> Row:
+    """The parameters with the values that a row has been found to have."""
+
+    def value(number: int, bound: Any) -> Any:
+        parameter = statement.parameters[number]
+        return stored.get(parameter.column.name, bound) if parameter.finds else bound
+
+    if isinstance(row, dict):
+        return {name: value(number, bound) for number, (name, bound) in enumerate(row.items())}
+    return tuple(value(number, bound) for number, bound in enumerate(row))

@@ -1,0 +1,178 @@
+r"""Arrays of every built-in type: as text ``array_out``'s, which their binary form is written as.
+
+::
+
+    one column's arrays ──▶ bounds of each + the elements of all ──elements' family──▶ texts ──▶ {1,NULL,3}
+
+The elements of all arrays of a column are decoded at once, as a column of their own.
+
+int2vector and oidvector are sent as arrays that count from 0, and written as numbers with blanks between them.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial
+from itertools import islice
+from math import prod
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.names import ELEMENT_TYPES, type_name
+from subscriber.types.output import output_texts
+
+_HEADER: Final = struct.Struct(">iiI")
+_DIMENSION: Final = struct.Struct(">ii")
+_LENGTH: Final = struct.Struct(">i")
+_MOST_DIMENSIONS: Final = 6
+_LARGEST_BOUND: Final = 2**31 - 1
+_NULL: Final = -1
+_MOST_ALIKE: Final = 256
+"""Elements of an array, and layouts that are remembered."""
+_BOX: Final = 603
+_VECTORS: Final = {22: 21, 30: 26}
+"""int2vector and oidvector: OID → OID of the elements' type."""
+
+_SPECIAL: Final = r'[\s"\\{}%s]|\A\Z|\A(?i:null)\Z'
+_TO_QUOTE: Final = {delimiter: re.compile(_SPECIAL % delimiter, re.ASCII) for delimiter in ",;"}
+r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r, \v, \f."""
+
+
+class _Bounds(NamedTuple):
+    """The dimensions of an array, outermost first: how many, and the first one's number."""
+
+    sizes: tuple[int, ...]
+    firsts: tuple[int, ...]
+
+
+def _from_binary(name: str, element_type: int, elements: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
+    delimiter = ";" if element_type == _BOX else ","
+    found, values = _take_apart(name, element_type, array)
+    texts = iter(_texts(elements, values, delimiter))
+    written = (_written(bounds, texts, delimiter) for bounds in found)
+    return pa.array(written, type=pa.string())
+
+
+def _vector_from_binary(name: str, element_type: int, elements: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
+    found, values = _take_apart(name, element_type, array)
+    if None in values or any(len(bounds.sizes) > 1 or any(bounds.firsts) for bounds in found):
+        raise invalid_binary(name)
+    texts = iter(_texts(elements, values, ","))
+    return pa.array([" ".join(next(texts) for _ in range(sum(bounds.sizes))) for bounds in found], type=pa.string())
+
+
+def _take_apart(name: str, element_type: int, array: pa.BinaryArray) -> tuple[list[_Bounds], list[bytes | None]]:
+    """The arrays' bounds, and the bytes of all elements one after another.
+
+    Layout: dimensions i32, has nulls i32, OID of the elements' type u32, for each dimension its size i32 and its first number i32,
+    then the elements, row by row: length i32 (-1 for NULL), bytes.
+    """
+    found: list[_Bounds] = []
+    values: list[bytes | None] = []
+    try:
+        for data in array.to_pylist():
+            dimensions, flags, oid = _HEADER.unpack_from(data)
+            if not 0 <= dimensions <= _MOST_DIMENSIONS or flags not in (0, 1) or oid != element_type:
+                raise invalid_binary(name)
+            at = _HEADER.size + dimensions * _DIMENSION.size
+            bounds = _bounds(name, data[_HEADER.size : at])
+            count = prod(bounds.sizes) if bounds.sizes else 0
+            if count * _LENGTH.size > len(data) - at:
+                raise invalid_binary(name)
+            values += _elements(name, data, at, count)
+            found.append(bounds)
+    except struct.error:
+        raise invalid_binary(name) from None
+    return found, values
+
+
+def _elements(name: str, data: bytes, at: int, count: int) -> list[bytes | None]:
+    if 0 < count <= _MOST_ALIKE:
+        # Elements that are alike in length, as numbers are, come out of one call.
+        width, rest = divmod(len(data) - at, count)
+        if not rest:
+            lengths_and_bytes = _alike(count, width - _LENGTH.size).unpack_from(data, at)
+            if lengths_and_bytes[0::2] == (width - _LENGTH.size,) * count:
+                return list(lengths_and_bytes[1::2])
+    values: list[bytes | None] = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(data, at)
+        at += _LENGTH.size
+        if length == _NULL:
+            values.append(None)
+            continue
+        if not 0 <= length <= len(data) - at:
+            raise invalid_binary(name)
+        values.append(data[at : at + length])
+        at += length
+    if at != len(data):
+        raise invalid_binary(name)
+    return values
+
+
+@lru_cache(_MOST_ALIKE)
+def _alike(count: int, size: int) -> struct.Struct:
+    """The layout of so many elements of that size."""
+    return struct.Struct(">" + f"i{size}s" * count)
+
+
+def _bounds(name: str, data: bytes) -> _Bounds:
+    pairs = list(_DIMENSION.iter_unpack(data))
+    if any(size < 0 or first + size > _LARGEST_BOUND for size, first in pairs):
+        raise invalid_binary(name)
+    if any(size == 0 for size, _ in pairs):
+        return _Bounds((), ())
+    return _Bounds(tuple(size for size, _ in pairs), tuple(first for _, first in pairs))
+
+
+def _texts(elements: TypeFamily, values: list[bytes | None], delimiter: str) -> Iterator[str]:
+    """What stands between the braces for each element."""
+    present = [value for value in values if value is not None]
+    texts = output_texts(elements.decode_binary(pa.array(present, type=pa.binary())))
+    if not pa.types.is_primitive(elements.arrow_type):  # numbers have nothing to quote
+        special = _TO_QUOTE[delimiter].search
+        texts = [_quoted(text) if special(text) else text for text in texts]
+    if len(present) == len(values):
+        return iter(texts)
+    written = iter(texts)
+    return ("NULL" if value is None else next(written) for value in values)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _written(bounds: _Bounds, texts: Iterator[str], delimiter: str) -> str:
+    if not bounds.sizes:
+        return "{}"
+    rows = list(islice(texts, prod(bounds.sizes)))
+    for size in reversed(bounds.sizes):
+        rows = ["{" + delimiter.join(rows[at : at + size]) + "}" for at in range(0, len(rows), size)]
+    if all(first == 1 for first in bounds.firsts):
+        return rows[0]
+    shown = (f"[{first}:{first + size - 1}]" for size, first in zip(bounds.sizes, bounds.firsts, strict=True))
+    return f"{''.join(shown)}={rows[0]}"
+
+
+def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
+    """The families of arrays of the types that ``by_oid`` has, and of the two vectors."""
+    vectors = tuple(
+        _family(oid, partial(_vector_from_binary, type_name(oid), element, by_oid[element]))
+        for oid, element in _VECTORS.items()
+    )
+    known = {**by_oid, **{oid: vector for vector in vectors for oid in vector.oids}}
+    arrays = (
+        _family(oid, partial(_from_binary, type_name(oid), element, known[element]))
+        for oid, element in ELEMENT_TYPES.items()
+        if element in known
+    )
+    return (*vectors, *arrays)
+
+
+def _family(oid: int, from_binary: Decoder) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary)

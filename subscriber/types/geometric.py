@@ -1,0 +1,84 @@
+"""Geometric types: their coordinates are doubles in both forms; only the brackets differ.
+
+Layout: a point is x f64, y f64; the others are points one after another, a path with a byte before it (closed) and its number of
+points, a polygon with the number alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from subscriber.types.family import as_text, family
+from subscriber.types.float_text import double_text
+from subscriber.types.wire import BadWire, Wire, value_by_value
+
+_POINT_SIZE: Final = 16
+_SAME: Final = 1e-6
+"""EPSILON: a line whose A and B are both that near to zero is none."""
+
+
+def _point(wire: Wire) -> str:
+    x, y = wire.numbers("dd")
+    return f"({double_text(x)},{double_text(y)})"
+
+
+def _points(wire: Wire) -> str:
+    """Layout: points i32, that many points; at least one."""
+    count = wire.count("i", _POINT_SIZE)
+    if not count:
+        raise BadWire
+    return ",".join(_point(wire) for _ in range(count))
+
+
+def _segment(wire: Wire) -> str:
+    return f"[{_point(wire)},{_point(wire)}]"
+
+
+def _box(wire: Wire) -> str:
+    """Layout: the upper right corner, the lower left one."""
+    return f"{_point(wire)},{_point(wire)}"
+
+
+def _path(wire: Wire) -> str:
+    """Layout: closed u8, points."""
+    closed = wire.number("B")
+    if closed not in (0, 1):
+        raise BadWire
+    return f"({_points(wire)})" if closed else f"[{_points(wire)}]"
+
+
+def _polygon(wire: Wire) -> str:
+    return f"({_points(wire)})"
+
+
+def _line(wire: Wire) -> str:
+    """Layout: A, B, C f64 of Ax + By + C = 0."""
+    a, b, c = wire.numbers("ddd")
+    if abs(a) <= _SAME and abs(b) <= _SAME:
+        raise BadWire
+    return f"{{{double_text(a)},{double_text(b)},{double_text(c)}}}"
+
+
+def _circle(wire: Wire) -> str:
+    """Layout: the centre, radius f64, which is not negative."""
+    centre = _point(wire)
+    (radius,) = wire.numbers("d")
+    if radius < 0:
+        raise BadWire
+    return f"<{centre},{double_text(radius)}>"
+
+
+FAMILIES: Final = tuple(
+    family(name, (oid,), pa.string(), as_text, value_by_value(name, convert))
+    for name, oid, convert in (
+        ("point", 600, _point),
+        ("lseg", 601, _segment),
+        ("path", 602, _path),
+        ("box", 603, _box),
+        ("polygon", 604, _polygon),
+        ("line", 628, _line),
+        ("circle", 718, _circle),
+    )
+)

@@ -1,0 +1,27 @@
+"""Arrow values back to the text that PostgreSQL's output functions write: what an array or a range shows of its parts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from subscriber.types.float_text import double_text, real_text
+
+
+def output_texts(values: pa.Array) -> list[str]:
+    """Each value's text.
+
+    Args:
+        values: without nulls, of a family's Arrow type.
+    """
+    kind = values.type
+    if pa.types.is_string(kind):
+        texts: list[str] = values.to_pylist()
+        return texts
+    if pa.types.is_integer(kind):
+        return [str(value) for value in values.to_pylist()]
+    if pa.types.is_boolean(kind):
+        return ["t" if value else "f" for value in values.to_pylist()]
+    if pa.types.is_binary(kind):
+        return [f"\\x{value.hex()}" for value in values.to_pylist()]
+    to_text = real_text if pa.types.is_float32(kind) else double_text
+    return [to_text(value) for value in values.to_pylist()]

@@ -1,0 +1,117 @@
+"""Ranges and multiranges of the built-in types: as text ``range_out``'s, which their binary form is written as.
+
+As with arrays, the bounds of all ranges of a column are decoded at once, as a column of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.names import type_name
+from subscriber.types.output import output_texts
+from subscriber.types.wire import BadWire, Wire
+
+T = TypeVar("T")
+
+_BOUNDS: Final = {3904: 23, 3906: 1700, 3908: 1114, 3910: 1184, 3912: 1082, 3926: 20}
+"""OID of a range type → OID of its bounds' type."""
+_RANGES: Final = {4451: 3904, 4532: 3906, 4533: 3908, 4534: 3910, 4535: 3912, 4536: 3926}
+"""OID of a multirange type → OID of its ranges' type."""
+
+_EMPTY, _LOWER_INCLUDED, _UPPER_INCLUDED, _LOWER_INFINITE, _UPPER_INFINITE = 1, 2, 4, 8, 16
+_FLAGS: Final = 31
+_LENGTH_SIZE: Final = 4
+
+_TO_QUOTE: Final = re.compile(r'[\s"\\()\[\],]|\A\Z', re.ASCII)
+
+
+class _Range(NamedTuple):
+    flags: int
+    has_lower: bool
+    has_upper: bool
+
+
+def _from_binary(name: str, bounds: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
+    """Layout: flags u8, then for each bound that there is its length i32 and its bytes."""
+    values: list[bytes] = []
+    ranges = _each(name, partial(_range, values), array)
+    texts = iter(output_texts(bounds.decode_binary(pa.array(values, type=pa.binary()))))
+    return pa.array([_written(one, texts) for one in ranges], type=pa.string())
+
+
+def _multirange_from_binary(name: str, ranges: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
+    """Layout: ranges i32, then each range's length i32 and bytes."""
+    values: list[bytes] = []
+    counts = _each(name, partial(_multirange, values), array)
+    texts = iter(ranges.decode_binary(pa.array(values, type=pa.binary())).to_pylist())
+    return pa.array(["{" + ",".join(next(texts) for _ in range(count)) + "}" for count in counts], type=pa.string())
+
+
+def _each(name: str, read: Callable[[Wire], T], array: pa.BinaryArray) -> list[T]:
+    found = []
+    try:
+        for data in array.to_pylist():
+            wire = Wire(data)
+            found.append(read(wire))
+            wire.end()
+    except BadWire:
+        raise invalid_binary(name) from None
+    return found
+
+
+def _range(values: list[bytes], wire: Wire) -> _Range:
+    """What one range has; the bytes of its bounds are put to ``values``."""
+    flags = wire.number("B") & _FLAGS
+    found = _Range(flags, not flags & (_EMPTY | _LOWER_INFINITE), not flags & (_EMPTY | _UPPER_INFINITE))
+    values.extend(_part(wire) for _ in range(found.has_lower + found.has_upper))
+    return found
+
+
+def _multirange(values: list[bytes], wire: Wire) -> int:
+    """How many ranges one multirange has; their bytes are put to ``values``."""
+    count = wire.count("i", _LENGTH_SIZE)
+    values.extend(_part(wire) for _ in range(count))
+    return count
+
+
+def _part(wire: Wire) -> bytes:
+    return wire.bytes(wire.count("i", 1))
+
+
+def _written(found: _Range, texts: Iterator[str]) -> str:
+    if found.flags & _EMPTY:
+        return "empty"
+    lower = _quoted(next(texts)) if found.has_lower else ""
+    upper = _quoted(next(texts)) if found.has_upper else ""
+    # A bound that is not there is never included, whatever its flag says.
+    left = "[" if found.has_lower and found.flags & _LOWER_INCLUDED else "("
+    right = "]" if found.has_upper and found.flags & _UPPER_INCLUDED else ")"
+    return f"{left}{lower},{upper}{right}"
+
+
+def _quoted(text: str) -> str:
+    if not _TO_QUOTE.search(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '""')
+    return f'"{escaped}"'
+
+
+def range_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
+    """The families of the ranges and multiranges of types that ``by_oid`` has."""
+    ranges = {
+        oid: _family(oid, partial(_from_binary, type_name(oid), by_oid[bounds])) for oid, bounds in _BOUNDS.items()
+    }
+    multiranges = (
+        _family(oid, partial(_multirange_from_binary, type_name(oid), ranges[part])) for oid, part in _RANGES.items()
+    )
+    return (*ranges.values(), *multiranges)
+
+
+def _family(oid: int, from_binary: Decoder) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary)

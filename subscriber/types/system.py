@@ -1,0 +1,49 @@
+"""Places and transactions of the server itself: pg_lsn, tid, xid8 and snapshots."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from subscriber.types.family import as_text, family
+from subscriber.types.wire import BadWire, Wire, value_by_value
+
+_XID_SIZE: Final = 8
+
+
+def _lsn(wire: Wire) -> str:
+    """Layout: the position u64. Its text is that of servers up to 18; 19 writes zeros before the low half."""
+    high, low = wire.numbers("II")
+    return f"{high:X}/{low:X}"
+
+
+def _row(wire: Wire) -> str:
+    """Layout: block u32, offset u16."""
+    return "({},{})".format(*wire.numbers("IH"))
+
+
+def _transaction(wire: Wire) -> str:
+    """Layout: epoch and xid u64."""
+    return str(wire.number("Q"))
+
+
+def _snapshot(wire: Wire) -> str:
+    """Layout: transactions in progress i32, xmin u64, xmax u64, those transactions u64 each, in order."""
+    running = wire.number("i")
+    xmin, xmax = wire.numbers("QQ")
+    if not 0 < xmin <= xmax or running < 0:
+        raise BadWire
+    transactions = [wire.number("Q") for _ in range(running)]
+    if transactions != sorted(transactions) or any(not xmin <= xid < xmax for xid in transactions):
+        raise BadWire
+    return f"{xmin}:{xmax}:{','.join(map(str, transactions))}"
+
+
+FAMILIES: Final = (
+    family("pg_lsn", (3220,), pa.string(), as_text, value_by_value("pg_lsn", _lsn)),
+    family("tid", (27,), pa.string(), as_text, value_by_value("tid", _row)),
+    family("xid8", (5069,), pa.string(), as_text, value_by_value("xid8", _transaction)),
+    family("pg_snapshot", (5038,), pa.string(), as_text, value_by_value("pg_snapshot", _snapshot)),
+    family("txid_snapshot", (2970,), pa.string(), as_text, value_by_value("txid_snapshot", _snapshot)),
+)

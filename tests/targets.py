@@ -1,0 +1,69 @@
+"""A database of each of the four kinds of target, to apply frames to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from subscriber.apply import progress
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.scenario.servers import MariaDB, PostgreSQL
+from subscriber.target import Target, open_target
+from tests.frames import frame
+
+KINDS = ("sqlite", "duckdb", "mariadb", "postgresql")
+
+_numbers = count(1)
+
+
+class AppliedTo:
+    """A target with the state that apply needs, its progress at 100."""
+
+    def __init__(self, kind: str, target: Target) -> None:
+        self.kind = kind
+        self.target = target
+        self._applier = ExactApplier(target, subscription="sub", subid=1)
+        with target.begin() as connection:
+            progress.STATE.create_all(connection)
+            progress.create_progress(connection, "pg_1", LSN(100))
+
+    def apply(self, relations: Sequence[m.Relation], *messages: m.Message, end: int = 1000) -> ApplyResult:
+        """One batch."""
+        text = self.target.capabilities.postgresql_text
+        with self.target.begin() as connection:
+            start = progress.read_progress(connection, "pg_1")
+        return self._applier.apply([frame(relations, messages, text=text)], start=start, end=LSN(end))
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """SQL of the target's users; the rows of the last statement."""
+        rows: list[tuple[Any, ...]] = []
+        with self.target.engine.begin() as connection:
+            for statement in statements:
+                result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
+                rows = [tuple(row) for row in result] if result.returns_rows else []
+        return rows
+
+
+@contextmanager
+def applied_to(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[AppliedTo]:
+    """An empty database of this kind; skipped where there is no server for it."""
+    if kind in ("sqlite", "duckdb"):
+        with open_target(f"{kind}:///{folder / f'target.{kind}'}") as target:
+            yield AppliedTo(kind, target)
+        return
+    server: MariaDB | PostgreSQL = request.getfixturevalue({"mariadb": "mariadb", "postgresql": "postgresql18"}[kind])
+    name = f"test_{os.getpid()}_on_{next(_numbers)}"
+    server.create_database(name)
+    try:
+        with open_target(server.url(name)) as target:
+            yield AppliedTo(kind, target)
+    finally:
+        server.drop_database(name)

@@ -1,0 +1,30 @@
+"""subscription.rules: what the catalog says holds from the next batch on (rule C39)."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.apply.names import SAME_NAMES, parse_names
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import RelationState, SubscriptionRelation
+from subscriber.subscription.options import SubscriptionOptions
+from subscriber.subscription.rules import BatchRules, CatchUpRules
+from subscriber.target import open_target
+
+RELATION = SubscriptionRelation("public", "t", RelationState.FINISHEDCOPY, None)
+
+
+@pytest.mark.parametrize("make", [BatchRules, lambda one: CatchUpRules(one, RELATION, None)], ids=["batch", "catch-up"])
+def test_map_and_schema_changes_are_read_in_the_batchs_transaction(tmp_path, make):
+    """A table that catches up is written where the stream's are, so that its rows are not in two tables."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        catalog.ensure_catalog(target.engine)
+        with target.begin() as connection:
+            subscription = catalog.insert_subscription(connection, "s", "", ["p"], SubscriptionOptions(slot_name="s"))
+            rules = make(subscription)
+            before = rules(connection)
+            names = parse_names("public.* => archive.*")
+            catalog.set_options(connection, subscription.subid, {"map": names, "schema_changes": "add_columns"})
+            after = rules(connection)
+    assert (before.names, before.add_columns) == (SAME_NAMES, False)
+    assert (after.names, after.add_columns) == (names, True)
