@@ -24,6 +24,7 @@ from subscriber.settings import PREFIX, Settings
 from subscriber.subscription.grammar import parse
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.parsed import Query
+from tests.source_files import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "docs/architecture.md", "CHANGELOG.md")
@@ -332,4 +333,4 @@ def public_modules() -> list[Path]:
 
 @pytest.mark.parametrize("path", public_modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_public_module_says_what_it_is(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
+    assert ast.get_docstring(syntax_of(path))

@@ -15,6 +15,7 @@ import yaml
 
 from subscriber.scenario.containers import MARIADB_IMAGE
 from subscriber.scenario.servers import REQUIRED_SETTINGS
+from tests.source_files import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 JOURNAL = "/var/lib/subscriber/journal"
@@ -192,7 +193,7 @@ def test_bootstrap_refuses_an_old_java_with_a_clear_sentence(tmp_path):
 def imported(path: Path) -> set[str]:
     """The top-level packages that a module imports, anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(syntax_of(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -6,12 +6,13 @@ read ours; types are the few that every database has (LSNs and times are text, l
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from subscriber.apply.progress import STATE
+from subscriber.target.ddl import AddColumn
 
 CATALOG: Final = sa.MetaData()
 
@@ -102,6 +103,21 @@ PUBLICATION_NAMESPACE: Final = sa.Table(
 
 
 def ensure_catalog(engine: sa.Engine) -> None:
-    """Create the catalog's tables that do not exist yet, progress and statistics included."""
+    """Create the catalog's tables that do not exist yet, progress and statistics included.
+
+    A catalog that an earlier version has made gets the columns that it lacks; what is in it stays as it is.
+    """
     for metadata in (CATALOG, STATE):
         metadata.create_all(engine)
+        for table in metadata.sorted_tables:
+            for column in _missing_columns(engine, table):
+                with engine.begin() as connection:
+                    connection.execute(AddColumn(table, column))
+
+
+def _missing_columns(engine: sa.Engine, table: sa.Table) -> list[sa.Column[Any]]:
+    # A query and not SQLAlchemy's reflection, which cannot read DuckDB's columns.
+    nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
+    with engine.connect() as connection:
+        there = set(connection.execute(nothing).keys())
+    return [column for column in table.columns if column.name not in there]

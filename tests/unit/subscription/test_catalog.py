@@ -60,6 +60,17 @@ def test_the_catalog_is_created_once(engine):
     }
 
 
+def test_a_catalog_of_an_earlier_version_gets_the_columns_that_it_lacks(engine):
+    with engine.begin() as connection:
+        insert(connection)
+        made = catalog.get_subscription(connection, "s")
+        for column in ("subschemachanges", "submap"):
+            connection.exec_driver_sql(f"ALTER TABLE subscriber_subscription DROP COLUMN {column}")
+    catalog.ensure_catalog(engine)
+    with engine.begin() as connection:
+        assert catalog.get_subscription(connection, "s") == made
+
+
 def test_what_was_inserted_is_read_back(connection):
     inserted = insert(connection, "My s", ("p", 'ü",'), system_identifier="7421398461293847112")
     assert catalog.get_subscription(connection, "My s") == inserted
