@@ -18,7 +18,7 @@ Each of these steps may be met again after a crash, and then finds its work done
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -42,9 +42,6 @@ from subscriber.protocol import messages
 from subscriber.protocol.changes import Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
-
-ShouldApply = Callable[[Relation, LSN], bool]
-"""Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5); its table is looked up either way."""
 
 logger = logging.getLogger(__name__)
 

@@ -26,57 +26,29 @@ A target that can prepare transactions has more than one of its own in a batch: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import sqlalchemy as sa
 
 from subscriber.apply import progress
-from subscriber.apply.batch import Batch, Scope, ShouldApply
+from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.conflict import conflict_of
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
-from subscriber.apply.names import SAME_NAMES, RelationNames
 from subscriber.apply.progress import Progress
 from subscriber.apply.relations import RelationMap
+from subscriber.apply.rules import ReadRules, Rules
 from subscriber.apply.writer import ChangeWriter, StatementCache
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
-from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.messages import Relation
 from subscriber.target import Target
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the catalog says about a batch.
-
-    Attributes:
-        should_apply: relations it says no to are looked up, and ignored (rules C4, D5).
-        skip_lsn: the transaction to leave out (rule C40); 0/0 is none.
-        clear_skip: forgets ``skip_lsn`` in the batch's transaction, when it is used up (rule C41).
-        synchronous_commit: how the target is to commit, see :meth:`Target.set_synchronous_commit`.
-        names: the target's names of the publisher's relations.
-        add_columns: a column that the target's table lacks is added to it.
-        log_conflict_values: conflicts are said and kept with the values of their rows (rule C21).
-    """
-
-    should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
-    skip_lsn: LSN = INVALID_LSN
-    clear_skip: Callable[[sa.Connection], None] = field(default=lambda _connection: None)
-    synchronous_commit: str = "off"
-    names: RelationNames = SAME_NAMES
-    add_columns: bool = False
-    log_conflict_values: bool = False
-
-
-ReadRules = Callable[[sa.Connection], Rules]
-"""Reads the rules of one batch in its transaction: what a command has changed meanwhile holds from the next batch on, and a table
-that was handed over before the batch is in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,19 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply.prepared import PreparedTransaction, mark_committed
 from subscriber.apply.progress import OriginProgress, Progress
+from subscriber.apply.rules import ReadRules, Rules
 from subscriber.apply.writer import ChangeWriter
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.target import Target
-
-if TYPE_CHECKING:
-    from subscriber.apply.exact import ReadRules, Rules
 
 
 class LocalTransactions:

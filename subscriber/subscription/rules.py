@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from subscriber.apply.exact import Rules
+from subscriber.apply.rules import Rules
 from subscriber.errors import PublicationsChanged
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation

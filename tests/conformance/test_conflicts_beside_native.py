@@ -23,7 +23,8 @@ import pytest
 
 from subscriber.apply import progress
 from subscriber.apply.conflict import conflict_kind
-from subscriber.apply.exact import ExactApplier, Rules
+from subscriber.apply.exact import ExactApplier
+from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.pipeline.sink import apply_batch

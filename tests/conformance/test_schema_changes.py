@@ -10,8 +10,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.exact import ExactApplier, Rules
+from subscriber.apply.exact import ExactApplier
 from subscriber.apply.names import parse_names
+from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.pipeline.sink import apply_batch

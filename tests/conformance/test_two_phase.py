@@ -15,8 +15,9 @@ import pytest
 
 from subscriber.apply import progress
 from subscriber.apply.conflict import applied_before
-from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
+from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.prepared import PreparedTransaction, list_prepared, write_prepared
+from subscriber.apply.rules import Rules
 from subscriber.errors import ApplyError, ConflictError, JournalCorrupt
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol import messages as m

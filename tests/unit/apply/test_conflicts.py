@@ -21,7 +21,8 @@ from subscriber.apply.conflict import (
     row_text,
 )
 from subscriber.apply.conflict_log import KEPT_ROWS, ConflictLog, ConflictTally, forget_conflicts
-from subscriber.apply.exact import ExactApplier, Rules
+from subscriber.apply.exact import ExactApplier
+from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.pipeline.sink import apply_batch

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.conflict import applied_before, conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier, Rules
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.rules import Rules
 from subscriber.errors import (
     ApplyError,
     ConflictError,
