@@ -31,7 +31,7 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 	$(PYTEST) -q tests/unit tests/property -m "not server and not spark and not slow"
 
 test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
-	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile tests --ignore=$(SCENARIOS)
+	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests --ignore=$(SCENARIOS)
 	@$(WITH_JAVA) $(PYTEST) -n 3 $(SCENARIOS)
 
 scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber, on 18, 16 and 15, and on four targets of ours

@@ -62,7 +62,6 @@ _XID_BYTES: Final = 64
 """What a part of an XA name may be long."""
 _DETACH_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
-_TO_RESTART: Final = "subscriber tables to restart"
 _COUNTER_WAIT: Final = 5
 """Seconds that setting a counter back waits for whoever uses the table."""
 _LONG_WAIT: Final = 31_536_000
@@ -123,6 +122,11 @@ class MariaDBTarget(Target):
         prepared_transactions=True,
         copy_format="text",
     )
+
+    def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
+        super().__init__(url, engine)
+        self._to_restart: dict[sa.Connection, list[TargetTable]] = {}
+        """Tables whose counters are to be set back when the transaction of a connection is committed."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect` and the module."""
@@ -311,22 +315,22 @@ class MariaDBTarget(Target):
                 _check_references(connection, table, tables)
             super().truncate(connection, tables, restart_identity=restart_identity)
         counting = [table for table in tables if any(map(_counts, table.columns))] if restart_identity else []
-        if counting and _TO_RESTART not in connection.info:
+        if counting and connection not in self._to_restart:
             logger.warning(
                 "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
             )
-        connection.info.get(_TO_RESTART, []).extend(counting)
+        self._to_restart.get(connection, []).extend(counting)
 
     @contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """See :meth:`Target.begin`."""
         to_restart: list[TargetTable] = []
         with super().begin() as connection:
-            connection.info[_TO_RESTART] = to_restart
+            self._to_restart[connection] = to_restart
             try:
                 yield connection
             finally:
-                del connection.info[_TO_RESTART]
+                del self._to_restart[connection]
         if to_restart:
             self._restart_counters(to_restart)
 

@@ -217,26 +217,6 @@ def test_what_the_publishers_server_cannot_do_is_refused(older, option):
         assert older.subscription().options.origin == "any"
 
 
-def test_binary_is_refused_for_a_column_whose_binary_form_is_not_read(session):
-    """A12, D7: at CREATE, SET and REFRESH; without a connection it cannot be known."""
-    session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY, n inet); CREATE PUBLICATION q FOR TABLE u")
-    session.execute("CREATE TABLE u (a INTEGER PRIMARY KEY, n TEXT)")
-    session.run("CREATE SUBSCRIPTION b CONNECTION '$pub' PUBLICATION p WITH (binary)")
-    session.run("CREATE SUBSCRIPTION x CONNECTION '$pub' PUBLICATION q")
-    for sql in (
-        "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p, q WITH (binary)",
-        "ALTER SUBSCRIPTION b ADD PUBLICATION q",
-        "ALTER SUBSCRIPTION x SET (binary = true)",
-    ):
-        error = session.refused(sql)
-        assert isinstance(error, NotSupportedError)
-        assert (error.relation, error.column) == ("public.u", "n")
-        assert "inet" in str(error.detail)
-    assert session.subscription("b").publications == ("p",)
-    assert not session.subscription("x").options.binary
-    session.run("CREATE SUBSCRIPTION y CONNECTION '$pub' PUBLICATION q WITH (binary, connect = false)")
-
-
 def test_a_slot_that_another_subscription_streams_from_is_refused(session):
     session.run(CREATE)
     error = session.refused(

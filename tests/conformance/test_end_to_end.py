@@ -227,9 +227,12 @@ def test_a_prepared_transaction_is_seen_when_it_is_committed_and_not_before(syst
 
 
 def test_changes_of_missing_rows_are_skipped_and_counted(system, version):
-    """C18"""
-    status = system.runner.status()[f"s{version}"]
-    assert status["conflicts"] == {"update_missing": 1, "delete_missing": 1}
+    """C18; a PostgreSQL target that tracks commit timestamps knows of rows that were written by hand"""
+    counted = system.runner.status()[f"s{version}"]["conflicts"]
+    assert {kind: number for kind, number in counted.items() if kind.endswith("missing")} == {
+        "update_missing": 1,
+        "delete_missing": 1,
+    }
     assert system.query("SELECT id FROM <items> WHERE id > 90", version) == []
 
 

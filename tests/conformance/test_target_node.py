@@ -75,7 +75,7 @@ def forget_rows(node):
 
 def in_target(node, query):
     """Rows of the target's own, whatever the mirror has."""
-    with open_target(node._target.url) as target, target.begin() as connection:
+    with open_target(node._target.url) as target, target._write_engine().begin() as connection:
         result = connection.exec_driver_sql(query)
         return [tuple(row) for row in result] if result.returns_rows else []
 
