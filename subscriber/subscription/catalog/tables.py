@@ -6,6 +6,7 @@ read ours; types are the few that every database has (LSNs and times are text, l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -109,15 +110,16 @@ def ensure_catalog(engine: sa.Engine) -> None:
     """
     for metadata in (CATALOG, STATE):
         metadata.create_all(engine)
-        for table in metadata.sorted_tables:
-            for column in _missing_columns(engine, table):
-                with engine.begin() as connection:
-                    connection.execute(AddColumn(table, column))
-
-
-def _missing_columns(engine: sa.Engine, table: sa.Table) -> list[sa.Column[Any]]:
-    # A query and not SQLAlchemy's reflection, which cannot read DuckDB's columns.
-    nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
     with engine.connect() as connection:
+        missing = [AddColumn(table, column) for table, column in _missing_columns(connection)]
+    for change in missing:
+        with engine.begin() as connection:
+            connection.execute(change)
+
+
+def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.Column[Any]]]:
+    for table in (*CATALOG.sorted_tables, *STATE.sorted_tables):
+        # A query and not SQLAlchemy's reflection, which cannot read DuckDB's columns.
+        nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
         there = set(connection.execute(nothing).keys())
-    return [column for column in table.columns if column.name not in there]
+        yield from ((table, column) for column in table.columns if column.name not in there)
