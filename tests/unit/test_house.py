@@ -153,7 +153,7 @@ def test_ci_checks_then_tests_and_ends_with_pytests_line():
     assert lines == ["make --no-print-directory check", "make --no-print-directory test"]
     recipe = (ROOT / "Makefile").read_text().split("\ntest:")[1].split("\n\n")[0]
     everything, scenarios = recipe.splitlines()[-2:]
-    assert everything.endswith("$(PYTEST) -n 3 --dist loadfile tests --ignore=$(SCENARIOS)")
+    assert everything.endswith("$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests --ignore=$(SCENARIOS)")
     assert scenarios.endswith("$(PYTEST) -n 3 $(SCENARIOS)")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
