@@ -116,9 +116,11 @@ class PostgreSQL:
     def drop_database(self, name: str) -> None:
         """Drop a database with everything that would hold it: sessions, slots, subscriptions, prepared transactions.
 
-        Nothing happens when it does not exist.
+        Replication origins of the cluster, of which there are few, that were made for it as a target go with it. Nothing happens when it
+        does not exist.
         """
-        if not self.execute(f"SELECT 1 FROM pg_database WHERE datname = {_literal(name)}"):
+        found = self.execute(f"SELECT oid FROM pg_database WHERE datname = {_literal(name)}")
+        if not found:
             return
         # Disabled subscriptions without a slot drop at once; their publisher may be gone already.
         for (subscription,) in self.execute(
@@ -132,6 +134,10 @@ class PostgreSQL:
             self.execute(f"ROLLBACK PREPARED {_literal(gid)}", name)
         self._drop_slots(name)
         self.execute(f"DROP DATABASE IF EXISTS {_quote(name)} WITH (FORCE)")
+        self.execute(
+            "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin"
+            f" WHERE starts_with(roname, 'subscriber_{found[0][0]}_')"
+        )
 
     def _drop_slots(self, database: str) -> None:
         # An active slot's walsender needs a moment to notice that it was terminated.
