@@ -30,6 +30,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.dialects.mysql import CHAR
+from sqlalchemy.dialects.mysql.base import MySQLDialect
 
 from subscriber.errors import (
     AlreadyRunning,
@@ -37,14 +38,12 @@ from subscriber.errors import (
     ConflictError,
     NotSupportedError,
     SubscriberError,
-    TargetError,
-    TargetUnavailable,
-    UnsupportedValue,
     UsageError,
 )
 from subscriber.target import mariadb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
+from subscriber.target.mariadb_errors import translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Change, Target
@@ -268,7 +267,8 @@ class MariaDBTarget(Target):
     def _collation(self) -> str:
         """One that compares letter by letter, blanks at the end included."""
         # Until the first connection nobody knows which of the two it is.
-        is_mysql = self.engine.dialect.server_version_info is not None and not self.engine.dialect.is_mariadb  # type: ignore[attr-defined]
+        dialect = self.engine.dialect
+        is_mysql = isinstance(dialect, MySQLDialect) and bool(dialect.server_version_info) and not dialect.is_mariadb
         return "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
 
     def storage(self, declared: str) -> str:
@@ -462,94 +462,3 @@ def _check_references(connection: sa.Connection, table: TargetTable, truncated: 
             detail=f'Table "{min(left)}" references "{table.name}".',
             hint="Truncate the referencing table at the publisher in the same command.",
         )
-
-
-# Errors -------------------------------------------------------------------------------------------
-
-_CONSTRAINTS: Final = {
-    1022: ("23505", "duplicate key value violates unique constraint"),
-    1062: ("23505", "duplicate key value violates unique constraint"),
-    1586: ("23505", "duplicate key value violates unique constraint"),
-    1048: ("23502", "null value violates not-null constraint"),
-    1263: ("23502", "null value violates not-null constraint"),
-    1364: ("23502", "null value violates not-null constraint"),
-    1216: ("23503", "change violates foreign key constraint"),
-    1217: ("23503", "change violates foreign key constraint"),
-    1451: ("23503", "change violates foreign key constraint"),
-    1452: ("23503", "change violates foreign key constraint"),
-    3819: ("23514", "new row violates check constraint"),
-    4025: ("23514", "new row violates check constraint"),
-    1644: ("P0001", "a trigger of the target refused the change"),
-}
-_VALUES: Final = {
-    1153: ("54000", "a value is larger than the server's max_allowed_packet"),
-    1264: ("22003", "value out of range for the column's type"),
-    1265: ("22001", "value would be cut to the column's type"),
-    1292: ("22007", "invalid input syntax for the column's type"),
-    1366: ("22P02", "invalid input syntax for the column's type"),
-    1406: ("22001", "value too long for the column's type"),
-    1411: ("22007", "invalid input syntax for the column's type"),
-}
-_CHARACTER: Final = ("22021", "character not in the column's character set")
-"""What 1366 means, too."""
-_LOCK_WAIT_TIMEOUT: Final = 1205
-_UNAVAILABLE: Final = frozenset(
-    {
-        1040,
-        1041,
-        1044,
-        1045,
-        1049,
-        1053,
-        1077,
-        1129,
-        1158,
-        1159,
-        1160,
-        1161,
-        1203,
-        1213,
-        1226,
-        1290,
-        1927,
-        2002,
-        2003,
-    }
-    | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
-)
-"""Connections, logins, locks and full disks."""
-
-_COLUMN: Final = re.compile(
-    r"(?:for column |^Column )(?:`[^`]*`\.`[^`]*`\.)?[`']([^`']+)[`'](?: at row \d+| cannot be null)$"
-)
-_KEY_NAME: Final = re.compile(r"for key '([^']+)'$")
-_CHECK_NAME: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']+)[`'] ")
-
-
-def translate_number(number: int, text: str) -> SubscriberError:
-    """MariaDB's error in our words; of its text only names are taken, from where no value can stand."""
-    column = found[1] if (found := _COLUMN.search(text)) else None
-    if number in _CONSTRAINTS:
-        sqlstate, message = _CONSTRAINTS[number]
-        key = found[1] if sqlstate == "23505" and (found := _KEY_NAME.search(text)) else None
-        check = found[1] if sqlstate == "23514" and (found := _CHECK_NAME.search(text)) else None
-        name = key or check
-        return ConflictError(
-            message if name is None else f'{message} "{name}"',
-            sqlstate=sqlstate,
-            column=column,
-            detail=None if key is None else f'Key already exists in unique index "{key}".',
-        )
-    if number in _VALUES:
-        sqlstate, message = _CHARACTER if text.startswith("Incorrect string value") else _VALUES[number]
-        return UnsupportedValue(message, sqlstate=sqlstate, column=column)
-    if number == _LOCK_WAIT_TIMEOUT:
-        return TargetUnavailable(
-            f"MariaDB is not available (error {number})",
-            detail="Another transaction holds a lock on a row that is to be changed or read past.",
-            hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them). A row of a table without a key is"
-            " found by reading the table, past every lock on it: give the table a primary key.",
-        )
-    if number in _UNAVAILABLE:
-        return TargetUnavailable(f"MariaDB is not available (error {number})")
-    return TargetError(f"MariaDB refused a statement (error {number})")

@@ -19,7 +19,7 @@ from pymysql.err import MySQLError
 
 from subscriber.errors import ConflictError, SubscriberError, TargetError
 from subscriber.target.load import LoadColumn, insert_loader, write_block
-from subscriber.target.mariadb import translate_number
+from subscriber.target.mariadb_errors import translate_number
 from subscriber.target.mariadb_values import conversion_of, from_text
 from subscriber.target.table import TargetTable
 from subscriber.target.target import Target

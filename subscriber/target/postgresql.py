@@ -24,19 +24,21 @@ from sqlalchemy.dialects.postgresql import REGCLASS
 
 from subscriber.errors import (
     AlreadyRunning,
-    ApplyError,
-    ConflictError,
     NotSupportedError,
     SubscriberError,
-    TargetError,
-    TargetRelationError,
     TargetUnavailable,
-    UnsupportedValue,
 )
 from subscriber.lsn import LSN, format_lsn
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.declared import check_text_length
 from subscriber.target.load import BlockFormat, LoadColumn
+from subscriber.target.postgresql_errors import (
+    column_of_parameter,
+    explain_prepared,
+    row_security_error,
+    translate_copy,
+    translate_sqlstate,
+)
 from subscriber.target.query import QueryResult
 from subscriber.target.table import AutoIncrement, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
@@ -149,7 +151,7 @@ class PostgreSQLTarget(Target):
             try:
                 connection.exec_driver_sql(f"PREPARE TRANSACTION {_literal(gid)}")
             except exc.DBAPIError as error:
-                raise _explain_prepared(self.translate(error), gid) from None
+                raise explain_prepared(self.translate(error), gid) from None
 
     def finish_prepared(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
         """See :meth:`Target.finish_prepared`."""
@@ -161,7 +163,7 @@ class PostgreSQLTarget(Target):
                     self.set_origin(connection, origin)
                 connection.exec_driver_sql(f"{command} PREPARED {_literal(gid)}")
         except exc.SQLAlchemyError as error:
-            raise _explain_prepared(self.translate(error), gid) from None
+            raise explain_prepared(self.translate(error), gid) from None
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
         """With the database's name behind it where another database of the cluster has something prepared under this one."""
@@ -248,7 +250,7 @@ class PostgreSQLTarget(Target):
             if row is None:
                 return None
             if row.is_secured:
-                raise _row_security(row.role, table)
+                raise row_security_error(row.role, table)
             columns = connection.execute(_COLUMNS, {"oid": row.oid}).all()
             key = connection.execute(_KEY, {"oid": row.oid}).scalars().all()
         return TargetTable(
@@ -349,7 +351,7 @@ class PostgreSQLTarget(Target):
                     copy.write(_BINARY_END)
         except connection.dialect.loaded_dbapi.Error as error:
             # The driver's error quotes rows, and must not be printed as the cause.
-            raise _translate_copy(error, table.name, names) from None
+            raise translate_copy(error, table.name, names) from None
 
     def _insert_defaults(self, connection: sa.Connection, into: str, count: int) -> None:
         with self.reporting():
@@ -464,8 +466,8 @@ class PostgreSQLTarget(Target):
         if original is None or sqlstate is None:
             return super().translate(error, columns)
         diag = original.diag
-        translated = _translate(sqlstate, diag)
-        translated.column = translated.column or _column_of_parameter(str(diag.context), columns)
+        translated = translate_sqlstate(sqlstate, diag)
+        translated.column = translated.column or column_of_parameter(str(diag.context), columns)
         return translated
 
 
@@ -584,103 +586,5 @@ def as_postgresql_text(values: pa.Array) -> pa.Array:
     return values.cast(pa.string())
 
 
-_VALUE_ERRORS: Final = {
-    "22001": "value too long for the column's type",
-    "22003": "value out of range for the column's type",
-    "22007": "invalid input syntax for the column's type",
-    "22008": "date/time field value out of range",
-    "22021": "character not in the target's encoding",
-    "22P02": "invalid input syntax for the column's type",
-    "22P05": "character has no equivalent in the target's encoding",
-}
-
-
-def _translate(sqlstate: str, diag: Any) -> SubscriberError:
-    match sqlstate[:2]:
-        case "23":
-            return _constraint(sqlstate, diag)
-        case "22":
-            return UnsupportedValue(_VALUE_ERRORS.get(sqlstate, "the target cannot hold a value"), sqlstate=sqlstate)
-        case "42" | "0A":
-            # Messages of these classes are about names and types, never about rows.
-            return TargetRelationError(str(diag.message_primary), sqlstate=sqlstate)
-        case "08" | "28" | "40" | "53" | "55" | "57" | "58" if sqlstate != "55000":
-            return TargetUnavailable(f"PostgreSQL is not available (SQLSTATE {sqlstate})", sqlstate=sqlstate)
-        case _:
-            return TargetError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
-
-
-def _row_security(role: str, table: str) -> TargetRelationError:
-    return TargetRelationError(
-        f'user "{role}" cannot replicate into relation with row-level security enabled: "{table}"',
-        sqlstate="0A000",
-        detail="Rows that its policies hide from this role could be neither found nor written.",
-        hint="Connect as the table's owner, or as a role with BYPASSRLS.",
-    )
-
-
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
-
-
-def _explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
-    """PREPARE TRANSACTION's errors, and those of finishing it, in PostgreSQL's words (rules C50, C52)."""
-    match error.sqlstate:
-        case "55000":
-            return ApplyError(
-                "prepared transactions are disabled",
-                sqlstate="55000",
-                hint='Set "max_prepared_transactions" of the target to a nonzero value.',
-            )
-        case "42710":
-            return ApplyError(f'transaction identifier "{gid}" is already in use', sqlstate="42710")
-        case "42704":
-            return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
-        case _:
-            return error
-
-
-def _column_of_parameter(context: str, columns: Sequence[str]) -> str | None:
-    # "unnamed portal parameter $2 = ...": the number is ours to use, the value is not.
-    found = re.match(r"(?:un)?named portal parameter \$(\d+)", context)
-    return columns[int(found[1]) - 1] if found and int(found[1]) <= len(columns) else None
-
-
-def _translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
-    """What psycopg raised from a COPY into ``table``."""
-    if error.sqlstate is None:
-        return TargetUnavailable("the connection to PostgreSQL was lost")
-    translated = _translate(error.sqlstate, error.diag)
-    translated.column = translated.column or _column_of_copy(str(error.diag.context), table, columns)
-    return translated
-
-
-def _column_of_copy(context: str, table: str, columns: Sequence[str]) -> str | None:
-    # "COPY t, line 1, column b: ...": the name is ours to use, the value behind it is not.
-    found = re.match(rf"COPY {re.escape(table)}, line \d+, column ", context)
-    rest = context[found.end() :] if found else ""
-    return max((column for column in columns if rest.startswith(f"{column}: ")), key=len, default=None)
-
-
-def _constraint(sqlstate: str, diag: Any) -> ConflictError:
-    name, table, column = diag.constraint_name, diag.table_name, diag.column_name
-    messages = {
-        "23502": f'null value in column "{column}" of relation "{table}" violates not-null constraint',
-        "23503": f'change of table "{table}" violates foreign key constraint "{name}"',
-        "23505": f'duplicate key value violates unique constraint "{name}"',
-        "23514": _violated_check(diag),
-        "23P01": f'conflicting key value violates exclusion constraint "{name}"',
-    }
-    message = messages.get(sqlstate, f"a constraint forbids the change (SQLSTATE {sqlstate})")
-    detail = f'Key already exists in unique index "{name}".' if sqlstate == "23505" else None
-    return ConflictError(message, sqlstate=sqlstate, detail=detail, column=column)
-
-
-def _violated_check(diag: Any) -> str:
-    if diag.datatype_name is not None:
-        return f'value for domain {diag.datatype_name} violates check constraint "{diag.constraint_name}"'
-    if diag.constraint_name is not None:
-        return f'new row for relation "{diag.table_name}" violates check constraint "{diag.constraint_name}"'
-    if str(diag.message_primary).startswith("no partition of relation"):
-        return f'no partition of relation "{diag.table_name}" found for row'
-    return f'new row for relation "{diag.table_name}" violates partition constraint'

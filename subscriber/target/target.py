@@ -22,6 +22,7 @@ from sqlalchemy.schema import ExecutableDDLElement
 
 from subscriber.errors import (
     ConflictError,
+    NotSupportedError,
     SubscriberError,
     TargetError,
     TargetRelationError,
@@ -77,8 +78,9 @@ class Target(ABC):
     def _write_engine(self) -> sa.Engine:
         return self.engine
 
-    def prepare_transaction(self, connection: sa.Connection) -> None:  # noqa: B027 - nothing to do by default
+    def prepare_transaction(self, connection: sa.Connection) -> None:
         """Make ``connection`` apply as a replica (rule C23), for this transaction."""
+        del connection  # which does already, as far as is known
 
     # Prepared transactions (capabilities.prepared_transactions) --------------------------------------
 
@@ -91,7 +93,7 @@ class Target(ABC):
             ApplyError: 55000, the server does not allow it; 42710, ``gid`` is in use.
             SubscriberError: any other failure of the driver, as :meth:`translate` words it.
         """
-        raise NotImplementedError(f"{self.capabilities.database} has no prepared transactions: {gid}")
+        raise self._without_prepared_transactions(gid)
 
     def finish_prepared(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
         """COMMIT PREPARED, or ROLLBACK PREPARED, on a connection of its own.
@@ -105,9 +107,11 @@ class Target(ABC):
             ApplyError: 42704, there is no such prepared transaction.
             SubscriberError: any other failure of the driver, as :meth:`translate` words it.
         """
-        raise NotImplementedError(
-            f"{self.capabilities.database} has no prepared transactions: {gid}, {commit}, {origin}"
-        )
+        del commit, origin
+        raise self._without_prepared_transactions(gid)
+
+    def _without_prepared_transactions(self, gid: str) -> NotSupportedError:
+        return NotSupportedError(f'{self.capabilities.database} has no prepared transactions, so none named "{gid}"')
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
         """``gid``, or another name where a neighbour that shares the names, such as a database of the same server, has taken it."""
@@ -121,11 +125,12 @@ class Target(ABC):
 
     # -------------------------------------------------------------------------------------------------
 
-    def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:  # noqa: B027 - nothing to do by default
+    def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
         """Make this transaction commit as a subscription's ``synchronous_commit`` asks.
 
         ``off`` leaves it to the target's own setting: what is committed must be durable there before the journal forgets it.
         """
+        del connection, value  # there is one way to commit
 
     @abstractmethod
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
@@ -153,16 +158,15 @@ class Target(ABC):
 
     # Origins --------------------------------------------------------------------------------------------
 
-    def set_origin(self, connection: sa.Connection, name: str) -> None:  # noqa: B027 - nothing to do by default
+    def set_origin(self, connection: sa.Connection, name: str) -> None:
         """Mark what this transaction writes as coming from a replication origin, where the target has such marks (rule C32).
 
         Raises:
             TargetUnavailable: another process works as this origin.
         """
+        del connection, name  # it has no such marks
 
-    def set_origin_position(  # noqa: B027 - nothing to do by default
-        self, connection: sa.Connection, lsn: int, timestamp: int | None
-    ) -> None:
+    def set_origin_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
         """Where the origin stands when this transaction commits: the last remote commit's LSN and time (rule C32).
 
         Args:
@@ -170,14 +174,16 @@ class Target(ABC):
             lsn: the progress.
             timestamp: microseconds since 2000-01-01 UTC; None where nothing was committed.
         """
+        del connection, lsn, timestamp  # it has no such marks
 
     def other_origin(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
         """The condition that a row was written last by anybody but this transaction's origin; None where nobody can tell."""
         del connection  # without marks there is none
         return None
 
-    def drop_origin(self, connection: sa.Connection, name: str) -> None:  # noqa: B027 - nothing to do by default
+    def drop_origin(self, connection: sa.Connection, name: str) -> None:
         """Forget the origin that :meth:`set_origin` has made, if it has."""
+        del connection, name  # it has made none
 
     # Conflicts ------------------------------------------------------------------------------------------
 

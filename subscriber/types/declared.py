@@ -14,7 +14,7 @@ NO_MODIFIER: Final = -1
 _HEADER: Final = 4
 """VARHDRSZ, which is in the modifiers of the types that have a header."""
 
-_FIELDS: Final[Mapping[int, str]] = {
+INTERVAL_FIELDS: Final[Mapping[int, str]] = {
     1 << 2: "year",
     1 << 1: "month",
     1 << 3: "day",
@@ -46,13 +46,23 @@ def declared_type(type_oid: int, modifier: int = NO_MODIFIER) -> str:
     element = ELEMENT_TYPES.get(type_oid)
     if element is not None:
         return f"{declared_type(element, modifier)}[]"
-    bare = _WITHOUT_MODIFIER.get(type_oid, type_name(type_oid))
+    if modifier < 0:
+        return _WITHOUT_MODIFIER.get(type_oid, type_name(type_oid))
+    return with_modifier(type_oid, type_name(type_oid), modifier)
+
+
+def with_modifier(type_oid: int, name: str, modifier: int) -> str:
+    """A built-in type's name and its modifier, which is not -1; only the name of a type that takes none.
+
+    >>> with_modifier(1186, "interval", 0x1C08FFFF)
+    'interval day to second'
+    """
     written = _MODIFIED.get(type_oid)
-    return bare if modifier < 0 or written is None else written(type_name(type_oid), modifier)
+    return name if written is None else written(name, modifier)
 
 
 def _length(name: str, modifier: int) -> str:
-    return f"{name}({modifier - _HEADER})"
+    return f"{name}({modifier - _HEADER})" if modifier > _HEADER else name
 
 
 def _bits(name: str, modifier: int) -> str:
@@ -71,7 +81,7 @@ def _time(name: str, modifier: int) -> str:
 
 
 def _interval(name: str, modifier: int) -> str:
-    fields = _FIELDS.get(modifier >> 16 & 0x7FFF)
+    fields = INTERVAL_FIELDS.get(modifier >> 16 & 0x7FFF)
     digits = modifier & 0xFFFF
     return name + (f" {fields}" if fields else "") + ("" if digits == _EVERY_DIGIT else f"({digits})")
 

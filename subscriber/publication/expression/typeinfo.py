@@ -8,6 +8,7 @@ from subscriber.errors import UsageError
 from subscriber.publication.expression.builtins import Catalog, Type
 from subscriber.publication.expression.builtins.catalog import SYSTEM_SCHEMA
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.types.declared import INTERVAL_FIELDS, with_modifier
 
 BOOL, BYTEA, INT8, INT4, TEXT, OID, FLOAT8, UNKNOWN = 16, 17, 20, 23, 25, 26, 701, 705
 BPCHAR, VARCHAR, INTERVAL, BIT, VARBIT, NUMERIC, RECORD = 1042, 1043, 1186, 1560, 1562, 1700, 2249
@@ -37,21 +38,6 @@ _NAMES: Final = {
     "timetz": "time with time zone",
     "timestamp": "timestamp without time zone",
     "timestamptz": "timestamp with time zone",
-}
-_INTERVAL_FIELDS: Final = {
-    1 << 2: "year",
-    1 << 1: "month",
-    1 << 3: "day",
-    1 << 10: "hour",
-    1 << 11: "minute",
-    1 << 12: "second",
-    (1 << 2) | (1 << 1): "year to month",
-    (1 << 3) | (1 << 10): "day to hour",
-    (1 << 3) | (1 << 10) | (1 << 11): "day to minute",
-    (1 << 3) | (1 << 10) | (1 << 11) | (1 << 12): "day to second",
-    (1 << 10) | (1 << 11): "hour to minute",
-    (1 << 10) | (1 << 11) | (1 << 12): "hour to second",
-    (1 << 11) | (1 << 12): "minute to second",
 }
 _FULL_PRECISION: Final = 0xFFFF
 
@@ -138,23 +124,7 @@ class Types:
         if modifier is not None and modifier < 0 and oid in (BIT, BPCHAR):
             return '"bit"' if oid == BIT else "bpchar"
         name = _NAMES.get(found.name, found.name)
-        return name if modifier is None or modifier < 0 else _modified(oid, name, modifier)
-
-
-def _modified(oid: int, name: str, modifier: int) -> str:
-    if oid in (BPCHAR, VARCHAR):
-        return f"{name}({modifier - 4})" if modifier > 4 else name
-    if oid in (BIT, VARBIT):
-        return f"{name}({modifier})"
-    if oid == NUMERIC:
-        scale = ((modifier - 4) & 0x7FF ^ 0x400) - 0x400
-        return f"{name}({(modifier - 4) >> 16 & 0xFFFF},{scale})"
-    if oid == INTERVAL:
-        fields, precision = modifier >> 16 & 0x7FFF, modifier & _FULL_PRECISION
-        words = f" {_INTERVAL_FIELDS[fields]}" if fields in _INTERVAL_FIELDS else ""
-        return f"{name}{words}" + (f"({precision})" if precision != _FULL_PRECISION else "")
-    word, _, rest = name.partition(" ")  # time and timestamp
-    return f"{word}({modifier}) {rest}"
+        return name if modifier is None or modifier < 0 else with_modifier(oid, name, modifier)
 
 
 # Type modifiers -------------------------------------------------------------------------------------
@@ -217,7 +187,7 @@ def _numeric(values: tuple[str, ...]) -> int:
 
 def _interval(values: tuple[str, ...]) -> int:
     numbers = _integers(values)
-    if numbers and numbers[0] != 0x7FFF and numbers[0] not in _INTERVAL_FIELDS:
+    if numbers and numbers[0] != 0x7FFF and numbers[0] not in INTERVAL_FIELDS:
         raise UsageError("invalid INTERVAL type modifier", sqlstate="22023")
     if len(numbers) == 1:
         return -1 if numbers[0] == 0x7FFF else numbers[0] << 16 | _FULL_PRECISION
