@@ -17,8 +17,8 @@ Each of these steps may be met again after a crash, and then finds its work done
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -27,23 +27,16 @@ from subscriber.apply.conflict import as_conflict, error_context, note_applied_b
 from subscriber.apply.conflict_log import ConflictLog, ConflictTally
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import commit_messages, keep_message
-from subscriber.apply.prepared import (
-    PreparedTransaction,
-    forget_prepared,
-    prepared_gid,
-    read_prepared,
-    write_prepared,
-)
+from subscriber.apply.prepared import forget_prepared, gid_to_commit, read_prepared, write_to_prepare
+from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transactions import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
-from subscriber.errors import ApplyError, JournalCorrupt, ProtocolError, SubscriberError
-from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
+from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages
 from subscriber.protocol.changes import Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +73,8 @@ class Batch:
         self.transactions = 0
         self.changes = 0
         self.commit_timestamp: int | None = None
-        self.skip_lsn = local.rules.skip_lsn
         self._local = local
+        self._skip = SkipLSN(scope.subscription, local.rules.skip_lsn)
         self._frame = Frame((), ())
         self._open: RemoteTransaction | None = None
         self._open_tally = ConflictTally()
@@ -131,7 +124,7 @@ class Batch:
     def _note_changes(self, message_type: str, relation: Relation, count: int) -> bool:
         """Whether the changes are to be applied."""
         transaction = self._in_transaction(message_type)
-        offered = not transaction.skip and not self._skips(transaction)
+        offered = not transaction.skip and not self._skip.covers(transaction.final_lsn)
         wanted = offered and self._local.rules.should_apply(relation, transaction.final_lsn)
         transaction.change(message_type, count if wanted else 0)
         if offered and not wanted:
@@ -140,10 +133,6 @@ class Batch:
             except SubscriberError as error:
                 self._fail(error, message_type, relation)
         return wanted
-
-    def _skips(self, transaction: RemoteTransaction) -> bool:
-        """Whether the user has asked to leave this transaction out (rule C40)."""
-        return self.skip_lsn != INVALID_LSN and transaction.final_lsn == self.skip_lsn
 
     def _in_transaction(self, message_type: str) -> RemoteTransaction:
         if self._open is None:
@@ -192,8 +181,8 @@ class Batch:
         self._open = transaction
         if isinstance(message, messages.BeginPrepare) and self.scope.two_phase and not transaction.skip:
             self._begin_prepared(transaction, message)
-        if not transaction.skip and self._skips(transaction):
-            logger.info("logical replication starts skipping transaction at LSN %s", format_lsn(transaction.final_lsn))
+        if not transaction.skip:
+            self._skip.begin(transaction.final_lsn)
 
     def _is_beyond(self, finish: LSN) -> bool:
         return self.scope.before is not None and finish > self.scope.before
@@ -213,27 +202,14 @@ class Batch:
     def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
         """Begin what is to be prepared, unless a replay finds that it was (rules C49, C50a)."""
         local = self._local
-        known = read_prepared(local.connection, self.scope.subid, transaction.xid)
-        here = local.target.prepared_transactions(local.connection)
-        if known is not None and known.is_of(message) and (known.committed or known.gid in here):
+        with self._at("b", transaction.xid, transaction.final_lsn):
+            known = write_to_prepare(local.target, local.connection, self.scope.subid, message)
+        if known is None:
             transaction.skip = True
             return
-        gid = local.target.free_gid(local.connection, prepared_gid(self.scope.subid, transaction.xid))
-        if gid in here:
-            error = ApplyError(
-                f'transaction identifier "{gid}" is already in use',
-                sqlstate="42710",
-                hint="Another subscription of this number left it behind: COMMIT PREPARED or ROLLBACK PREPARED it in the target.",
-            )
-            raise self._placed(error, "b", transaction.xid, transaction.final_lsn)
-        end, timestamp = LSN(message.end_lsn), message.prepare_timestamp
-        known = PreparedTransaction(self.scope.subid, transaction.xid, gid, end, timestamp)
-        write_prepared(local.connection, known)
         self.commit(self.applied)
-        try:
+        with self._at("b", transaction.xid, transaction.final_lsn):
             local.begin_prepared(known)
-        except SubscriberError as error:
-            raise self._placed(error, "b", transaction.xid, transaction.final_lsn) from None
         self._continue()
 
     def _prepare(self, message: messages.Prepare) -> None:
@@ -243,16 +219,14 @@ class Batch:
         if not self.scope.two_phase:
             return
         if not transaction.skip:
-            try:
+            with self._at("P", transaction.xid, transaction.final_lsn):
                 self._local.prepare()
-            except SubscriberError as error:
-                raise self._placed(error, "P", transaction.xid, transaction.final_lsn) from None
             self._continue()
             self.changes += transaction.changes
             self._keep_tally()
         self._open, self._open_tally = None, ConflictTally()
         if transaction.finish_lsn > self.applied:
-            self._clear_skip(transaction.final_lsn, skipped=self._skips(transaction))
+            self._skip.use_up(transaction.final_lsn, skipped=self._skip.covers(transaction.final_lsn))
             # With its COMMIT PREPARED in the same entry it lies before what is applied (rule C51).
             self._advance(LSN(max(self.applied, message.end_lsn)))
 
@@ -260,29 +234,17 @@ class Batch:
         if not self.scope.two_phase:
             self._finish(self._in_transaction("K").commit_prepared(message), message.commit_timestamp)
         elif self._verdict(message):
-            known = read_prepared(self._local.connection, self.scope.subid, message.xid)
-            if known is None or not known.committed:
-                self._finish_prepared(known, message)
+            local, subid = self._local, self.scope.subid
+            with self._at("K", message.xid, LSN(message.commit_lsn)):
+                gid = gid_to_commit(local.target, local.connection, subid, message)
+            if gid is not None:
+                self._finish_prepared(gid, commit=True)
             self._commit_messages(message.xid, LSN(message.commit_lsn), message.commit_timestamp)
-            forget_prepared(self._local.connection, self.scope.subid, message.xid)
+            forget_prepared(local.connection, subid, message.xid)
             self.transactions += 1
             self.commit_timestamp = message.commit_timestamp
-            self._clear_skip(LSN(message.end_lsn), skipped=False)
+            self._skip.use_up(LSN(message.end_lsn), skipped=False)
             self._advance(LSN(message.end_lsn))
-
-    def _finish_prepared(self, known: PreparedTransaction | None, message: messages.CommitPrepared) -> None:
-        if known is not None and known.gid in self._local.target.prepared_transactions(self._local.connection):
-            self._note_in_target()
-            self._local.finish_prepared(known.gid, self.applied, commit=True)
-            self._continue()
-            return
-        gid = prepared_gid(self.scope.subid, message.xid) if known is None else known.gid
-        error = ApplyError(
-            f'prepared transaction with identifier "{gid}" does not exist',
-            sqlstate="42704",
-            hint="It was rolled back in the target by somebody else: drop the subscription and create it again, with a new copy.",
-        )
-        raise self._placed(error, "K", message.xid, LSN(message.commit_lsn))
 
     def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
         """What was never prepared here, as another transaction of this number may have been, is nothing to us (rule C50)."""
@@ -291,12 +253,15 @@ class Batch:
         known = read_prepared(self._local.connection, self.scope.subid, message.xid)
         if known is not None and known.is_of(message):
             if known.gid in self._local.target.prepared_transactions(self._local.connection):
-                self._note_in_target()
-                self._local.finish_prepared(known.gid, self.applied, commit=False)
-                self._continue()
+                self._finish_prepared(known.gid, commit=False)
             forget_prepared(self._local.connection, self.scope.subid, message.xid)
-            self._clear_skip(LSN(message.end_lsn), skipped=False)
+            self._skip.use_up(LSN(message.end_lsn), skipped=False)
         self._advance(LSN(message.end_lsn))
+
+    def _finish_prepared(self, gid: str, *, commit: bool) -> None:
+        self._note_in_target()
+        self._local.finish_prepared(gid, self.applied, commit=commit)
+        self._continue()
 
     def _verdict(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
         """Whether the verdict on a prepared transaction is still to be carried out, and in this batch."""
@@ -307,7 +272,7 @@ class Batch:
 
     def _continue(self) -> None:
         """Another transaction of the target has begun."""
-        self.skip_lsn = self._local.rules.skip_lsn
+        self._skip = SkipLSN(self.scope.subscription, self._local.rules.skip_lsn)
         self._local.writer.open_frame(self._frame)
 
     def _advance(self, finish: LSN) -> None:
@@ -331,9 +296,9 @@ class Batch:
             if transaction.two_phase:
                 self._commit_messages(transaction.xid, finish, timestamp)
             self._keep_tally()
-            skipped = self._skips(transaction)
+            skipped = self._skip.covers(transaction.final_lsn)
             if skipped or transaction.changes:
-                self._clear_skip(transaction.final_lsn, skipped=skipped)
+                self._skip.use_up(transaction.final_lsn, skipped=skipped)
         self._open_tally = ConflictTally()
         self.done = self.scope.before is not None and finish >= self.scope.before
 
@@ -342,7 +307,7 @@ class Batch:
         if transaction is None:
             if message.lsn > self.applied:
                 keep_message(local.connection, self.scope.subid, message, final_lsn=LSN(message.lsn))
-        elif not transaction.skip and not self._skips(transaction):
+        elif not transaction.skip and not self._skip.covers(transaction.final_lsn):
             keep_message(
                 local.connection,
                 self.scope.subid,
@@ -373,26 +338,11 @@ class Batch:
     def _note_in_target(self) -> None:
         """What belongs to the open transaction of the target, besides the changes."""
         rules, connection = self._local.rules, self._local.connection
-        if self.skip_lsn != rules.skip_lsn:
+        if self._skip.lsn != rules.skip_lsn:
             rules.clear_skip(connection)
         progress.count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
         ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.pending)
         self._uncounted = ConflictTally()
-
-    def _clear_skip(self, final_lsn: LSN, *, skipped: bool) -> None:
-        """The skip LSN is used up by its transaction, and by any other that is not empty (rule C41)."""
-        if self.skip_lsn == INVALID_LSN:
-            return
-        if skipped:
-            logger.info("logical replication completed skipping transaction at LSN %s", format_lsn(self.skip_lsn))
-        else:
-            logger.warning(
-                'skip-LSN of subscription "%s" cleared: a transaction finished at %s, which did not match skip-LSN %s',
-                self.scope.subscription,
-                format_lsn(final_lsn),
-                format_lsn(self.skip_lsn),
-            )
-        self.skip_lsn = INVALID_LSN
 
     def _local_name(self, relation: Relation) -> str:
         """The target's name of a relation, for messages."""
@@ -407,6 +357,14 @@ class Batch:
             self._local.writer.describe(error, relation)
             as_conflict(error, message_type, local, transaction.place(count))
         raise self._placed(error, message_type, transaction.xid, transaction.final_lsn, local)
+
+    @contextmanager
+    def _at(self, message_type: str, xid: int, final_lsn: LSN) -> Iterator[None]:
+        """Errors of the block happened at this message."""
+        try:
+            yield
+        except SubscriberError as error:
+            raise self._placed(error, message_type, xid, final_lsn) from None
 
     def _placed(
         self, error: SubscriberError, message_type: str, xid: int, final_lsn: LSN, relation: str | None = None

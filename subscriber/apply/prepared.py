@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from subscriber.apply.progress import PREPARED_TRANSACTION as TABLE
+from subscriber.errors import ApplyError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
-from subscriber.protocol.messages import BeginPrepare, RollbackPrepared
+from subscriber.protocol.messages import BeginPrepare, CommitPrepared, RollbackPrepared
 from subscriber.target import Target
 
 
@@ -54,6 +55,50 @@ class PreparedTransaction:
 def prepared_gid(subid: int, xid: int) -> str:
     """The name under which a subscription prepares the publisher's transaction (rule C49): ``pg_gid_16394_731``."""
     return f"pg_gid_{subid}_{xid}"
+
+
+def write_to_prepare(
+    target: Target, connection: sa.Connection, subid: int, message: BeginPrepare
+) -> PreparedTransaction | None:
+    """Write down what is about to be prepared; None when a replay finds that it was (rules C49, C50a).
+
+    Raises:
+        ApplyError: 42710, its name is in use.
+    """
+    xid = message.xid or 0
+    known = read_prepared(connection, subid, xid)
+    here = target.prepared_transactions(connection)
+    if known is not None and known.is_of(message) and (known.committed or known.gid in here):
+        return None
+    gid = target.free_gid(connection, prepared_gid(subid, xid))
+    if gid in here:
+        raise ApplyError(
+            f'transaction identifier "{gid}" is already in use',
+            sqlstate="42710",
+            hint="Another subscription of this number left it behind: COMMIT PREPARED or ROLLBACK PREPARED it in the target.",
+        )
+    transaction = PreparedTransaction(subid, xid, gid, LSN(message.end_lsn), message.prepare_timestamp)
+    write_prepared(connection, transaction)
+    return transaction
+
+
+def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message: CommitPrepared) -> str | None:
+    """What is to be committed; None when a replay finds that it was.
+
+    Raises:
+        ApplyError: 42704, it is not there.
+    """
+    known = read_prepared(connection, subid, message.xid)
+    if known is not None and known.committed:
+        return None
+    if known is not None and known.gid in target.prepared_transactions(connection):
+        return known.gid
+    gid = prepared_gid(subid, message.xid) if known is None else known.gid
+    raise ApplyError(
+        f'prepared transaction with identifier "{gid}" does not exist',
+        sqlstate="42704",
+        hint="It was rolled back in the target by somebody else: drop the subscription and create it again, with a new copy.",
+    )
 
 
 def read_prepared(connection: sa.Connection, subid: int, xid: int) -> PreparedTransaction | None:
