@@ -24,8 +24,6 @@ from functools import partial
 from typing import Any, Final
 
 from subscriber.apply import progress
-from subscriber.apply.conflict import conflict_of
-from subscriber.apply.conflict_log import ConflictLog
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.errors import (
@@ -49,6 +47,8 @@ from subscriber.subscription.catalog import RelationState, Subscription, Subscri
 from subscriber.subscription.consumers import consumers_of
 from subscriber.subscription.copies import CopyStatus
 from subscriber.subscription.emulated import read_publishing, read_tables_anew, read_tables_at_start
+from subscriber.subscription.failures import disable, record
+from subscriber.subscription.first_position import first_position, know_publisher
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.receiver import ReceiverProcess
 from subscriber.subscription.rules import BatchRules
@@ -291,7 +291,7 @@ class SubscriptionWorker:
                 self._attempt(self._applying, partial(self._read_tables_anew, failure))
             elif failure is not None:
                 self._failed(self._applying, failure)
-                self._stuck_since = began  # now: who waits for it finds what was recorded of this failure
+                self._stuck_since = began  # only now: who waits for it finds what was recorded of this failure
         elif self._query is not None and self._applying.error is not None and self.applied >= self.positions()[1]:
             self._applying.works()  # there is nothing to apply that could fail again
 
@@ -307,7 +307,7 @@ class SubscriptionWorker:
 
     def _failed(self, half: Attempts, error: SubscriberError) -> None:
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
-        self._record(error)
+        record(self._target, self.subscription, error)
         delay = half.failed(error, self._settings.wal_retrieve_retry_interval)
         if self._disables(error):
             self._disable()
@@ -323,32 +323,8 @@ class SubscriptionWorker:
 
     def _disable(self) -> None:
         """Rule C35: PostgreSQL's DisableSubscriptionAndExit."""
-        with self._target.begin() as connection:
-            catalog.set_enabled(connection, self.subscription.name, enabled=False)
+        disable(self._target, self.subscription)
         self.stopped = self.disabled = True
-        logger.warning('subscription "%s" has been disabled because of an error', self.subscription.name)
-
-    def _record(
-        self, error: SubscriberError, relation: SubscriptionRelation | None = None, *, sync: bool = False
-    ) -> None:
-        try:
-            with self._target.begin() as connection:
-                catalog.record_error(
-                    connection, self.subscription.name, error.report(), worker="sync" if sync else "apply"
-                )
-                if relation is not None:
-                    catalog.record_relation_error(
-                        connection, self.subscription.subid, relation.schema, relation.name, error.report()
-                    )
-                conflict = conflict_of(error)
-                if conflict is not None:
-                    # Here, since the transaction that met it was rolled back; at every attempt, as PostgreSQL does.
-                    subid, name = self.subscription.subid, self.subscription.name
-                    progress.count_conflicts(connection, subid, name, {conflict.kind: 1})
-                    ConflictLog(connection, subid, name).write_stop(conflict)
-        except SubscriberError:
-            # The target itself may be what failed; the log has the error.
-            logger.debug("could not record an error in the target")
 
     # Tables -------------------------------------------------------------------------------------------
 
@@ -384,7 +360,7 @@ class SubscriptionWorker:
         table = "" if relation is None else f', table "{relation.qualified_name}"'
         logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
         self._sync_error = error
-        self._record(error, relation, sync=True)
+        record(self._target, self.subscription, error, relation, sync=True)
         if self._disables(error):
             with contextlib.suppress(SubscriberError):
                 self._disable()
@@ -438,8 +414,10 @@ class SubscriptionWorker:
     # Starting the halves ------------------------------------------------------------------------------
 
     def _start_receiver(self) -> None:
-        self._know_publisher()
-        applied = self._first_position()
+        self.subscription = know_publisher(self._target, self.subscription, self._settings)
+        if self.applied == INVALID_LSN:
+            # Read once: only this worker advances it, and a receiver must be able to start again while the target is away.
+            self.applied = first_position(self._target, self.subscription)
         options = self.subscription.options
         assert self.subscription.slot_name is not None
         assert self.subscription.system_identifier is not None
@@ -458,49 +436,10 @@ class SubscriptionWorker:
                 origin=options.origin,
                 system_identifier=self.subscription.system_identifier,
                 journal=self._journal,
-                applied_lsn=applied,
+                applied_lsn=self.applied,
                 messages=self._on_message is not None,
             )
         )
-
-    def _know_publisher(self) -> None:
-        """A subscription without a connection so far, or with another slot since, learns whom it replicates from.
-
-        It begins where the slot does: what that has confirmed is somebody else's unless there is a journal of it.
-        """
-        if self.subscription.system_identifier is not None:
-            return
-        assert self.subscription.slot_name is not None
-        with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
-            publisher = Publisher(server)
-            identifier = publisher.system_identifier()
-            confirmed = publisher.check_slot(self.subscription.slot_name).confirmed_flush_lsn
-        journal = journal_url(self._settings.journal, identifier, self.subscription.slot_name)
-        with self._target.begin() as connection:
-            applied = progress.read_progress(connection, self.subscription.origin)
-            if confirmed > applied and journal_positions(journal)[0] == INVALID_LSN:
-                progress.advance_progress(connection, self.subscription.origin, applied, confirmed)
-            catalog.set_system_identifier(connection, self.subscription.subid, identifier)
-        self.subscription = replace(self.subscription, system_identifier=identifier)
-
-    def _first_position(self) -> LSN:
-        """The target's progress; a subscription that never ran begins where its slot does.
-
-        Read once: only this worker advances it, and a receiver must be able to start again while the target is away.
-        """
-        if self.applied != INVALID_LSN:
-            return self.applied
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            self.applied = progress.read_progress(connection, self.subscription.origin)
-        if self.applied != INVALID_LSN:
-            return self.applied
-        assert self.subscription.slot_name is not None
-        with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
-            confirmed = Publisher(server).check_slot(self.subscription.slot_name).confirmed_flush_lsn
-        with self._target.begin() as connection:
-            progress.advance_progress(connection, self.subscription.origin, INVALID_LSN, confirmed)
-        self.applied = confirmed
-        return confirmed
 
     def _start_query(self) -> None:
         read_tables_at_start(self._target, self.subscription)

@@ -118,7 +118,7 @@ def test_a_change_that_cannot_be_applied_is_told_of_when_its_failure_has_been_re
     worker._query = Ended(ConflictError("conflict"))
     worker.tick()
     told = []
-    monkeypatch.setattr(worker, "_record", lambda error: told.append(worker.stuck_since))
+    monkeypatch.setattr("subscriber.subscription.worker.record", lambda *_: told.append(worker.stuck_since))
     worker._query = Ended(ConflictError("another"))
     worker._query.batch_began = 20.0
     worker.tick()
