@@ -17,7 +17,6 @@ from psycopg import sql
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
-from subscriber.publication.tables import PublisherTables
 from subscriber.receive.connection import connection_refused, error_of, session_conninfo
 from subscriber.receive.publications import read_publications
 from subscriber.receive.published import (
@@ -25,10 +24,7 @@ from subscriber.receive.published import (
     publications_of_other_origins,
     published_tables,
 )
-from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.receive.sequences import PublishedSequence, published_sequences
-from subscriber.receive.shapes import published_shape, read_shape
-from subscriber.types.shape import TableShape
 
 OLDEST_VERSION: Final = 100000
 """pgoutput came with PostgreSQL 10."""
@@ -78,20 +74,27 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
 
 
 class Publisher:
-    """Questions to a publisher, each answered in PostgreSQL's words."""
+    """Questions to a publisher, each answered in PostgreSQL's words.
+
+    What only commands ask (:mod:`subscriber.receive.publisher_tables`, :mod:`subscriber.receive.shapes`) stands elsewhere: a walreceiver
+    starts without it.
+
+    Attributes:
+        connection: where they are asked.
+    """
 
     def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
-        self._connection = connection
+        self.connection = connection
 
     @property
     def version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
-        return self._connection.info.server_version
+        return self.connection.info.server_version
 
     @property
     def database(self) -> str:
         """The database's name."""
-        return self._connection.info.dbname
+        return self.connection.info.dbname
 
     def check_server(self) -> None:
         """Refuse a server without logical decoding.
@@ -125,7 +128,7 @@ class Publisher:
         if self.version >= _INVALIDATION_REASONS_SINCE:
             reason = "COALESCE(invalidation_reason, CASE WHEN wal_status = 'lost' THEN 'wal_removed' END)"
         two_phase = "two_phase" if self.version >= _TWO_PHASE_SINCE else "false"
-        row = self._connection.execute(
+        row = self.connection.execute(
             "SELECT plugin, database, CASE WHEN active THEN COALESCE(active_pid, 0) END,"
             f" confirmed_flush_lsn::text, {two_phase}, {reason}"
             " FROM pg_replication_slots WHERE slot_name = %s",
@@ -180,7 +183,7 @@ class Publisher:
 
     def missing_publications(self, names: Sequence[str]) -> list[str]:
         """Which of ``names`` do not exist, in the order given."""
-        rows = self._connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
+        rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
         existing = {row[0] for row in rows}
         return [name for name in names if name not in existing]
 
@@ -201,28 +204,19 @@ class Publisher:
 
     def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
         """See :func:`~subscriber.receive.published.published_tables`."""
-        return published_tables(self._connection, names)
+        return published_tables(self.connection, names)
 
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """See :func:`~subscriber.receive.published.publications_of_other_origins`."""
-        return publications_of_other_origins(self._connection, names, known)
-
-    def tables(self) -> PublisherTables:
-        """What the database's tables are like, as publications see them."""
-        return read_publisher_tables(self._connection)
+        return publications_of_other_origins(self.connection, names, known)
 
     def publications(self, names: Sequence[str] | None = None) -> list[Publication]:
         """See :func:`~subscriber.receive.publications.read_publications`."""
-        return read_publications(self._connection, names)
+        return read_publications(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
         """Where the sequences of these tables' columns stand; tables are schema and name."""
-        return published_sequences(self._connection, tables)
-
-    def shape(self, table: PublishedTable) -> TableShape | None:
-        """The shape of a published table, with its published columns only; None when it is not there any more."""
-        shape = read_shape(self._connection, table.schema, table.name)
-        return None if shape is None else published_shape(shape, table.columns)
+        return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
         """The end of the publisher's durable WAL."""
@@ -245,7 +239,7 @@ class Publisher:
         if self.slot(name) is None:
             return False
         try:
-            self._connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+            self.connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
         except psycopg.errors.ObjectInUse as error:
             raise error_of(error) from error
         return True
@@ -254,6 +248,6 @@ class Publisher:
         return str(self._one(sql.SQL("SELECT current_setting({})").format(sql.Literal(name)))[0])
 
     def _one(self, query: Any) -> tuple[Any, ...]:
-        row = self._connection.execute(query).fetchone()
+        row = self.connection.execute(query).fetchone()
         assert row is not None
         return row

@@ -17,6 +17,7 @@ from psycopg import sql
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from subscriber.receive.published import PublishedTable
 from subscriber.types.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
 
 _GENERATED_SINCE: Final = 120000
@@ -52,6 +53,12 @@ def read_shape(connection: _Connection, schema: str, table: str) -> TableShape |
     """
     condition = sql.SQL("n.nspname = {} AND c.relname = {}").format(sql.Literal(schema), sql.Literal(table))
     return next(iter(_read(connection, condition).values()), None)
+
+
+def read_published_shape(connection: psycopg.Connection[tuple[Any, ...]], table: PublishedTable) -> TableShape | None:
+    """The shape of a published table, with its published columns only; None when it is not there any more."""
+    shape = read_shape(connection, table.schema, table.name)
+    return None if shape is None else published_shape(shape, table.columns)
 
 
 def published_shape(shape: TableShape, columns: Collection[str] | None) -> TableShape:

@@ -30,7 +30,8 @@ from subscriber.publication.published import published_relations
 from subscriber.publication.publishing import Publishing
 from subscriber.publication.tables import PublisherTables, from_json, to_json
 from subscriber.receive.copy_plan import Selection
-from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.publisher import connect_publisher
+from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.target import Target
@@ -124,7 +125,7 @@ def _read_tables(target: Target, subscription: Subscription, shape: Relation | N
         before = read_publishing(connection, subscription)
     assert before is not None
     with connect_publisher(subscription.conninfo, subscription.name) as server:
-        now = before.read_anew(_own(Publisher(server).tables()), shape)
+        now = before.read_anew(_own(read_publisher_tables(server)), shape)
     if now != before:
         with target.begin() as connection:
             catalog.set_publisher_tables(connection, subscription.subid, kept_text(now))

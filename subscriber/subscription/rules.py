@@ -51,6 +51,7 @@ class BatchRules:
             names=stored.options.map,
             add_columns=stored.options.schema_changes == "add_columns",
             log_conflict_values=stored.options.log_conflict_values,
+            binary=stored.options.binary,
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
@@ -99,6 +100,7 @@ class CatchUpRules:
             names=options.map,
             add_columns=options.schema_changes == "add_columns",
             log_conflict_values=options.log_conflict_values,
+            binary=options.binary,
         )
 
 

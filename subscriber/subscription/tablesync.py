@@ -295,6 +295,7 @@ class TableSync:
             selection=selection_of(publishing, relation.schema, relation.name),
             names=self._subscription.options.map,
             add_columns=self._write if self._subscription.options.schema_changes == "add_columns" else None,
+            binary=self._subscription.options.binary,
         )
 
         def note(done: CopyProgress) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from subscriber.types.family import TypeFamily, binary_numbers, family, invalid_text, values_of
 
 _IS_FLOAT_BYTE: Final = np.isin(np.arange(256), list(b"0123456789+-.eNaInfity"))
-_EXTREMES: Final = pa.array([b"0", b"-0", b"NaN", b"Infinity", b"-Infinity"])
+_EXTREMES: Final = (b"0", b"-0", b"NaN", b"Infinity", b"-Infinity")
 
 
 def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
@@ -29,7 +29,7 @@ def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.
         raise invalid_text(name) from None
     # Arrow reads 1e999 as infinite and 1e-999 as zero; so a value that came out so must have said so.
     extreme = ~np.isfinite(parsed) | (parsed == 0)
-    if extreme.any() and not pc.all(pc.is_in(array.filter(pa.array(extreme)), value_set=_EXTREMES)).as_py():
+    if extreme.any() and not pc.all(pc.is_in(array.filter(pa.array(extreme)), value_set=pa.array(_EXTREMES))).as_py():
         raise invalid_text(name)
     return _numbers(parsed, arrow_type)
 

@@ -20,7 +20,7 @@ from subscriber.types.names import type_name
 _VERSION: Final = 1
 """The only version of jsonb_send and jsonpath_send, since 9.4 and 12."""
 
-_CHAR_TEXTS: Final = pa.array(["", *map(chr, range(1, 128)), *(f"\\{byte:o}" for byte in range(128, 256))])
+_CHAR_TEXTS: Final = ("", *map(chr, range(1, 128)), *(f"\\{byte:o}" for byte in range(128, 256)))
 
 
 def _versioned_text(name: str, array: pa.BinaryArray) -> pa.StringArray:
@@ -38,7 +38,7 @@ def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
     rows = fixed_width(array, 1)
     if rows is None:
         raise invalid_binary('"char"')
-    return _CHAR_TEXTS.take(pa.array(rows.reshape(-1).astype(np.int32)))
+    return pa.array(_CHAR_TEXTS).take(pa.array(rows.reshape(-1).astype(np.int32)))
 
 
 def text_only(type_oid: int) -> TypeFamily:

@@ -14,6 +14,7 @@ from subscriber.protocol.envelope import XLogData, decode_envelope
 from subscriber.receive.connection import ReplicationConnection
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.shapes import read_published_shape
 from subscriber.receive.slots import StreamOptions, create_slot, start_command
 from subscriber.scenario.installations import find_postgresql
 from subscriber.scenario.postgresql import PostgreSQLServer
@@ -217,10 +218,10 @@ def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):
         " g int GENERATED ALWAYS AS (a + 1) STORED, UNIQUE (a, b))"
     )
     with asking(database.conninfo) as publisher:
-        whole = publisher.shape(PublishedTable("public", "t"))
-        part = publisher.shape(PublishedTable("public", "t", "table", ("a", "b", "g")))
-        without_key = publisher.shape(PublishedTable("public", "t", "table", ("b",)))
-        assert publisher.shape(PublishedTable("public", "nope")) is None
+        whole = read_published_shape(publisher.connection, PublishedTable("public", "t"))
+        part = read_published_shape(publisher.connection, PublishedTable("public", "t", "table", ("a", "b", "g")))
+        without_key = read_published_shape(publisher.connection, PublishedTable("public", "t", "table", ("b",)))
+        assert read_published_shape(publisher.connection, PublishedTable("public", "nope")) is None
     assert whole is not None
     assert [column.name for column in whole.columns] == ["a", "b", "c"]
     assert (len(whole.unique), len(whole.checks), len(whole.foreign_keys)) == (2, 2, 1)

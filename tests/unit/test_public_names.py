@@ -22,11 +22,19 @@ def test_an_unknown_name_is_an_attribute_error():
         subscriber.emulte  # noqa: B018
 
 
+def _imported_by(code: str) -> set[str]:
+    """The modules that a new Python has after it."""
+    code = f"import sys\n{code}\nprint(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
 def test_help_does_not_wait_for_spark():
-    code = (
-        "import sys; from subscriber.cli import cli\n"
-        "try: cli.main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "assert 'pyspark' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    code = "from subscriber.cli import cli\ntry: cli.main(['--help'])\nexcept SystemExit: pass"
+    assert "pyspark" not in _imported_by(code)
+
+
+def test_a_walreceiver_starts_without_what_only_commands_and_the_pipeline_need():
+    """It is a process of its own for every subscription, and started again whenever something changes"""
+    found = _imported_by("import subscriber.subscription.walreceiver")
+    assert "psycopg" in found
+    assert not found & {"duckdb", "pandas", "pyspark", "sqlalchemy", "sqlglot", "subscriber.publication.expression"}

@@ -13,6 +13,7 @@ from subscriber.publication.definition import Publication
 from subscriber.publication.expression import check_filter
 from subscriber.publication.tables import PublisherTables
 from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.subscription import catalog
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.target import Target
@@ -39,7 +40,7 @@ def import_publications(
     with connect_publisher(conninfo, "subscriber") as server:
         publisher = Publisher(server)
         found = {publication.name: publication for publication in publisher.publications(wanted)}
-        tables = publisher.tables()
+        tables = read_publisher_tables(server)
     for name in wanted:
         if name not in found:
             raise PublisherNotReady(

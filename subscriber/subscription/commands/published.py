@@ -19,6 +19,7 @@ from subscriber.publication.publishing import Publishing
 from subscriber.publication.tables import PublisherTable, PublisherTables
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
+from subscriber.receive.publisher_tables import read_publisher_tables
 from subscriber.subscription.commands.notices import Notify, warn_missing_publications, warn_other_origins
 from subscriber.subscription.emulated import kept_text, read_definitions
 from subscriber.subscription.options import SubscriptionOptions
@@ -88,7 +89,7 @@ def _emulated(target: Target, publisher: Publisher, publications: Sequence[str],
             sqlstate="42704",
             hint=f'The carrier is a publication of the server: CREATE PUBLICATION "{carrier}" FOR ALL TABLES, at the publisher.',
         )
-    tables = publisher.tables()
+    tables = read_publisher_tables(publisher.connection)
     for definition in definitions:
         _check_members(definition, tables)
 

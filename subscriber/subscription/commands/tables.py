@@ -10,6 +10,7 @@ from subscriber.apply.names import SAME_NAMES, RelationNames, TableName
 from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
+from subscriber.receive.shapes import read_published_shape
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
@@ -139,7 +140,7 @@ def _named(shape: TableShape, names: RelationNames) -> TableShape:
 
 
 def _shape(publisher: Publisher, table: PublishedTable) -> TableShape:
-    shape = publisher.shape(table)
+    shape = read_published_shape(publisher.connection, table)
     if shape is None:
         raise PublisherNotReady(
             f'table "{table.qualified_name}" not found on publisher', sqlstate="42P01", relation=table.qualified_name
