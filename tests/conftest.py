@@ -17,6 +17,7 @@ import pytest
 
 from subscriber.errors import UsageError
 from subscriber.scenario.servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from tests.spark import start_fast
 
 IN_CI = os.environ.get("CI", "").lower() == "true"
 
@@ -115,6 +116,13 @@ def publisher_database(postgresql18: PostgreSQL) -> Iterator[Database]:
 def database(postgresql: PostgreSQL) -> Iterator[Database]:
     """A fresh database on each version in turn."""
     yield from fresh_database(postgresql)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of a test that is marked ``spark``."""
+    if item.get_closest_marker("spark") and item.config.cache is not None:
+        start_fast(item.config.cache.mkdir("spark"))
 
 
 _SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "postgresql", "mariadb"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -80,6 +81,7 @@ def frame(
     *,
     text: bool = False,
     finishes: Mapping[int, LSN] | None = None,
+    binary: Iterable[str] = (),
 ) -> Frame:
     """One frame of ``messages``.
 
@@ -88,6 +90,7 @@ def frame(
         messages: in order.
         text: leave every column PostgreSQL's text.
         finishes: :func:`finishes_of` the whole stream; None: of these messages.
+        binary: the columns that are to pass for such as came in binary form.
     """
     by_id = {shape.relation_id: shape for shape in relations}
     messages = list(messages)
@@ -101,7 +104,8 @@ def frame(
             named = tuple(by_id[i] for i in message.relation_ids) if isinstance(message, m.Truncate) else ()
             finish = finishes[message.xid] if isinstance(message, m.BeginPrepare) else LSN(0)
             controls.append(Control(position, encode(message), named, finish))
-    return Frame(tuple(_group(by_id, members, text=text) for members in groups.values()), tuple(controls))
+    made = (_group(by_id, members, text=text) for members in groups.values())
+    return Frame(tuple(replace(group, binary=frozenset(binary)) for group in made), tuple(controls))
 
 
 def _shape(change: m.Insert | m.Update | m.Delete) -> tuple[object, ...]:

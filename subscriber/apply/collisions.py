@@ -23,9 +23,9 @@ import sqlalchemy as sa
 from subscriber.apply.conflict import RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.relations import LocalRelation
-from subscriber.apply.statements import Parameter, bind_column, equal_values
+from subscriber.apply.statements import Parameter, bind_column
 from subscriber.protocol.changes import ChangeGroup
-from subscriber.target import Target, UniqueIndex
+from subscriber.target import Target, TargetColumn, UniqueIndex
 from subscriber.target.query import value_text
 
 _DEFAULT: Final = "default"
@@ -158,9 +158,7 @@ class _Look:
         self.sent = {} if change.new is None else {name: self._bound(name) for name in change.new.schema.names}
 
     def _bound(self, name: str) -> Any:
-        column = self.local.table.column(name)
-        assert column is not None
-        return bind_column(self.target, Parameter("new", column, self.types[name]), self.change)[0]
+        return bind_column(self.target, Parameter("new", _column(self.local, name), self.types[name]), self.change)[0]
 
     def own_row(self, identity: RowIdentity) -> _OwnRow | None:
         """The row of an UPDATE; None where it is not there."""
@@ -169,7 +167,7 @@ class _Look:
         query = sa.select(*([] if locator is None else [self._raw(locator)]), *stored).where(
             *search_conditions(self.target, self.table, self.local, self.change, identity)
         )
-        row = self.connection.execute(query.limit(_ONE).offset(_ZERO)).first()
+        row = self.connection.execute(self._own(query).limit(_ONE).offset(_ZERO)).first()
         if row is None:
             return None
         place, values = (None, tuple(row)) if locator is None else (row[0], tuple(row)[1:])
@@ -177,10 +175,16 @@ class _Look:
         if locator is not None and identity.whole_row:
             others = self.table.c[locator] != _value(place)
         else:
-            others = sa.not_(sa.and_(*(self.table.c[name] == _value(by_name[name]) for name in identity.columns)))
+            others = sa.not_(sa.and_(*(self._equals(name, by_name[name]) for name in identity.columns)))
         shown = sa.select(*(self.target.readable(column) for column in columns)).select_from(self.table)
-        texts = self._texts(shown.where(sa.not_(others)))[0]
+        texts = self._texts(self._own(shown.where(sa.not_(others))))[0]
         return _OwnRow(by_name, dict(zip(by_name, texts, strict=True)), others)
+
+    def _own(self, query: sa.Select[Any]) -> sa.Select[Any]:
+        return self.target.own_rows(self.local.table, query, self.table)
+
+    def _equals(self, name: str, value: Any) -> sa.ColumnElement[bool]:
+        return self.target.equals(_column(self.local, name), self.table.c[name], _value(value))
 
     def _raw(self, name: str) -> sa.ColumnElement[Any]:
         """A value as it can be bound again."""
@@ -200,16 +204,14 @@ class _Look:
             for number, column in enumerate([*keys, *columns, *self.target.row_version()])
         ]
         # At most one, the index being unique. DuckDB 2.0 fails with a limit on what its rowid excludes.
-        found = self._texts(sa.select(*wanted).select_from(self.table).where(*conditions))
+        found = self._texts(self._own(sa.select(*wanted).select_from(self.table).where(*conditions)))
         if not found:
             return None
         row, rest = found[0][: len(keys)], found[0][len(keys) :]
         return _OtherRow(row, rest[: len(columns)], rest[len(columns) :])
 
     def _readable(self, name: str) -> sa.ColumnElement[Any]:
-        column = self.local.table.column(name)
-        assert column is not None
-        return self.target.readable(column)
+        return self.target.readable(_column(self.local, name))
 
     def _conditions(self, index: UniqueIndex, own: _OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
         """What makes a row collide; None where nothing can, or nobody knows."""
@@ -226,7 +228,7 @@ class _Look:
                     return None
                 conditions.append(self.table.c[key].is_(None))
             else:
-                conditions.append(self.table.c[key] == _value(known[key]))
+                conditions.append(self._equals(key, known[key]))
         if index.predicate is not None:
             conditions += [sa.literal_column(index.predicate), self._of_new_row(index.predicate, own)]
         return conditions if own is None else [*conditions, own.others]
@@ -285,17 +287,22 @@ def search_conditions(
     types = {column.name: column.type_oid for column in local.remote.columns}
     conditions: list[sa.ColumnElement[bool]] = []
     for name in identity.columns:
-        column = local.table.column(name)
-        assert column is not None
+        column = _column(local, name)
         value = bind_column(target, Parameter(side, column, types[name]), change)[0] if name in sent else None
         # What cannot be compared is found by nothing (rule C17); whether that is an error, the change itself tells.
         if value is None or (identity.whole_row and not target.equality(types[name], column).exists):
             conditions.append(table.c[name].is_(None))
         elif identity.whole_row:
-            conditions.append(equal_values(target, table, column, _value(value)))
+            conditions.append(target.is_same(column, table.c[name], _value(value)))
         else:
-            conditions.append(table.c[name] == _value(value))
+            conditions.append(target.finds(column, table.c[name], _value(value)))
     return conditions
+
+
+def _column(local: LocalRelation, name: str) -> TargetColumn:
+    column = local.table.column(name)
+    assert column is not None
+    return column
 
 
 def _search_tuple(change: ChangeGroup) -> pa.RecordBatch | None:

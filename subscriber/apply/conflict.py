@@ -276,6 +276,16 @@ def applied_before(error: SubscriberError) -> LSN | None:
     return vars(error).get("applied_before")
 
 
+def fails_at_commit(error: SubscriberError) -> bool:
+    """Whether the target refused the whole transaction when it was to commit, and would do so again."""
+    return "at_commit" in vars(error) and not error.transient
+
+
+def note_at_commit(error: SubscriberError) -> None:
+    """Remember on ``error`` what :func:`fails_at_commit` returns."""
+    vars(error)["at_commit"] = True
+
+
 def note_applied_before(error: SubscriberError, lsn: LSN) -> None:
     """Remember on ``error`` what :func:`applied_before` returns; transient errors have no such place."""
     if not error.transient:

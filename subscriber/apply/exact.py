@@ -109,6 +109,11 @@ class ExactApplier:
         # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.capabilities.prepared_transactions and kept is None
 
+    @property
+    def origin(self) -> str:
+        """The replication origin's name."""
+        return self._progress.name
+
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
         """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the progress.
 
@@ -168,7 +173,14 @@ class ExactApplier:
 
     def _writer(self, connection: sa.Connection, rules: Rules) -> ChangeWriter:
         relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
-        return ChangeWriter(self.target, connection, self._statements, relations, show_values=rules.log_conflict_values)
+        return ChangeWriter(
+            self.target,
+            connection,
+            self._statements,
+            relations,
+            show_values=rules.log_conflict_values,
+            binary=rules.binary,
+        )
 
     def examine(self, frames: Iterable[Frame], error: SubscriberError, *, start: LSN, end: LSN) -> None:
         """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates (rules C20-C22).
@@ -194,6 +206,7 @@ class ExactApplier:
                 self._statements,
                 relations,
                 show_values=rules.log_conflict_values,
+                binary=rules.binary,
                 failed=conflict.place,
             )
 

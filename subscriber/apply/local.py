@@ -20,10 +20,12 @@ from typing import Self
 import sqlalchemy as sa
 
 from subscriber import failpoints
+from subscriber.apply.conflict import note_at_commit
 from subscriber.apply.prepared import PreparedTransaction, mark_committed
 from subscriber.apply.progress import OriginProgress, Progress
 from subscriber.apply.rules import ReadRules, Rules
 from subscriber.apply.writer import ChangeWriter
+from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.target import Target
 
@@ -113,7 +115,11 @@ class LocalTransactions:
         self._progress.advance(self.connection, self.stored, applied)
         self.target.set_origin_position(self.connection, applied, timestamp)
         failpoints.hit("target.commit.before")
-        self._block.close()
+        try:
+            self._block.close()
+        except SubscriberError as error:
+            note_at_commit(error)
+            raise
         failpoints.hit("target.commit.after")
         self.stored = applied
 

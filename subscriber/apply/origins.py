@@ -55,7 +55,8 @@ def find_rows_of_others(
         some = changes.slice(start, start + step)
         one_by_one = (some.slice(number, number + 1) for number in range(len(some)))
         searches = [sa.and_(*search_conditions(target, table, local, change, identity)) for change in one_by_one]
-        query = sa.select(*wanted).select_from(table).where(sa.or_(*searches), differs)
+        query = target.own_rows(local.table, sa.select(*wanted).select_from(table), table)
+        query = query.where(sa.or_(*searches), differs)
         with target.reporting():
             for row in target.read_result(connection.execute(query)).rows[: len(some)]:
                 version = target.read_row_version(connection, local.table, row[len(columns) :])

@@ -24,6 +24,9 @@ from subscriber.lsn import LSN, format_lsn, parse_lsn
 STATE: Final = sa.MetaData()
 """The tables that apply needs in the target; the rest of the catalog is subscription's."""
 
+TEXT: Final = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
+"""A text of any length: MySQL's TEXT is too short for the names of a wide table's columns, or for the values of a row."""
+
 ORIGIN_STATUS: Final = sa.Table(
     "subscriber_replication_origin_status",
     STATE,
@@ -70,13 +73,11 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     _counter("sync_error_count"),
     *(_counter(f"confl_{kind}") for kind in CONFLICT_KINDS),
     sa.Column("stats_reset", sa.String(40)),
-    sa.Column("last_error", sa.Text),
+    sa.Column("last_error", TEXT),
     sa.Column("last_error_at", sa.String(40)),
 )
 """The columns of pg_stat_subscription_stats 18, and the last error's report (which holds no values)."""
 
-
-_ROW: Final = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 CONFLICT: Final = sa.Table(
     "subscriber_conflict",
@@ -91,11 +92,11 @@ CONFLICT: Final = sa.Table(
     sa.Column("remote_xid", sa.BigInteger, nullable=False),
     sa.Column("remote_commit_ts", sa.String(40), nullable=False),
     sa.Column("index_name", sa.String(128)),
-    sa.Column("key_columns", sa.Text),
+    sa.Column("key_columns", TEXT),
     sa.Column("attempts", sa.BigInteger, nullable=False),
-    sa.Column("key_values", _ROW),
-    sa.Column("local_row", _ROW),
-    sa.Column("remote_row", _ROW),
+    sa.Column("key_values", TEXT),
+    sa.Column("local_row", TEXT),
+    sa.Column("remote_row", TEXT),
 )
 """A row for each row that was missing or somebody else's, and for each key that stops a transaction (section C.4).
 

@@ -1,4 +1,4 @@
-"""Which table of the target a change is for, and which of its columns (rules C1-C4).
+"""Which table of the target a change is for, and which of its columns (rules C1-C5).
 
 A relation is looked up when the first change for it arrives and is remembered for one batch only: between
 batches the target's tables may change, and looking again costs a millisecond. A relation message with
@@ -16,12 +16,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.apply.names import SAME_NAMES, RelationNames
 from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError
+from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.target import Target, TargetColumn, TargetTable
+from subscriber.target.binary import refused_binary
 from subscriber.target.ddl import AddColumn, add_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
 
@@ -191,6 +194,29 @@ class RelationMap:
             detail=side_by_side(remote, table),
             hint=f"Use {commands} in the target{option}.",
         )
+
+
+def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
+    """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule C5).
+
+    Old rows count as well, whether rows are looked for by that column or not; NULL is nothing, whatever the types.
+
+    Raises:
+        UnsupportedValue: with PostgreSQL's text and SQLSTATE, of the first such column.
+    """
+    for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
+        if announced.name not in changes.binary:
+            continue
+        error = refused_binary(announced.type_oid, column, number)
+        if error is not None and any(_has_value(batch, announced.name) for batch in (changes.old, changes.new)):
+            raise error
+
+
+def _has_value(batch: pa.RecordBatch | None, name: str) -> bool:
+    if batch is None or name not in batch.schema.names:
+        return False
+    values = batch.column(name)
+    return bool(values.null_count < len(values))
 
 
 def side_by_side(remote: Relation, table: TargetTable) -> str:

@@ -27,6 +27,7 @@ class Rules:
         names: the target's names of the publisher's relations.
         add_columns: a column that the target's table lacks is added to it.
         log_conflict_values: conflicts are said and kept with the values of their rows (rule C21).
+        binary: what came in binary form is only for columns that read it; else it is converted as texts are (rule C5).
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
@@ -36,6 +37,7 @@ class Rules:
     names: RelationNames = SAME_NAMES
     add_columns: bool = False
     log_conflict_values: bool = False
+    binary: bool = True
 
 
 ReadRules = Callable[[sa.Connection], Rules]

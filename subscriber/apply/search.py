@@ -1,4 +1,4 @@
-"""Rows whose values equal those of the search without being stored alike, and rows that cannot be compared (rules C14, C16, C17).
+"""Rows that are not found at once: stored otherwise, not to be compared, or changed meanwhile by another session (rules C14, C16, C17).
 
 A target that keeps PostgreSQL's text finds ``1.0`` by ``1.0``, and not by ``1.00``. So a row that the statement did not find is looked
 for once more by canonical forms (:mod:`subscriber.types.equality`), and when there is one the statement runs again with the values
@@ -14,22 +14,28 @@ the sake of rows that somebody has written at the subscriber.
 
 A type without equality stops the transaction only when two of its values have to be compared (rule C17): when some row equals the
 search in every column before, and has a value where the search has one.
+
+Where a statement cannot see what another session has put in the place of a row that it waited for (PostgreSQL), it runs a second time:
+PostgreSQL's worker, too, looks again for a row that somebody has deleted or updated under its hands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column, equal_values
+from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column
 from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target
 from subscriber.types import type_name
 
 _ROWS_AT_A_TIME: Final = 1_000
+_FEW: Final = 4
+"""So many changes are made one by one; for more a savepoint costs less."""
 
 
 class RowSearch:
@@ -53,7 +59,7 @@ class RowSearch:
             SubscriberError: as :meth:`Target.translate` words it.
         """
         if (
-            len(rows) > 1
+            len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1)
             and all(column.equality.exists for column in search.columns)
             and self._change_all(statement, rows)
         ):
@@ -71,7 +77,9 @@ class RowSearch:
         try:
             found = self._connection.exec_driver_sql(statement.sql, rows).rowcount
         except sa.exc.SQLAlchemyError:
-            savepoint.rollback()
+            # After a deadlock, or a lost connection, there is none to roll back to, and that is not what is to be said.
+            with suppress(sa.exc.SQLAlchemyError):
+                savepoint.rollback()
             raise
         if found == len(rows):
             savepoint.commit()
@@ -87,9 +95,10 @@ class RowSearch:
         if without is not None:
             self._refuse_to_compare(search, without, {one.name: self._value(one, change) for one in search.columns})
             return 0
-        found = run(statement.sql, row).rowcount
-        if found:
-            return found
+        for _ in range(2 if self._target.capabilities.statement_snapshots else 1):
+            found = run(statement.sql, row).rowcount
+            if found:
+                return found
         bound = {one.name: self._value(one, change) for one in search.columns}
         if not search.whole_row and None in bound.values():
             return 0
@@ -136,7 +145,8 @@ class RowSearch:
         query = sa.select(*(table.c[one.name] for one in inexact)) if inexact else sa.select(sa.literal_column("1"))
         with self._target.reporting():
             options = {"yield_per": _ROWS_AT_A_TIME}
-            result = self._connection.execute(query.where(*conditions), execution_options=options)
+            looked_for = self._target.own_rows(search.table, query.select_from(table).where(*conditions), table)
+            result = self._connection.execute(looked_for, execution_options=options)
             try:
                 for row in result:
                     if not inexact or all(
@@ -153,10 +163,8 @@ class RowSearch:
     ) -> sa.ColumnElement[bool]:
         if value is None or column.parameter is None:
             return table.c[column.name].is_(None)
-        bound = _bound(value)
-        if search.whole_row:
-            return equal_values(self._target, table, column.parameter.column, bound)
-        return table.c[column.name] == bound
+        equal = self._target.is_same if search.whole_row else self._target.finds
+        return equal(column.parameter.column, table.c[column.name], _bound(value))
 
 
 def _narrowed(table: sa.TableClause, column: ComparedColumn, value: Any) -> Iterator[sa.ColumnElement[bool]]:

@@ -178,7 +178,7 @@ class _Builder:
             column.name: self._bind("new" if column.name in sent else None, column) for column in self.local.columns
         }
         # "inline": no RETURNING for values that nobody reads.
-        return sa.insert(self.table).values(values).inline()
+        return self.target.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
 
     def update(self, group: ChangeGroup, identity: RowIdentity) -> sa.Update:
         sent = _columns_of(group.new)
@@ -191,13 +191,22 @@ class _Builder:
             # Everything is unchanged, yet the row must be there (C18).
             name = self.local.table.columns[0].name
             values = {name: self.table.c[name]}
-        return self._limited(sa.update(self.table).where(*self._search(group, identity)).values(values), identity)
+        found = self._own(sa.update(self.table).where(*self._search(group, identity)).values(values))
+        return self._limited(self.target.or_fail(self.local.table, found), identity)
 
     def delete(self, group: ChangeGroup, identity: RowIdentity) -> sa.Delete:
-        return self._limited(sa.delete(self.table).where(*self._search(group, identity)), identity)
+        return self._limited(self._own(sa.delete(self.table).where(*self._search(group, identity))), identity)
+
+    def _own(self, statement: _Change) -> _Change:
+        return self.target.own_rows(self.local.table, statement, self.table)
 
     def search_of(self, identity: RowIdentity | None) -> Search | None:
-        if identity is None or all(column.equality == EXACT for column in self.compared):
+        if identity is None:
+            return None
+        if (
+            all(column.equality == EXACT for column in self.compared)
+            and not self.target.capabilities.statement_snapshots
+        ):
             return None
         return Search(self.local.table, tuple(self.compared), identity.whole_row)
 
@@ -224,8 +233,10 @@ class _Builder:
         ]
         if not identity.whole_row:
             for column in self.compared:
-                parameter = Parameter(None, self._column(column.name), self._types[column.name], finds=True)
-                yield self.table.c[column.name] == self._bound(column.parameter or parameter)
+                target = self._column(column.name)
+                parameter = Parameter(None, target, self._types[column.name], finds=True)
+                bound = self._bound(column.parameter or parameter)
+                yield self.target.finds(target, self.table.c[column.name], bound)
         elif self.local.table.locator is None:
             yield from self._equal_rows(self.table)
         else:
@@ -246,7 +257,8 @@ class _Builder:
         one: sa.ColumnClause[int] = sa.literal_column("1")
         zero: sa.ColumnClause[int] = sa.literal_column("0")
         names = [locator] if partition is None else [partition, locator]
-        first = sa.select(*(inner.c[name] for name in names)).where(*self._equal_rows(inner)).limit(one).offset(zero)
+        equal = sa.select(*(inner.c[name] for name in names)).where(*self._equal_rows(inner))
+        first = self.target.own_rows(self.local.table, equal, inner).limit(one).offset(zero)
         if partition is None:
             return self.table.c[locator] == first.scalar_subquery()
         return sa.tuple_(*(self.table.c[name] for name in names)).in_(first)
@@ -255,7 +267,7 @@ class _Builder:
         return [
             table.c[column.name].is_(None)
             if column.parameter is None or not column.equality.exists
-            else equal_values(self.target, table, column.parameter.column, self._bound(column.parameter))
+            else self.target.is_same(column.parameter.column, table.c[column.name], self._bound(column.parameter))
             for column in self.compared
         ]
 
@@ -270,13 +282,6 @@ class _Builder:
 
     def _column(self, name: str) -> TargetColumn:
         return next(column for column in self.local.table.columns if column.name == name)
-
-
-def equal_values(
-    target: Target, table: sa.FromClause, column: TargetColumn, value: sa.ColumnElement[Any]
-) -> sa.ColumnElement[bool]:
-    """The condition of a whole row's comparison: NULL equals NULL (rule C14)."""
-    return target.comparable(column, table.c[column.name]).is_not_distinct_from(value)
 
 
 def _columns_of(batch: pa.RecordBatch | None) -> set[str]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from subscriber.apply.collisions import new_row, search_key
+from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.origins import find_rows_of_others, without_values
-from subscriber.apply.relations import LocalRelation, RelationMap
+from subscriber.apply.relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of
 from subscriber.apply.walk import Run
@@ -40,7 +40,16 @@ class _Prepared:
 
 
 class ChangeWriter:
-    """Writes the changes of one batch through one connection."""
+    """Writes the changes of one batch through one connection.
+
+    Args:
+        target: where to.
+        connection: of the batch's transaction.
+        statements: compiled SQL, kept from batch to batch.
+        relations: the target's tables.
+        show_values: conflicts are told with their rows' values.
+        binary: see :class:`~subscriber.apply.rules.Rules`.
+    """
 
     def __init__(
         self,
@@ -50,12 +59,14 @@ class ChangeWriter:
         relations: RelationMap | None = None,
         *,
         show_values: bool = False,
+        binary: bool = True,
     ) -> None:
         self._target = target
         self._connection = connection
         self._statements = statements
         self._relations = relations or RelationMap(target, connection)
         self._shows_values = show_values
+        self._binary = binary
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
@@ -94,20 +105,20 @@ class ChangeWriter:
             prepared = self._prepared[run.group] = self._prepare(group)
         if prepared.rows is None:
             # Some other change of the group cannot be converted; only its own transaction shall suffer.
-            rows = bind_rows(self._target, prepared.statement, group.slice(run.start, run.stop))
+            rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
         # Which of several rows is missing, a row count does not tell.
-        step = 1 if self._shows_values else len(rows)
+        step = 1 if self._shows_values or self._relations.open(group.relation).table.may_suppress else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
             conflicts += self._touched(changes, place)
             missing = len(changes) - self._change(prepared.statement, rows[start : start + step], changes)
-            if missing:
+            if missing and not self._is_suppressed(changes):
                 conflicts.append((self._missing(changes, place), missing))
         return conflicts
 
@@ -127,6 +138,17 @@ class ChangeWriter:
             )
             for conflict in found:
                 yield conflict if self._shows_values else without_values(conflict), 1
+
+    def _is_suppressed(self, changes: ChangeGroup) -> bool:
+        """Whether the row of one change is there all the same: a trigger has left it as it is."""
+        local = self._relations.open(changes.relation)
+        if not local.table.may_suppress:
+            return False
+        table = local.table.clause()
+        conditions = search_conditions(self._target, table, local, changes, self._identity(local))
+        query = sa.select(sa.literal_column("1")).select_from(table).where(*conditions)
+        with self._target.reporting():
+            return self._connection.execute(self._target.own_rows(local.table, query, table)).first() is not None
 
     def _missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
         """The conflict of rows that are not there (rule C18)."""
@@ -148,9 +170,14 @@ class ChangeWriter:
     def _prepare(self, group: ChangeGroup) -> _Prepared:
         statement = self._statement(group)
         try:
-            return _Prepared(statement, bind_rows(self._target, statement, group))
+            return _Prepared(statement, self._bind(statement, group))
         except SubscriberError:
             return _Prepared(statement, None)
+
+    def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
+        if group.binary and self._binary:
+            check_binary(self._relations.open(group.relation), group)
+        return bind_rows(self._target, statement, group)
 
     def _statement(self, group: ChangeGroup) -> Statement:
         local = self._relations.open(group.relation)

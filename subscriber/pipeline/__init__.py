@@ -2,9 +2,11 @@
 
 ::
 
-    source.py                    frames.py                       sink.py
-    format("pgoutput")           mapInArrow                      foreachBatch
-    journal ──partitions──▶ rows ──decode (executors)──▶ frames ──in order──▶ apply: one target transaction
+    frame_source.py          source.py        frames.py               sink.py
+    readStream               a task           (the same task)         foreachBatch
+    journal ──partitions──▶ segments ──▶ rows ──decode──▶ frames ──in order──▶ apply: one target transaction
+
+    source.py by itself is the public format("pgoutput"), whose rows are the journal's messages.
 
 Offsets are LSNs at commit boundaries, so a micro-batch never splits a transaction; a batch is applied whole, with its
 progress, in one target transaction. Exactly once does not rest on Spark: every query starts from the target's own

@@ -16,7 +16,7 @@ Blocks are compressed: they pass through the JVM, where each of them is copied a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,7 @@ from subscriber.types import decode_column
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _CODEC: Final = "lz4_raw"
+_NULL: Final = rb"\N"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,21 @@ def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
             "the publisher's COPY data is not in the form that was asked for", relation=relation.qualified_name
         )
     return [column.combine_chunks() for column in table.columns]
+
+
+def check_absent(rows: bytes, refused: Mapping[int, SubscriberError]) -> None:
+    """Raise the error of a column that has a value other than NULL.
+
+    Args:
+        rows: in COPY's text, which is what a target gets whose types are not the publisher's.
+        refused: by the place of the column in a row, from 0; for none there is nothing to look at.
+    """
+    if refused:
+        for row in rows.split(b"\n")[:-1]:
+            values = row.split(b"\t")
+            for place, error in refused.items():
+                if values[place] != _NULL:
+                    raise error
 
 
 def load_block(relation: Relation, copy_format: CopyFormat, block: CopyBlock) -> LoadBlock:

@@ -12,16 +12,17 @@ are in memory at a time. What is small, or cannot be read in ranges, is read by 
 The target's transaction begins when the first block is there. Until then nothing of the target is held, however long somebody at
 the publisher keeps the table locked.
 
-The subscription's option ``binary`` is about the stream. The copy is binary where source and target have the same types of
-a kind that binary means the same for, and text everywhere else, so no pair of types is refused that text allows (as rule D7's would
-be), and what the target gets is the same.
+How rows travel is not the subscription's option ``binary``: the copy is binary where source and target have the same types of
+a kind that binary means the same for, and text everywhere else; what the target gets is the same. But which columns may be filled is:
+with ``binary`` a target that is PostgreSQL takes, from publishers that PostgreSQL would copy from in binary form (16 and later), no
+value whose binary form its column does not read (rule D7).
 """
 
 from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -33,6 +34,7 @@ from subscriber import failpoints
 from subscriber.apply.names import SAME_NAMES, RelationNames
 from subscriber.apply.relations import LocalRelation, RelationMap
 from subscriber.errors import SubscriberError
+from subscriber.pipeline.blocks import check_absent
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
 from subscriber.receive.copy_out import CopyReader
@@ -40,6 +42,7 @@ from subscriber.receive.copy_plan import CopyFormat, CopyPlan, Selection, TableF
 from subscriber.receive.snapshot import snapshot_session
 from subscriber.settings import Settings
 from subscriber.target import Target
+from subscriber.target.binary import refused_binary
 from subscriber.target.load import BlockFormat, LoadColumn
 
 BeginCopy = Callable[[], AbstractContextManager[Any]]
@@ -47,6 +50,7 @@ BeginCopy = Callable[[], AbstractContextManager[Any]]
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
+_BINARY_SINCE: Final = 160000
 _READ_BY_DRIVER_BYTES: Final = 1024 * 1024
 """A table up to this size is read sooner than a Spark task has started."""
 
@@ -66,6 +70,7 @@ class CopySource:
         selection: what of it is copied, where the publications are the subscriber's own; else the server is asked.
         names: the target's names of tables.
         add_columns: begins a transaction of its own in which the target's table gets the columns that it lacks; None: it gets none.
+        binary: the subscription's option.
     """
 
     conninfo: str = field(repr=False)
@@ -78,6 +83,7 @@ class CopySource:
     selection: Selection | None = None
     names: RelationNames = SAME_NAMES
     add_columns: BeginCopy | None = None
+    binary: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +133,7 @@ def copy_table(
     """
     qualified = f"{source.schema}.{source.table}"
     try:
-        plan = _plan(source, settings)
+        plan, version = _plan(source, settings)
         local = _local_relation(source, target, plan.relation)
         columns = [
             LoadColumn(column, announced.type_oid)
@@ -136,6 +142,7 @@ def copy_table(
         reader = CopyReader(
             source.conninfo, source.subscription, source.snapshot, plan.query, _FORMATS[target.block_format(columns)]
         )
+        refused = _refused(columns) if source.binary and version >= _BINARY_SINCE else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
         with RangeJobs(
             spark.sparkContext,
@@ -151,7 +158,9 @@ def copy_table(
             with begin() as connection, target.loader(connection, local.table, columns) as load:
                 for block in chain(first, blocks):
                     failpoints.hit("copy.block.before")
-                    load(block.content())
+                    content = block.content()
+                    check_absent(content, refused)
+                    load(content)
                     failpoints.hit("copy.block.after")
                     progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
                     on_progress(progress)
@@ -170,9 +179,16 @@ def _local_relation(source: CopySource, target: Target, relation: Relation) -> L
         return RelationMap(target, connection, source.names).open(relation)
 
 
-def _plan(source: CopySource, settings: Settings) -> CopyPlan:
+def _refused(columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
+    """The columns that read another binary form than the publisher's type has, by their place, each with what to raise."""
+    refusals = ((place, refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
+    return {place: error for place, error in refusals if error is not None}
+
+
+def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int]:
+    """What to copy, and the publisher's version."""
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
-        return plan_copy(
+        plan = plan_copy(
             connection,
             source.publications,
             source.schema,
@@ -181,6 +197,7 @@ def _plan(source: CopySource, settings: Settings) -> CopyPlan:
             source.files,
             source.selection,
         )
+        return plan, connection.info.server_version
 
 
 class CopyTable(Protocol):

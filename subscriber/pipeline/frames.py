@@ -9,7 +9,8 @@ Each batch of rows becomes one frame. A decoder keeps the relation map from batc
 from its beginning; the reader puts the descriptions that a segment relies on before its rows.
 
 Absence is typed (absence_is_typed): the rows of a group have the same *set of sent columns*, and a column that was not
-sent is not there. Two updates of one table, one of which left a long text alone, are two groups.
+sent is not there. Two updates of one table, one of which left a long text alone, are two groups. So are those of which one came as
+text and the other in binary form, and the group remembers which (rule C5).
 """
 
 from __future__ import annotations
@@ -88,14 +89,16 @@ class FrameDecoder:
         """Cut rows of one action where the set of sent columns differs."""
         forms = [_forms(columns) for columns in (rows.old, rows.new) if columns is not None]
         for chosen in _same_forms(np.concatenate(forms) if forms else np.empty((0, len(rows.rows)), np.uint8)):
+            binary: set[str] = set()
             try:
                 yield ChangeGroup(
                     rows.relation,
                     rows.action,
                     rows.old_kind,
                     (rows.rows if chosen is None else rows.rows[chosen]).astype(np.int32),
-                    self._values(batch, rows, rows.old, chosen, lsns, identity_only=rows.old_kind == "K"),
-                    self._values(batch, rows, rows.new, chosen, lsns, identity_only=False),
+                    self._values(batch, rows, rows.old, chosen, lsns, binary, identity_only=rows.old_kind == "K"),
+                    self._values(batch, rows, rows.new, chosen, lsns, binary, identity_only=False),
+                    frozenset(binary),
                 )
             except SubscriberError as error:
                 error.relation = rows.relation.qualified_name
@@ -108,10 +111,11 @@ class FrameDecoder:
         columns: TupleColumns | None,
         chosen: npt.NDArray[np.int64] | None,
         lsns: npt.NDArray[np.int64],
+        came_as_binary: set[str],
         *,
         identity_only: bool,
     ) -> pa.RecordBatch | None:
-        """The sent columns of the chosen rows as a record batch."""
+        """The sent columns of the chosen rows as a record batch; adds to ``came_as_binary`` those that did."""
         if columns is None:
             return None
         names, arrays = [], []
@@ -131,6 +135,8 @@ class FrameDecoder:
                 raise
             names.append(column.name)
             arrays.append(array)
+            if binary:
+                came_as_binary.add(column.name)
         if not names:
             count = len(rows.rows) if chosen is None else len(chosen)
             return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))

@@ -21,8 +21,8 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.frame_source import FrameSource, as_option
 from subscriber.pipeline.sink import BatchSink
-from subscriber.pipeline.source import PgoutputSource
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
 
@@ -68,29 +68,34 @@ class ApplyQuery:
             self._checkpoint,
             stream.applied,
             on_applied,
-            as_text=applier.target.capabilities.postgresql_text,
             turn=turn,
-            publishing=stream.publishing,
         )
         try:
-            self._query = self._start(spark, name, stream.applied, settings)
+            self._query = self._start(
+                spark, name, stream, settings, as_text=applier.target.capabilities.postgresql_text
+            )
         except PySparkException as error:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
             raise self._explain(error) from error
 
-    def _start(self, spark: SparkSession, name: str, applied: LSN, settings: Settings) -> StreamingQuery:
-        spark.dataSource.register(PgoutputSource)
-        rows = (
-            spark.readStream.format("pgoutput")
+    def _start(
+        self, spark: SparkSession, name: str, stream: JournalStream, settings: Settings, *, as_text: bool
+    ) -> StreamingQuery:
+        spark.dataSource.register(FrameSource)
+        source = (
+            spark.readStream.format(FrameSource.name())
             .option("journal", self._journal)
-            .option("startingLsn", format_lsn(applied))
+            .option("startingLsn", format_lsn(stream.applied))
             .option("maxBytes", settings.max_batch_bytes)
             .option("partitionBytes", settings.segment_bytes)
             .option("twoPhase", self._two_phase)
-            .load()
+            .option("asText", as_text)
         )
+        if stream.publishing is not None:
+            source = source.option("publishing", as_option(stream.publishing))
         return (
-            rows.writeStream.queryName(name)
+            source.load()
+            .writeStream.queryName(name)
             .option("checkpointLocation", self._checkpoint.as_uri())
             .foreachBatch(self._sink)
             .start()

@@ -18,22 +18,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from subscriber.apply.conflict import applied_before, conflict_of
+from subscriber.apply.conflict import applied_before, conflict_of, fails_at_commit
+from subscriber.apply.deferred import apply_before, apply_committable
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import ColumnsToAdd, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
-from subscriber.pipeline.frames import decode_frames
 from subscriber.protocol.changes import Frame
-from subscriber.publication.publishing import Publishing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-
-FRAME_SCHEMA: Final = pa.schema([pa.field("frame", pa.binary()), pa.field("error", pa.binary())])
-"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead."""
-SPARK_FRAME_SCHEMA: Final = "frame binary, error binary"
 
 _EXECUTION_ID: Final = "spark.sql.execution.id"
 
@@ -47,8 +40,6 @@ class BatchSink:
         checkpoint: Spark's checkpoint folder on this machine; its offset log says where a batch ends.
         applied: the target's progress.
         on_applied: told the progress after each batch.
-        as_text: the target takes PostgreSQL's text for every value.
-        publishing: what the changes are published by, where the server has not done that.
         turn: held while the target is written; queries of one run share it where the target has one writer.
         began: when the last batch had its turn (monotonic seconds).
         failure: what ended the query, with its type.
@@ -58,20 +49,16 @@ class BatchSink:
     checkpoint: Path
     applied: LSN
     on_applied: Callable[[ApplyResult], None]
-    as_text: bool
-    publishing: Publishing | None = None
     turn: contextlib.AbstractContextManager[Any] = field(default_factory=contextlib.nullcontext)
     began: float = 0.0
     failure: SubscriberError | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Apply one micro-batch (Spark calls this)."""
-        encode = partial(encode_frames, as_text=self.as_text, publishing=self.publishing)
-        rows = batch.select("lsn", "finish_lsn", "message").mapInArrow(encode, SPARK_FRAME_SCHEMA)
+        """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource` (Spark calls this)."""
         try:
             with self.turn:
                 self.began = time.monotonic()
-                result = apply_batch(self.applier, partial(_frames, rows), self.applied, self._end_of(batch_id))
+                result = apply_batch(self.applier, partial(_frames, batch), self.applied, self._end_of(batch_id))
                 # Still in its turn: whoever stops the batches must find the position of the last one.
                 self.applied = result.progress
                 self.on_applied(result)
@@ -104,16 +91,18 @@ def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], star
             applier.add_columns(missing)  # at least one more than there was, so this ends
         except SubscriberError as error:
             good = applied_before(error)
-            if good is not None and good > start:
-                applier.apply(read(), start=start, end=good, before=good)
+            if fails_at_commit(error):
+                apply_committable(applier, read, start, end, error)
+            elif good is not None and good > start:
+                apply_before(applier, read, start, good)
             if conflict_of(error) is not None:
                 applier.examine(read(), error, start=start, end=end)
             raise
 
 
-def _frames(rows: DataFrame) -> Iterator[Frame]:
+def _frames(batch: DataFrame) -> Iterator[Frame]:
     """Frames in order; the next partition is decoded while this one is applied."""
-    for row in _iterate_partitions(rows):
+    for row in _iterate_partitions(batch):
         if row.error is not None:
             raise pickle.loads(row.error)  # noqa: S301 - written by our own executors
         yield Frame.decode(bytes(row.frame))
@@ -136,18 +125,3 @@ def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
         return rows.rdd.toLocalIterator(prefetchPartitions=True)
     finally:
         context.setLocalProperty(_EXECUTION_ID, execution)
-
-
-def encode_frames(
-    batches: Iterator[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
-) -> Iterator[pa.RecordBatch]:
-    """Decode a partition and encode its frames: :data:`FRAME_SCHEMA`. Runs on the executors."""
-    try:
-        for frame in decode_frames(batches, as_text=as_text, publishing=publishing):
-            yield _row(frame.encode(), None)
-    except SubscriberError as error:
-        yield _row(None, pickle.dumps(error))
-
-
-def _row(frame: bytes | None, error: bytes | None) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([frame], pa.binary()), pa.array([error], pa.binary())], schema=FRAME_SCHEMA)

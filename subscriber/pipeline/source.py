@@ -68,13 +68,17 @@ class PgoutputSource(DataSource):
         """The reader of one query."""
         del schema  # Spark's interface; ours is always the journal's
         options = self.options
-        return PgoutputStreamReader(
+        return self.open_reader(
             url=options["journal"],
             starting_lsn=options.get("startingLsn"),
             max_bytes=int(options.get("maxBytes", _DEFAULT_MAX_BYTES)),
             partition_bytes=int(options.get("partitionBytes", _DEFAULT_PARTITION_BYTES)),
-            two_phase=str(options.get("twoPhase", "false")).lower() == "true",
+            two_phase=is_true(options.get("twoPhase")),
         )
+
+    def open_reader(self, **plan: Any) -> PgoutputStreamReader:
+        """What reads by these arguments of :class:`PgoutputStreamReader`."""
+        return PgoutputStreamReader(**plan)
 
 
 class PgoutputStreamReader(DataSourceStreamReader):
@@ -147,6 +151,11 @@ class PgoutputStreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: what may be trimmed is decided by the targets' progress, not by Spark's."""
+
+
+def is_true(option: str | None) -> bool:
+    """What an option says; Spark hands it over as text."""
+    return (option or "").lower() == "true"
 
 
 def group_readings(readings: Sequence[Reading], partition_bytes: int) -> list[list[Reading]]:

@@ -12,7 +12,8 @@ order (invariant commit_order). A source transaction may span frames, a frame ma
 
 Absence is typed (invariant absence_is_typed): a column that was not sent, or was sent as unchanged
 out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is NULL. That is
-why changes with different sets of sent columns are different groups.
+why changes with different sets of sent columns are different groups. So are changes of which one came with a column as text and
+the other in binary form: for a target that has PostgreSQL's types that makes a difference (rule C5).
 
 Wire form (little-endian), 8-byte aligned so that Arrow reads its buffers in place::
 
@@ -43,7 +44,7 @@ from subscriber.protocol.messages import Relation
 Action = Literal["I", "U", "D"]
 OldKind = Literal["K", "O"]
 
-_MAGIC: Final = b"SUBFRM\x00\x02"
+_MAGIC: Final = b"SUBFRM\x00\x03"
 _COUNTS: Final = struct.Struct("<8sIIII")
 _RELATION: Final = struct.Struct("<I?")
 _CONTROL: Final = struct.Struct("<iIIQ")
@@ -53,6 +54,8 @@ _ALIGNMENT: Final = 8
 _POSITION_FIELD: Final = "#"
 _OLD_PREFIX: Final = "<"
 _NEW_PREFIX: Final = ">"
+_BINARY_MARK: Final = "b"
+_TEXT_MARK: Final = "t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class ChangeGroup:
         old: the old tuples' columns, named as the relation's; for K only its identity columns. None
             exactly when ``old_kind`` is None. A batch with rows but no columns is possible.
         new: the new tuples' columns that were sent. None exactly for a DELETE.
+        binary: the columns whose values, where they are not NULL, came in binary form (rules A11, A12).
     """
 
     relation: Relation
@@ -75,6 +79,7 @@ class ChangeGroup:
     positions: NDArray[np.int32]
     old: pa.RecordBatch | None
     new: pa.RecordBatch | None
+    binary: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -89,6 +94,7 @@ class ChangeGroup:
             positions=self.positions[start:stop],
             old=None if self.old is None else self.old.slice(start, size),
             new=None if self.new is None else self.new.slice(start, size),
+            binary=self.binary,
         )
 
 
@@ -180,7 +186,9 @@ def _joined(group: ChangeGroup) -> pa.RecordBatch:
     names, arrays = [_POSITION_FIELD], [pa.array(group.positions, pa.int32())]
     for prefix, batch in ((_OLD_PREFIX, group.old), (_NEW_PREFIX, group.new)):
         if batch is not None:
-            names.extend(prefix + name for name in batch.schema.names)
+            names.extend(
+                prefix + (_BINARY_MARK if name in group.binary else _TEXT_MARK) + name for name in batch.schema.names
+            )
             arrays.extend(batch.columns)
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
@@ -247,10 +255,11 @@ def _decode_group(relation: Relation, action: Action, old_kind: OldKind | None, 
         positions=positions,
         old=_part(batch, _OLD_PREFIX) if old_kind else None,
         new=_part(batch, _NEW_PREFIX) if action != "D" else None,
+        binary=frozenset(name[2:] for name in batch.schema.names if name[1:2] == _BINARY_MARK),
     )
 
 
 def _part(batch: pa.RecordBatch, prefix: str) -> pa.RecordBatch:
     indexes = [index for index, name in enumerate(batch.schema.names) if name.startswith(prefix)]
     part = batch.select(indexes)
-    return part.rename_columns([name[len(prefix) :] for name in part.schema.names])
+    return part.rename_columns([name[2:] for name in part.schema.names])

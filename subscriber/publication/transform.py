@@ -194,7 +194,7 @@ def _sent_as(target: Relation, group: ChangeGroup, action: Action, rows: Mask | 
         sent = {column.name: columns[column.name] for column in target.columns if column.name in columns}
         new = _batch(sent, len(group), rows)
     positions = group.positions if rows is None else group.positions[rows]
-    return ChangeGroup(target, action, old_kind, positions, old, new)
+    return ChangeGroup(target, action, old_kind, positions, old, new, group.binary)
 
 
 def _old_kind(target: Relation, group: ChangeGroup) -> OldKind | None:

@@ -225,8 +225,20 @@ class ReplicationConnection:
         )
 
 
+UNREADABLE_TEXT: Final = "a text of the publisher cannot be read as UTF8"
+_UNREADABLE: Final = frozenset({"22021", "22P05"})
+
+
+def is_unreadable_text(sqlstate: str) -> bool:
+    """Whether the server found bytes in a value that are no text of its encoding; its message shows them."""
+    return sqlstate in _UNREADABLE
+
+
 def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:
     """A server's error in our tree; the class tells whether trying again may help."""
+    if is_unreadable_text(sqlstate):
+        message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
+        detail, hint = None, "Mend it at the publisher; a database of encoding SQL_ASCII takes any bytes for text."
     if sqlstate == "55006":
         kind: type[PublisherError] = SlotInUse
         hint = (

@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 from psycopg import pq
 
 from subscriber.errors import PublisherError, PublisherUnavailable
-from subscriber.receive.connection import STOP_SECONDS, server_error
+from subscriber.receive.connection import STOP_SECONDS, UNREADABLE_TEXT, is_unreadable_text, server_error
 from subscriber.receive.copy_plan import Connection, CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
 from subscriber.receive.snapshot import snapshot_session
 
@@ -161,10 +161,10 @@ class CopyReader:
             if rows:
                 yield CopyBlock(b"".join(rows), len(rows))
         result = pgconn.get_result()
+        while pgconn.get_result() is not None:
+            pass  # nothing must be left, or the rollback to come fails
         if result is None or result.status != pq.ExecStatus.COMMAND_OK:
             self._fail(result)
-        while pgconn.get_result() is not None:
-            pass
 
     def _check_files(self, connection: Connection, piece: Piece) -> None:
         """Refuse what has other files than before the snapshot; to be asked when a COPY holds the lock on it."""
@@ -183,7 +183,9 @@ class CopyReader:
         sqlstate = _text(result.error_field(field.SQLSTATE)) or "08006"
         message = _text(result.error_field(field.MESSAGE_PRIMARY)) or "the connection was lost"
         hint = _text(result.error_field(field.MESSAGE_HINT)) or None
-        if sqlstate.startswith("22"):
+        if is_unreadable_text(sqlstate):
+            message = UNREADABLE_TEXT
+        elif sqlstate.startswith("22"):
             # A row filter met a value that it cannot take, and the message may show it.
             message = f"a row filter cannot be evaluated for some row (SQLSTATE {sqlstate})"
         qualified = f"{self.query.schema}.{self.query.table}"

@@ -25,6 +25,8 @@ class Capabilities:
         prepared_transactions: a transaction can be prepared, and committed or rolled back later by another connection (rule C49).
         transactional_ddl: a table can be altered within a transaction, which takes it back with everything else.
         signed_zero: a floating-point column tells the two zeros apart.
+        statement_snapshots: an UPDATE or DELETE that waits for another session sees only rows that were there when it began: of what that
+            session puts in their place nothing, until the next statement.
         savepoints: a part of a transaction can be taken back.
         copy_format: what the blocks of :meth:`~subscriber.target.target.Target.loader` are: ``text`` is COPY's text format,
             whole lines; ``arrow`` is an Arrow IPC stream of one record batch, every column decoded.
@@ -42,5 +44,6 @@ class Capabilities:
     prepared_transactions: bool = False
     transactional_ddl: bool = False
     signed_zero: bool = True
+    statement_snapshots: bool = False
     savepoints: bool = True
     copy_format: Literal["text", "arrow"] = "arrow"

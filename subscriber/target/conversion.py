@@ -19,6 +19,9 @@ timestamp                     date; timestamptz, of which the zone (a replicatio
 The last step differs from PostgreSQL's in one thing. Where its input function rounds (a numeric of twenty digits for a ``double
 precision`` column) the value is refused, because nobody would be told; so are hexadecimal numbers there. What is in no line of the table is refused when the
 relation is opened: for most of the rest the result depends on the subscriber's settings, its time zone above all.
+
+Values that came in binary form are converted likewise, where PostgreSQL's receive function would refuse the bytes of another type, or read
+them as another value. The columns here have none of PostgreSQL's types; for those of a PostgreSQL target see :mod:`subscriber.target.binary`.
 """
 
 from __future__ import annotations

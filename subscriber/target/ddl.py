@@ -29,6 +29,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
+from subscriber.errors import NotSupportedError
 from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Target
 from subscriber.types import decode_column
@@ -64,7 +65,15 @@ def create_table(target: Target, shape: TableShape, *, identity: bool = False) -
         target: where the table is to be.
         shape: the table.
         identity: identity and serial columns make values in the target too, for rows that are inserted there.
+
+    Raises:
+        NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
     """
+    if not shape.columns and not target.capabilities.postgresql_sql:
+        raise NotSupportedError(
+            f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
+            hint="Publish the other tables by name.",
+        )
     schema, name = target.place(shape.schema, shape.name)
     notes: list[str] = []
     increments = _auto_increments(target, shape) if identity else {}

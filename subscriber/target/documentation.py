@@ -18,6 +18,7 @@ from subscriber.target.registry import open_target
 from subscriber.target.table import TargetColumn
 from subscriber.target.target import Target
 from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, decode_column, type_name
+from subscriber.types.binary_forms import read_forms
 
 _TARGETS: Final = (
     "sqlite:///target.db",
@@ -91,6 +92,21 @@ is done for the pairs of this table; other columns are refused as above. A Postg
 
 | The target's column | The publisher's |
 |---|---|"""
+_BINARY_FORMS: Final = """\
+
+## Values in binary form
+
+A subscription with `binary = true` gets values in the form of their type's send function. A PostgreSQL target then takes a value other than
+NULL only for a column that reads this form, as PostgreSQL's subscriber does, and stops with PostgreSQL's error where there is one (08P01,
+22P03, 42804, 42883). It stops with 22P03 also where PostgreSQL would read the bytes as another value and say nothing, such as those of a
+`bigint` as a `timestamp`. The initial copy from PostgreSQL 16 and later goes by the same rule.
+
+Read are columns of the same type, domains by their base type, and the pairs of this table; enums and extensions' texts (`citext`) as
+`text`. What is refused goes through as text, with `ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no
+binary form: there values are converted as in the table above, whatever way they came.
+
+| The publisher's | Read by columns of |
+|---|---|"""
 
 
 def types_page() -> str:
@@ -98,7 +114,7 @@ def types_page() -> str:
     targets = [open_target(url) for url in _TARGETS]
     try:
         return "\n".join([_HEAD, *_table("Built-in types", _built_in(), targets), *_table("Other types", _OTHERS, targets),
-                          *_table("Columns of a key", _IN_KEYS, targets, key=True), _CONVERSIONS, *_conversions()]) + "\n"  # fmt: skip
+                          *_table("Columns of a key", _IN_KEYS, targets, key=True), _CONVERSIONS, *_conversions(), _BINARY_FORMS, *_binary_forms()]) + "\n"  # fmt: skip
     finally:
         for target in targets:
             target.close()
@@ -207,6 +223,15 @@ def _conversions() -> Iterator[str]:
         own = ", types of a user" if _TEXT in sources else ""
         names = ", ".join(f"`{type_name(oid)}`" for oid in sorted(sources - {into}))
         yield f"| `{type_name(into)}` | {names}{own} |"
+
+
+def _binary_forms() -> Iterator[str]:
+    for sent, columns in read_forms():
+        yield f"| {_named(sent)} | {_named(columns)} |"
+
+
+def _named(oids: Iterable[int]) -> str:
+    return ", ".join(f"`{type_name(oid)}`" for oid in oids)
 
 
 if __name__ == "__main__":

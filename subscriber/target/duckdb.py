@@ -52,6 +52,8 @@ BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process to close the file before the target counts as unavailable."""
 
 _BUSY_PAUSE: Final = 0.05
+_BYTE_BY_BYTE: Final = "binary"
+"""The collation that is none."""
 
 
 def leave_quietly() -> None:
@@ -200,6 +202,16 @@ class DuckDBTarget(Target):
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
         """See :meth:`Target.equality`; a DECIMAL compares as numeric does."""
         return EXACT if column.storage == duckdb_values.DECIMAL else super().equality(type_oid, column)
+
+    def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """See :meth:`Target.comparable`; texts byte by byte, whatever collation the column, or the database, has."""
+        return sa.collate(clause, _BYTE_BY_BYTE) if column.storage == duckdb_values.VARCHAR else clause
+
+    def equals(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Target.equals`; DuckDB's indexes know of no collation, its ``=`` does."""
+        return self.comparable(column, clause) == value
 
     @contextmanager
     def loader(

@@ -108,7 +108,8 @@ def insert_statement(target: Target, table: TargetTable, columns: Sequence[LoadC
     values = {
         columns[index].column.name: sa.bindparam(key, type_=sa.types.NullType()) for key, index in index_of.items()
     }
-    compiled = sa.insert(table.clause()).values(values).inline().compile(dialect=target.engine.dialect)
+    insert = target.or_fail(table, sa.insert(table.clause()).values(values).inline())
+    compiled = insert.compile(dialect=target.engine.dialect)
     sql = target.override_identity(str(compiled)) if table.has_identity_always else str(compiled)
     keys = tuple(index_of if compiled.positiontup is None else compiled.positiontup)
     return InsertStatement(sql, tuple(index_of[key] for key in keys), keys if compiled.positiontup is None else None)

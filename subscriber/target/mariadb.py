@@ -53,14 +53,20 @@ from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION"
 _SESSION: Final = (
     f"SET SESSION sql_mode = '{_SQL_MODE}', SESSION time_zone = '+00:00', SESSION foreign_key_checks = 0,"
-    " SESSION unique_checks = 1"
+    " SESSION unique_checks = 1, SESSION autocommit = 0, SESSION default_storage_engine = InnoDB,"
+    # Notes tell of decimals that LOAD DATA has rounded, their texts of the column; a TRUNCATE is a DELETE of all rows.
+    " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
+    " SESSION sql_select_limit = DEFAULT /*M! , SESSION check_constraint_checks = 1 */"
 )
+"""Everything that the server's configuration, or the URL, could have set so that values change or are not looked at."""
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 _BINARY: Final = ("_bin", "binary")
 _XID_BYTES: Final = 64
 """What a part of an XA name may be long."""
 _DETACH_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
+_LAST_OF_A_NAME: Final = "\uffff"
+"""The last character that a name may have."""
 _COUNTER_WAIT: Final = 5
 """Seconds that setting a counter back waits for whoever uses the table."""
 _LONG_WAIT: Final = 31_536_000
@@ -91,6 +97,7 @@ def open_mariadb(url: sa.URL) -> MariaDBTarget:
             hint=f"Write it at the end: {backend}+pymysql://user@host/database.",
         )
     engine = sa.create_engine(url.update_query_dict({"charset": "utf8mb4"}), pool_pre_ping=True, hide_parameters=True)
+    _adapt(engine.dialect)
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
@@ -103,6 +110,24 @@ def open_mariadb(url: sa.URL) -> MariaDBTarget:
 def _on_connect(connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_SESSION)
+        cursor.execute("SELECT @@max_allowed_packet")
+        (connection.largest_statement,) = cursor.fetchone()
+
+
+def _adapt(dialect: Any) -> None:
+    """Quote every name, as each version of each server has reserved words of its own; make tables for every character."""
+
+    class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs
+        def _requires_quotes(self, _value: str) -> bool:
+            return True
+
+    class _DDLCompiler(dialect.ddl_compiler):  # type: ignore[misc]  # the same
+        def post_create_table(self, table: sa.Table) -> str:
+            return f"{super().post_create_table(table)} CHARACTER SET utf8mb4"
+
+    dialect.preparer = _Preparer
+    dialect.identifier_preparer = _Preparer(dialect)
+    dialect.ddl_compiler = _DDLCompiler
 
 
 logger = logging.getLogger(__name__)
@@ -131,6 +156,8 @@ class MariaDBTarget(Target):
         """See :meth:`Target.reflect` and the module."""
         with self.reporting():
             for database, name in _places(schema, table):
+                if max(name) > _LAST_OF_A_NAME:
+                    continue  # the server would not even compare it
                 found = connection.execute(_RELATION, {"database": database, "name": name}).all()
                 # The server may compare names without their case.
                 exact = [row for row in found if row.name == name]
@@ -164,10 +191,21 @@ class MariaDBTarget(Target):
         return EXACT if column.storage == "decimal" else super().equality(type_oid, column)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Target.comparable`; texts letter by letter, with the blanks at their end."""
-        if column.storage.removesuffix(mariadb_values.INEXACT_KEY) not in mariadb_values.TEXTS:
+        """See :meth:`Target.comparable`; texts letter by letter, with the blanks at their end, which a CHAR does not have."""
+        storage = column.storage.removesuffix(mariadb_values.INEXACT_KEY)
+        if storage not in mariadb_values.TEXTS | {"char"}:
             return clause
-        return sa.collate(sa.cast(clause, CHAR(charset="utf8mb4")), self._collation)
+        collation = "utf8mb4_bin" if storage == "char" else self._collation
+        return sa.collate(sa.cast(clause, CHAR(charset="utf8mb4")), collation)
+
+    def finds(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Target.finds`; a text by its index, and then with the blanks at its end, which most ``_bin`` collations ignore."""
+        equal = super().finds(column, clause, value)
+        if column.storage not in mariadb_values.TEXTS:
+            return equal
+        return sa.and_(equal, self.comparable(column, clause) == value)
 
     def change_first(self, statement: Change) -> Change:
         """See :meth:`Target.change_first`; LIMIT 1."""
@@ -364,7 +402,9 @@ class MariaDBTarget(Target):
             try:
                 yield
             finally:
-                connection.execute(sa.select(sa.func.release_lock(name)))
+                # The lock ends with its session, so one that is lost has released it.
+                with suppress(exc.SQLAlchemyError):
+                    connection.execute(sa.select(sa.func.release_lock(name)))
                 connection.invalidate()  # its session is no longer like the others
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:

@@ -2,6 +2,8 @@
 
 PyMySQL's own way opens whatever file the server asks for, which is why it is off unless one asks for it, and stays off here. This
 one answers the server's request with the bytes that were given, whatever name it asks for, and only within :meth:`Connection.load`.
+
+A statement that is larger than the server takes is not sent: the server would close the connection, which looks like any other loss of it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from pymysql import connections, err
-from pymysql.constants import CLIENT, COMMAND
+from pymysql.constants import CLIENT, COMMAND, ER
 from pymysql.protocol import OKPacketWrapper
 
 _PACKET: Final = 256 * 1024
@@ -17,10 +19,22 @@ _PACKET: Final = 256 * 1024
 
 
 class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection that may load local data."""
+    """A connection that may load local data.
+
+    Attributes:
+        largest_statement: bytes that the server takes in one (its ``max_allowed_packet``); None where nobody has asked it yet.
+    """
+
+    largest_statement: int | None = None
 
     def __init__(self, *, client_flag: int = 0, **options: object) -> None:
         super().__init__(client_flag=client_flag | CLIENT.LOCAL_FILES, **options)
+
+    def _execute_command(self, command: int, sql: str | bytes) -> None:
+        data = sql.encode(self.encoding, "surrogateescape") if isinstance(sql, str) else sql
+        if self.largest_statement is not None and len(data) >= self.largest_statement:
+            raise err.OperationalError(ER.NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes")
+        super()._execute_command(command, data)
 
     def load(self, statement: str, data: bytes) -> tuple[int, int]:
         """Run a LOAD DATA LOCAL statement over ``data``.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from subscriber.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
@@ -23,6 +25,7 @@ _CONSTRAINTS: Final = {
     1644: ("P0001", "a trigger of the target refused the change"),
 }
 _VALUES: Final = {
+    1301: ("54000", "a value is larger than the server's max_allowed_packet"),
     1153: ("54000", "a value is larger than the server's max_allowed_packet"),
     1264: ("22003", "value out of range for the column's type"),
     1265: ("22001", "value would be cut to the column's type"),
@@ -34,6 +37,7 @@ _VALUES: Final = {
 _CHARACTER: Final = ("22021", "character not in the column's character set")
 """What 1366 means, too."""
 _LOCK_WAIT_TIMEOUT: Final = 1205
+_DENIED: Final = frozenset({1142, 1143, 1227, 1370})
 _UNAVAILABLE: Final = frozenset(
     {
         1040,
@@ -57,8 +61,20 @@ _UNAVAILABLE: Final = frozenset(
         2003,
     }
     | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
+    | {1026, 1037, 1038, 1135, 1206, 1317, 1613, 1614, 1637, 1792, 1836, 4031}
 )
-"""Connections, logins, locks and full disks."""
+"""Connections, logins, locks, full disks, memory, servers that are read-only, and statements that somebody has ended."""
+_DISK_FULL: Final = "Got error 28 "
+"""How 1030 begins, which tells of any trouble of a storage engine."""
+_OTHER_NAME: Final = "Give the table another name here with the option map."
+_HINTS: Final = {
+    1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
+    1103: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
+    1300: f"MariaDB's names have no characters beyond U+FFFF. {_OTHER_NAME}",
+    1071: "Make the table yourself, with shorter columns in its keys.",
+    1118: "Make the table yourself, with LONGTEXT in the place of long VARCHARs.",
+    1665: "Changes are applied row by row: set binlog_format to ROW or MIXED.",
+}
 
 _COLUMN: Final = re.compile(
     r"(?:for column |^Column )(?:`[^`]*`\.`[^`]*`\.)?[`']([^`']+)[`'](?: at row \d+| cannot be null)$"
@@ -83,14 +99,41 @@ def translate_number(number: int, text: str) -> SubscriberError:
         )
     if number in _VALUES:
         sqlstate, message = _CHARACTER if text.startswith("Incorrect string value") else _VALUES[number]
-        return UnsupportedValue(message, sqlstate=sqlstate, column=column)
+        hint = "Raise max_allowed_packet of the target's server; it may be up to 1 GB." if sqlstate == "54000" else None
+        return UnsupportedValue(message, sqlstate=sqlstate, column=column, hint=hint)
+    symbol = _names().get(number)
+    known = f"error {number}" + ("" if symbol is None else f", {symbol}")
     if number == _LOCK_WAIT_TIMEOUT:
         return TargetUnavailable(
-            f"MariaDB is not available (error {number})",
+            f"MariaDB is not available ({known})",
             detail="Another transaction holds a lock on a row that is to be changed or read past.",
             hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them). A row of a table without a key is"
             " found by reading the table, past every lock on it: give the table a primary key.",
         )
-    if number in _UNAVAILABLE:
-        return TargetUnavailable(f"MariaDB is not available (error {number})")
-    return TargetError(f"MariaDB refused a statement (error {number})")
+    if number in _UNAVAILABLE or text.startswith(_DISK_FULL):
+        return TargetUnavailable(f"MariaDB is not available ({known})")
+    if number in _DENIED:
+        return TargetError(
+            f"MariaDB refused a statement ({known})",
+            sqlstate="42501",
+            hint="GRANT the user of the target's URL what it takes: SELECT, INSERT, UPDATE and DELETE, and CREATE and ALTER where"
+            " subscriber makes tables.",
+        )
+    return TargetError(f"MariaDB refused a statement ({known})", hint=_HINTS.get(number))
+
+
+@cache
+def _names() -> Mapping[int, str]:
+    """What the numbers stand for, as far as PyMySQL knows."""
+    from pymysql.constants import CR, ER  # which need not be installed where nobody asks
+
+    return {
+        1792: "CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",
+        1836: "READ_ONLY_MODE",
+        **{
+            number: name.removeprefix("CR_")
+            for constants in (ER, CR)
+            for name, number in vars(constants).items()
+            if isinstance(number, int) and not name.endswith(("_FIRST", "_LAST"))
+        },
+    }

@@ -9,7 +9,7 @@ PostgreSQL                bound as                            columns
 ========================  ==================================  ========================================
 boolean                   1, 0 (``t``, ``f`` as text)         integers, texts
 smallint ... bigint, oid  integer                             integers, DECIMAL, texts, DOUBLE (32 bit)
-real, double precision    float; NaN, infinities are refused  DOUBLE
+real, double precision    float; NaN, infinities are refused  DOUBLE (of no size: DOUBLE(10,2) rounds)
 bytea                     bytes                               BLOBs, VARBINARY
 numeric                   exact text                          DECIMAL, texts
 date                      text; year 1 to 9999                DATE, texts, CHAR
@@ -48,6 +48,8 @@ INEXACT_KEY: Final = " of a key that ignores case"
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _SIZED: Final = frozenset({"varchar", "char", "varbinary"})
+_BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
+"""What texts without a length may be long."""
 TIMES: Final = frozenset({"datetime", "timestamp"})
 _BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -127,7 +129,10 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     storage = column.storage.removesuffix(INEXACT_KEY)
     name = type_name(type_oid)
     held = storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(storage))
-    if not held or (storage in TIMES | {"time"} and "(6)" not in column.declared_type):
+    rounds = (storage in TIMES | {"time"} and "(6)" not in column.declared_type) or (
+        storage == "double" and "(" in column.declared_type
+    )
+    if not held or rounds:
         declared = declaration(type_oid, name, key=False, collation="utf8mb4_bin")
         if type_oid == _NUMERIC:
             declared = f"DECIMAL(precision,scale) or {declared}"
@@ -136,11 +141,12 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
             hint=f"Declare the column as {declared} to keep every value of type {name}.",
             column=column.name,
         )
-    if storage != column.storage and storage in TEXTS:
+    # The other texts that CHAR holds have letters of one case.
+    if storage != column.storage and (storage in TEXTS or type_oid == _BPCHAR):
         raise TargetRelationError(
             f'key column "{column.name}" takes letters of both cases for the same',
             detail="Rows are found by it, and PostgreSQL tells them apart.",
-            hint="Give the column a binary collation, such as COLLATE utf8mb4_bin.",
+            hint="Give the column a binary collation, such as COLLATE utf8mb4_nopad_bin.",
             column=column.name,
         )
 
@@ -189,6 +195,8 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
             values = pc.replace_substring_regex(values, r"\+00$", "")
     elif column.storage in _SIZED:
         _check_length(column, values)
+    elif column.storage in _BYTES:
+        _check_bytes(column, values)
     bound: list[Any] = values.to_pylist()
     return bound
 
@@ -206,6 +214,14 @@ def _check_length(column: TargetColumn, values: pa.Array) -> None:
     lengths = pc.binary_length(values) if pa.types.is_binary(values.type) else pc.utf8_length(values.cast(pa.string()))
     longest = pc.max(lengths).as_py()
     if length is not None and longest is not None and longest > length:
+        raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
+
+
+def _check_bytes(column: TargetColumn, values: pa.Array) -> None:
+    # The same: only what ends with a blank is cut without an error. Of another character set it may be a few bytes less.
+    blank = pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False)
+    longest = pc.max(pc.binary_length(values.cast(pa.string()).filter(blank))).as_py()
+    if longest is not None and longest > _BYTES[column.storage]:
         raise UnsupportedValue(f"value too long for type {column.declared_type}", sqlstate="22001", column=column.name)
 
 

@@ -1,8 +1,8 @@
 """PostgreSQL as a target: the server parses PostgreSQL's text itself.
 
 Every value is bound as text of unknown type, so that the column's own input function reads it (rule C5):
-no type is too exotic, no precision is lost on the way. The session's DateStyle, IntervalStyle and
-TimeZone are set to what the replication session writes.
+no type is too exotic, no precision is lost on the way. The session's DateStyle and IntervalStyle are
+those that the replication session writes.
 
 A write transaction runs with ``session_replication_role = replica`` (rule C23). Where the role may not set
 it, that is said once, and triggers and foreign keys act as they do for anyone.
@@ -36,12 +36,13 @@ from subscriber.target.postgresql_errors import (
     column_of_parameter,
     explain_prepared,
     row_security_error,
+    rule_error,
     translate_copy,
     translate_sqlstate,
 )
 from subscriber.target.query import QueryResult
 from subscriber.target.table import AutoIncrement, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
-from subscriber.target.target import Target
+from subscriber.target.target import Target, Touching
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
@@ -53,8 +54,17 @@ RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
 
 _ORIGIN: Final = "subscriber_origin"
 """Under this name a connection knows the replication origin that it writes as: its number."""
+_ZONE: Final = "subscriber_time_zone"
+"""Under this name a connection knows the time zone that its role and database have of their own."""
 _SESSION: Final = (
-    "SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8'"
+    "SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8';"
+    " SET extra_float_digits = 1;"
+    # What is meant for people's sessions does not hold for PostgreSQL's worker either.
+    " SET default_transaction_read_only = off;"
+    " SELECT set_config(name, '0', false) FROM pg_settings WHERE setting <> '0' AND source <> 'client' AND name IN"
+    " ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout');"
+    # The journal is trimmed behind a commit, so that must be on disk.
+    " SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
 _SAME_IN_BINARY: Final = frozenset(
     {16, 17, 20, 21, 23, 25, 114, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950, 3802}
@@ -88,8 +98,9 @@ def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
     return PostgreSQLTarget(url, engine)
 
 
-def _on_connect(connection: Any, _record: object) -> None:
+def _on_connect(connection: Any, record: Any) -> None:
     with connection.cursor() as cursor:
+        (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()
         cursor.execute(_SESSION)
     connection.commit()
 
@@ -118,6 +129,7 @@ class PostgreSQLTarget(Target):
         multi_rowcount=True,
         run_lock=True,
         prepared_transactions=True,
+        statement_snapshots=True,
         copy_format="text",
     )
 
@@ -128,7 +140,10 @@ class PostgreSQLTarget(Target):
         self._origins: dict[str, str | None] = {}
 
     def prepare_transaction(self, connection: sa.Connection) -> None:
-        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own tables stay where they are."""
+        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own tables stay where they are.
+
+        Defaults and triggers have the time of the target's zone, as with PostgreSQL's worker.
+        """
         if self._may_be_replica is None:
             self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
             try:
@@ -141,7 +156,7 @@ class PostgreSQLTarget(Target):
         elif self._may_be_replica:
             connection.execute(sa.select(_AS_REPLICA))
         connection.execution_options(schema_translate_map={None: self._schema})
-        connection.execute(sa.select(_NO_SEARCH_PATH))
+        connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
 
     @contextmanager
     def begin_prepared(self, gid: str) -> Iterator[sa.Connection]:
@@ -246,21 +261,26 @@ class PostgreSQLTarget(Target):
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect`."""
         with self.reporting():
-            row = connection.execute(_RELATION, {"schema": schema, "table": table}).one_or_none()
+            firing = "OA" if self._may_be_replica is False else "RA"
+            place = {"schema": schema, "table": table, "firing": firing}
+            row = connection.execute(_RELATION, place).one_or_none()
             if row is None:
                 return None
             if row.is_secured:
                 raise row_security_error(row.role, table)
-            columns = connection.execute(_COLUMNS, {"oid": row.oid}).all()
+            if row.rule is not None:
+                raise rule_error(row.rule, table)
+            columns = connection.execute(_COLUMNS, {"oid": row.oid, "rounded": _ROUNDED, "aliases": _ALIASES}).all()
             key = connection.execute(_KEY, {"oid": row.oid}).scalars().all()
         return TargetTable(
             schema,
             table,
-            tuple(_column(*column) for column in columns),
+            tuple(_column(column) for column in columns),
             tuple(key) or None,
             _KINDS.get(row.relkind, "other"),
             locator="ctid",
             partition="tableoid" if row.relkind == "p" else None,
+            may_suppress=row.may_suppress,
         )
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
@@ -318,6 +338,32 @@ class PostgreSQLTarget(Target):
         """See :meth:`Target.equality`; the server compares by the type of its own column, where that can be compared."""
         del type_oid  # the publisher's
         return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
+
+    def equals(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Target.equals`; an operator of an extension's is not found by an empty search_path (rule C23)."""
+        typed = _typed(column, value)
+        if column.own_operator is None:
+            return clause == typed
+        return clause.bool_op(f"OPERATOR({column.own_operator})")(typed)
+
+    def is_same(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Target.is_same`; records are compared by their types' own equality, wherever that is, and NULL equals NULL."""
+        typed = _typed(column, value)
+        if column.own_operator is None:
+            return super().is_same(column, clause, typed)
+        return _record(_typed(column, clause)) == _record(typed)
+
+    def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
+        """See :meth:`Target.own_rows`; ONLY, which a partitioned table has no use for."""
+        if table.kind == "partitioned table":
+            return statement
+        if isinstance(statement, sa.Select):
+            return statement.with_hint(clause, "ONLY", "postgresql")
+        return statement.with_hint("ONLY", dialect_name="postgresql")
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
         """Binary, which takes the server hardly more than half the time, where it means the same in every column; else text."""
@@ -471,6 +517,27 @@ class PostgreSQLTarget(Target):
         return translated
 
 
+class _Named(sa.types.UserDefinedType[Any]):
+    """A type by its SQL."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: object) -> str:
+        return self.name.replace("%", "%%")
+
+
+def _typed(column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """A value as the column would have it, rounded to its scale; mostly the operator sees to that."""
+    return value if column.compared_as is None else sa.cast(value, _Named(column.compared_as))
+
+
+def _record(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.cast(sa.func.row(value), _Named("record"))
+
+
 _PREPARED: Final = sa.text("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
 _TAKEN_ELSEWHERE: Final = sa.text(
     "SELECT max(current_database()::text) FROM pg_prepared_xacts WHERE gid = :gid AND database <> current_database()"
@@ -478,22 +545,56 @@ _TAKEN_ELSEWHERE: Final = sa.text(
 _AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", True)
 _NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
 
+_ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
+"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
+_ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
+"""regclass and its kin, which are compared as the numbers that they stand for."""
+
 _RELATION: Final = sa.text(
-    "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role"
+    "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role,"
+    " (SELECT min(r.rulename) FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1'"
+    "  AND c.relkind IN ('r', 'p') AND position(r.ev_enabled::text IN CAST(:firing AS text)) > 0) AS rule,"
+    # BEFORE (2), FOR EACH ROW (1), UPDATE (16) or DELETE (8).
+    " EXISTS (SELECT FROM pg_trigger g"
+    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
+    "  AND g.tgtype & 3 = 3 AND g.tgtype & 24 > 0 AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS may_suppress"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " WHERE n.nspname = :schema AND c.relname = :table AND c.relkind NOT IN ('i', 'I', 'c', 't')"
 )
 _COLUMNS: Final = sa.text(
-    "SELECT attname, format_type(atttypid, atttypmod), NOT attnotnull, attgenerated <> '', attidentity = 'a'"
-    " FROM pg_attribute WHERE attrelid = :oid AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+    "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
+    " format_type(b.oid, b.modifier), o.operator,"
+    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read text (subscriber.types.binary_forms).
+    " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
+    "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
+    "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
+    "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
+    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END"
+    " FROM pg_attribute a"
+    # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
+    " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
+    "   SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, a.atttypmod, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid"
+    "   UNION ALL SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, greatest(d.modifier, d.below), t.typtypmod"
+    "    FROM d JOIN pg_type t ON t.oid = d.base)"
+    "  SELECT d.oid, nullif(d.modifier, -1) AS modifier FROM d WHERE d.base = 0 AND d.kind IN ('b', 'c')"
+    "   AND (d.oid >= 16384 AND d.category <> 'A' OR d.modifier >= 0 AND d.oid = ANY (:rounded) OR d.oid = ANY (:aliases))"
+    "  ) b ON a.atttypid >= 16384 OR a.atttypmod >= 0 OR a.atttypid = ANY (:aliases)"
+    " LEFT JOIN LATERAL (SELECT format('%I.%s', n.nspname, p.oprname) AS operator"
+    "  FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod AND m.amname IN ('btree', 'hash')"
+    "  JOIN pg_amop f ON f.amopfamily = c.opcfamily AND f.amoplefttype = c.opcintype AND f.amoprighttype = c.opcintype"
+    "   AND f.amopstrategy = CASE m.amname WHEN 'btree' THEN 3 ELSE 1 END"
+    "  JOIN pg_operator p ON p.oid = f.amopopr JOIN pg_namespace n ON n.oid = p.oprnamespace"
+    "  WHERE c.opcdefault AND c.opcintype = b.oid ORDER BY m.amname LIMIT 1) o ON b.oid >= 16384"
+    " WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
 )
 _KEY: Final = sa.text(
     # The local replica identity index, else the primary key (rule C11) unless that is deferrable (rule C13).
-    "SELECT a.attname FROM (SELECT i.indexrelid FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
+    # An index keeps the names that its columns had when it was made, so they are the table's.
+    "SELECT a.attname FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
     " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
     " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
-    " JOIN pg_attribute a ON a.attrelid = k.indexrelid"
-    " WHERE a.attnum <= (SELECT indnkeyatts FROM pg_index WHERE indexrelid = k.indexrelid) ORDER BY a.attnum"
+    " CROSS JOIN unnest(k.indkey[0:k.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, place)"
+    " JOIN pg_attribute a ON a.attrelid = :oid AND a.attnum = u.attnum ORDER BY u.place"
 )
 
 _TRACKED: Final = "subscriber_commit_times"
@@ -572,9 +673,19 @@ def _depends_on_others(expression: str) -> bool:
     return re.search(r"\b[A-Za-z_]\w*\.\D", bare) is not None or "nextval(" in bare
 
 
-def _column(name: str, declared: str, nullable: bool, generated: bool, identity_always: bool) -> TargetColumn:
-    storage = declared.partition("(")[0]
-    return TargetColumn(name, declared, storage, nullable, generated=generated, identity_always=identity_always)
+def _column(row: Sequence[Any]) -> TargetColumn:
+    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form = row
+    return TargetColumn(
+        name,
+        declared,
+        declared.partition("(")[0],
+        nullable,
+        generated=generated,
+        identity_always=identity_always,
+        compared_as=compared_as,
+        own_operator=own_operator,
+        binary_form=binary_form,
+    )
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:

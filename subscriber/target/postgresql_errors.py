@@ -10,7 +10,6 @@ from subscriber.errors import (
     ApplyError,
     ConflictError,
     SubscriberError,
-    TargetError,
     TargetRelationError,
     TargetUnavailable,
     UnsupportedValue,
@@ -25,6 +24,19 @@ _VALUE_ERRORS: Final = {
     "22P02": "invalid input syntax for the column's type",
     "22P05": "character has no equivalent in the target's encoding",
 }
+_REASONS: Final = {
+    "40001": "could not serialize access",
+    "40P01": "deadlock detected",
+    "53100": "disk full",
+    "53200": "out of memory",
+    "53300": "too many connections",
+    "55006": "object in use",
+    "55P03": "lock timeout",
+    "57014": "statement canceled",
+    "57P01": "terminated by an administrator",
+    "57P02": "the server crashed",
+    "57P03": "the server is starting up or shutting down",
+}
 
 
 def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
@@ -37,10 +49,19 @@ def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
         case "42" | "0A":
             # Messages of these classes are about names and types, never about rows.
             return TargetRelationError(str(diag.message_primary), sqlstate=sqlstate)
+        case _ if sqlstate == "25006":
+            return TargetUnavailable(
+                "PostgreSQL takes no writes: it is a standby, or read only",
+                sqlstate=sqlstate,
+                hint="Name the primary in the target's URL; of several hosts, target_session_attrs=read-write finds it.",
+            )
         case "08" | "28" | "40" | "53" | "55" | "57" | "58" if sqlstate != "55000":
-            return TargetUnavailable(f"PostgreSQL is not available (SQLSTATE {sqlstate})", sqlstate=sqlstate)
+            reason = f"{_REASONS[sqlstate]}, " if sqlstate in _REASONS else ""
+            return TargetUnavailable(f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})", sqlstate=sqlstate)
+        case "P0":
+            return ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
         case _:
-            return TargetError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
+            return ApplyError(f"PostgreSQL refused a statement (SQLSTATE {sqlstate})", sqlstate=sqlstate)
 
 
 def row_security_error(role: str, table: str) -> TargetRelationError:
@@ -50,6 +71,17 @@ def row_security_error(role: str, table: str) -> TargetRelationError:
         sqlstate="0A000",
         detail="Rows that its policies hide from this role could be neither found nor written.",
         hint="Connect as the table's owner, or as a role with BYPASSRLS.",
+    )
+
+
+def rule_error(rule: str, table: str) -> TargetRelationError:
+    """PostgreSQL's worker, which has no statements, passes rules by."""
+    return TargetRelationError(
+        f'cannot replicate into relation "{table}" while its rule "{rule}" acts on replicated changes',
+        sqlstate="0A000",
+        detail="Changes are applied as statements here, and the rule would put others in their place.",
+        hint=f'Use ALTER TABLE ... DISABLE RULE "{rule}"; with ENABLE RULE it acts on changes of others only'
+        " if our role may set session_replication_role.",
     )
 
 

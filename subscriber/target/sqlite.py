@@ -42,7 +42,7 @@ from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
-from subscriber.target.target import Target
+from subscriber.target.target import Target, Writing
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 BUSY_TIMEOUT: Final = 5.0
@@ -54,6 +54,11 @@ CACHE_KIB: Final = 65_536
 _KINDS: Final[dict[str, TableKind]] = {"table": "table", "view": "view", "virtual": "virtual table"}
 _LOCATORS: Final = ("rowid", "_rowid_", "oid")
 _IMMEDIATE: Final = "subscriber_begin_immediate"
+_BINARY: Final = "BINARY"
+_KEY_COLLATIONS: Final = sa.text(
+    "SELECT x.name, x.coll FROM pragma_index_list(:name, :database) AS i, pragma_index_xinfo(i.name, :database) AS x"
+    " WHERE i.origin = 'pk' AND x.key"
+)
 
 
 def open_sqlite(url: sa.URL) -> SQLiteTarget:
@@ -130,6 +135,21 @@ class SQLiteTarget(Target):
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """See :func:`subscriber.target.sqlite_values.bind_values`."""
         return sqlite_values.bind_values(type_oid, column, values)
+
+    def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """See :meth:`Target.comparable`; letter by letter."""
+        del column
+        return sa.collate(clause, _BINARY)
+
+    def equals(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Target.equals`; as the key's index does."""
+        return (clause if column.key_collation is None else sa.collate(clause, column.key_collation)) == value
+
+    def or_fail(self, table: TargetTable, statement: Writing) -> Writing:
+        """See :meth:`Target.or_fail`; OR ABORT goes before what constraints say, in the statement and in its triggers."""
+        return statement.prefix_with("OR ABORT") if table.resolves_conflicts else statement
 
     @contextmanager
     def loader(
@@ -282,6 +302,9 @@ def _reflect(
     query = sa.text('SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid')
     rows = connection.execute(query, {"name": name, "database": database}).all()
     key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
+    collations: dict[str, str] = {
+        row.name: row.coll for row in connection.execute(_KEY_COLLATIONS, {"name": name, "database": database})
+    }
     is_rowid = not without_rowid and len(key) == 1
     columns = tuple(
         TargetColumn(
@@ -291,12 +314,29 @@ def _reflect(
             nullable=not row.notnull,
             generated=row.hidden in (2, 3),
             null_is_generated=is_rowid and bool(row.pk) and row.type.upper() == "INTEGER",
+            key_collation=collations.get(row.name),
         )
         for row in rows
     )
     taken = {column.name.lower() for column in columns}
     locator = None if without_rowid else next((word for word in _LOCATORS if word not in taken), None)
-    return TargetTable(database, name, columns, tuple(key) or None, _KINDS.get(kind, "other"), locator)
+    statement = "" if kind != "table" else _sql_of(connection, database, name)
+    return TargetTable(
+        database,
+        name,
+        columns,
+        tuple(key) or None,
+        _KINDS.get(kind, "other"),
+        locator,
+        resolves_conflicts="CONFLICT" in statement.upper(),
+    )
+
+
+def _sql_of(connection: sa.Connection, database: str | None, name: str) -> str:
+    """The CREATE TABLE of a table."""
+    schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=database)
+    query = sa.select(schema.c.sql).where(schema.c.type == "table", schema.c.name == name)
+    return str(connection.execute(query).scalar_one())
 
 
 def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
@@ -317,11 +357,8 @@ def _check_references(connection: sa.Connection, table: TargetTable, truncated: 
 
 def _is_auto_increment(connection: sa.Connection, table: TargetTable) -> bool:
     """Whether the table is declared AUTOINCREMENT; only its SQL tells."""
-    schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=table.schema)
-    query = sa.select(schema.c.sql).where(schema.c.type == "table", schema.c.name == table.name)
-    statement = str(connection.execute(query).scalar_one())
     try:
-        tokens = tokenize(statement, read="sqlite")
+        tokens = tokenize(_sql_of(connection, table.schema, table.name), read="sqlite")
     except SqlglotError:
         return False
     return any(token.token_type is TokenType.AUTO_INCREMENT for token in tokens)
@@ -349,11 +386,14 @@ _NAMELESS: Final = {3091: "SQLITE_CONSTRAINT_DATATYPE"}
 _SIGNALS_SEEN_EVERY: Final = 100_000
 """Instructions of SQLite's virtual machine: about a millisecond."""
 
-_ABOUT_NAMES: Final = re.compile(r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input')
-"""Messages on a statement that names what is not there, or is none; they hold its words and nothing of any row."""
+_ABOUT_NAMES: Final = re.compile(
+    r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input'
+    r"|Expression tree is too large \(maximum depth \d+\)|too many SQL variables|too many columns .*"
+)
+"""Messages on a statement that names what is not there, or is none, or too much; they hold its words and nothing of any row."""
 
 _QUOTES: Final = str.maketrans("'", '"')
-_UNAVAILABLE: Final = ("BUSY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
+_UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
 
 
 def _translate(name: str, text: str, database: str) -> SubscriberError:
@@ -371,7 +411,7 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
     if kind in _UNAVAILABLE:
         return TargetUnavailable(
             f"the SQLite database {database} is not available ({name})",
-            hint="Another program may hold it locked, or its disk may be full; the change will be tried again.",
+            hint="Another program may hold it locked, its disk may be full, or it may be read-only; the change will be tried again.",
         )
     if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
         return TargetError(text, sqlstate="42000")

@@ -24,6 +24,10 @@ class TargetColumn:
         identity_always: an identity column that UPDATE may not set (PostgreSQL's GENERATED ALWAYS).
         null_is_generated: a NULL that is written becomes a value of the target's own (a rowid, an
             auto-increment), so NULL must be refused here rather than written.
+        binary_form: in PostgreSQL, the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
+        compared_as: SQL of the type that a value is to be made before it is compared with the column's, None where it need not.
+        own_operator: equality of a type that somebody has made (CREATE TYPE, extensions), with its schema.
+        key_collation: what tells the texts of a key's column apart, where that may not be the column's own (SQLite).
     """
 
     name: str
@@ -33,6 +37,10 @@ class TargetColumn:
     generated: bool = False
     identity_always: bool = False
     null_is_generated: bool = False
+    binary_form: int | None = None
+    compared_as: str | None = None
+    own_operator: str | None = None
+    key_collation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,8 @@ class TargetTable:
         kind: only the first two can be replicated into.
         locator: the pseudo-column that addresses exactly one row (rowid, ctid), or None.
         partition: the pseudo-column that tells the partitions apart, each of which has locators of its own, or None.
+        resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an error (SQLite).
+        may_suppress: a trigger may leave a row as it is without a word (PostgreSQL's BEFORE triggers that return NULL).
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
     """
 
@@ -58,6 +68,8 @@ class TargetTable:
     kind: TableKind = "table"
     locator: str | None = None
     partition: str | None = None
+    resolves_conflicts: bool = False
+    may_suppress: bool = False
 
     @property
     def has_identity_always(self) -> bool:

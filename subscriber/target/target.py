@@ -38,6 +38,8 @@ from subscriber.types.equality import Equality, equality_of
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 Change = TypeVar("Change", sa.Update, sa.Delete)
+Writing = TypeVar("Writing", sa.Insert, sa.Update)
+Touching = TypeVar("Touching", sa.Update, sa.Delete, sa.Select[Any])
 
 
 class Target(ABC):
@@ -245,6 +247,41 @@ class Target(ABC):
         """``clause``, which is ``column``, in a form that equals a bound value only if PostgreSQL tells the two not apart."""
         del column  # texts are compared as they are stored
         return clause
+
+    def equals(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """The condition that ``clause``, which is ``column``, has a bound value, by the equality of a key on it."""
+        del column  # any type's = will do
+        return clause == value
+
+    def finds(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """The condition that finds a row by a column of its key: :meth:`equals`, and nothing that only the target takes for the same."""
+        return self.equals(column, clause, value)
+
+    def is_same(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """The condition of a whole row's comparison: as :meth:`equals`, and NULL equals NULL (rule C14)."""
+        return self.comparable(column, clause).is_not_distinct_from(value)
+
+    def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
+        """``statement`` about rows of ``table`` itself, and not of others that inherit from it.
+
+        Args:
+            table: the table.
+            statement: an UPDATE, a DELETE or a SELECT.
+            clause: the table in it.
+        """
+        del table, clause  # nothing inherits
+        return statement
+
+    def or_fail(self, table: TargetTable, statement: Writing) -> Writing:
+        """``statement``, an INSERT or UPDATE of ``table``, made to fail where a constraint is violated, whatever the table says."""
+        del table  # a constraint can do nothing else
+        return statement
 
     def change_first(self, statement: Change) -> Change | None:
         """An UPDATE or DELETE of one table that changes one of the rows it finds; None where that cannot be said in SQL."""

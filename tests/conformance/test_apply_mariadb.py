@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
@@ -24,6 +27,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.scenario.compare import replicated_rows, text_of
+from subscriber.subscription.catalog import ensure_catalog
 from subscriber.target import TargetColumn, TargetTable, open_target
 from subscriber.target.load import LoadColumn
 from subscriber.target.mariadb_values import INEXACT_KEY, check_column
@@ -278,6 +282,7 @@ def test_a_moment_is_kept_in_utc(apply, target, declared, local_infile):
         ("date", "DATE", "0044-03-15 BC"), ("timestamp", "DATETIME(6)", "10000-01-01 00:00:00"), ("int4", "TINYINT", "300"),
         ("varchar", "VARCHAR(3)", "abcd"), ("varchar", "VARCHAR(3)", "abc "), ("text", "TEXT CHARACTER SET latin1", "😀"),
         ("timestamptz", "TIMESTAMP(6)", "1812-01-01 00:00:00+00"), ("json", "JSON", "{1234"),
+        ("text", "TINYTEXT", "é" * 127 + "  "), ("text", "TEXT", "x" * 65_535 + " "),
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_refused(apply, target, name, declared, value, local_infile):
@@ -322,6 +327,8 @@ def test_values_of_another_type_are_loaded_as_postgresql_reads_them(target, loca
         ("timestamp", "datetime", "datetime", "LONGTEXT|VARCHAR"), ("timestamp", "timestamp(6)", "timestamp", "VARCHAR"),
         ("time", "time(3)", "time", "VARCHAR"), ("text", "char(10)", "char", "LONGTEXT"), ("bytea", "binary(4)", "binary", "LONGBLOB"),
         ("text", "varchar(9)", f"varchar{INEXACT_KEY}", "binary collation"), ("int8", "float", "float", "BIGINT"),
+        ("bpchar", "char(9)", f"char{INEXACT_KEY}", "nopad_bin"), ("float8", "double(10,2)", "double", "DOUBLE"),
+        ("int4", "double(10,2) unsigned", "double", "INT"),
     ],
 )  # fmt: skip
 def test_a_column_that_would_change_values_is_refused(name, declared, storage, hint):
@@ -367,6 +374,25 @@ def test_keys_are_compared_as_postgresql_compares_them(apply, target):
         *transaction(200, *(insert(key, "x") for key in keys), m.Delete(16384, "K", values("a", None))),
     )
     assert {key for (key,) in rows(target, "SELECT a FROM t")} == set(keys[1:])
+
+
+def test_a_key_is_found_with_the_blanks_at_its_end(apply, target):
+    """C8, C14: most collations, utf8mb4_bin among them, take no notice of these"""
+    create(target, "CREATE TABLE t (a VARCHAR(20) COLLATE utf8mb4_bin PRIMARY KEY, b TEXT)")
+    remote = relation("public.t", {"a": "text", "b": "text"}, ["a"])
+    changes = [m.Update(16384, None, None, values("a ", "y")), m.Delete(16384, "K", values("a ", None))]
+    result = apply([remote], *transaction(200, insert("a", "x"), *changes))
+    assert result.conflicts == {"update_missing": 1, "delete_missing": 1}
+    assert rows(target, "SELECT * FROM t") == [("a", "x")]
+
+
+def test_a_char_is_found_by_its_letters_and_without_its_blanks(apply, target):
+    """C14, C16: the server's default collation takes a for A, PostgreSQL's character(n) pads"""
+    create(target, "CREATE TABLE t (a CHAR(3), b INT)")
+    remote = relation("public.t", {"a": "bpchar", "b": "int4"}, identity="f")
+    letters = [insert(letter, "1") for letter in ("a  ", "A  ", "á  ")]
+    apply([remote], *transaction(200, *letters, m.Delete(16384, "O", values("A  ", "1"))))
+    assert rows(target, "SELECT a FROM t ORDER BY BINARY a") == [("a",), ("á",)]
 
 
 def test_zero_is_no_auto_increment_and_null_is_refused(apply, target, local_infile):
@@ -455,9 +481,19 @@ def test_a_prepared_transaction_leaves_the_counter_and_says_so(target, caplog):
     assert rows(target, "SELECT a FROM t") == [(2,)]
 
 
+def test_a_name_that_the_server_has_none_for_is_said_to_be_missing(apply, target):
+    """C1, C3: there is no table of this name, and none can be made"""
+    remote = relation("public.t 😀", {"a": "int4"}, ["a"])
+    with pytest.raises(TargetRelationError, match="does not exist"):
+        apply([remote], *transaction(200, insert("1")))
+    with pytest.raises(TargetError, match="INVALID_CHARACTER_STRING") as raised:
+        create(target, "CREATE TABLE `t 😀` (a INT)")
+    assert "option map" in str(raised.value.hint)
+
+
 def test_any_name_is_only_a_name(apply, target, local_infile):
     """names_are_data"""
-    names = ["%s", ":p0", "q`q", ") VALUES (", "p0", "%(x)s", "select", 'd"d', "@c0"]
+    names = ["portion", "%s", ":p0", "q`q", ") VALUES (", "p0", "%(x)s", "select", 'd"d', "@c0"]
     quoted = ", ".join("`" + name.replace("`", "``").replace("%", "%%") + "` TEXT" for name in names)
     create(target, f"CREATE TABLE `s.%%(x)s.t;--` (id INT PRIMARY KEY, {quoted})")
     remote = relation("s.%(x)s.t;--", {"id": "int4", **dict.fromkeys(names, "text")}, ["id"])
@@ -516,6 +552,124 @@ def test_a_row_that_another_transaction_holds_is_tried_again(target):
     assert raised.value.transient
 
 
+def test_a_query_that_somebody_has_killed_is_tried_again(target):
+    create(target, "CREATE TABLE t (a INT)")
+    with pytest.raises(TargetUnavailable, match="QUERY_INTERRUPTED") as raised, target.begin() as connection:
+        number = connection.exec_driver_sql("SELECT connection_id()").scalar_one()
+        killer = threading.Timer(0.2, create, (target, f"KILL QUERY {number}"))
+        killer.start()
+        connection.exec_driver_sql("INSERT INTO t SELECT sleep(10) FROM information_schema.columns")
+    killer.join()
+    assert raised.value.transient
+
+
+def test_a_deadlock_of_several_changes_is_tried_again(apply, target):
+    """C35: the savepoint before them went with the transaction, which is not what is said"""
+    declared = target.column_type(1700, "numeric", key=True)
+    create(target, f"CREATE TABLE t (a {declared} PRIMARY KEY, b INT)", "CREATE TABLE much (a INT)")
+    remote = relation("public.t", {"a": "numeric", "b": "int4"}, ["a"])
+    apply([remote], *transaction(200, insert("1", "1"), insert("2", "1")))
+    changes = [m.Update(16384, None, None, values(key, "2")) for key in ("1", "2")]
+    with target.engine.connect() as other, ThreadPoolExecutor() as pool:
+        # The server ends the one that has written less.
+        other.exec_driver_sql("INSERT INTO much SELECT 1 FROM information_schema.columns")
+        other.exec_driver_sql("UPDATE t SET b = 3 WHERE a = '2'")
+        applied = pool.submit(apply, [remote], *transaction(300, *changes), start=200)
+        waiting = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+        while rows(target, waiting) == [(0,)]:
+            time.sleep(
+                0.15
+            )  # what the server tells is as old as the last question, if that is younger than a tenth of a second
+        other.exec_driver_sql("UPDATE t SET b = 3 WHERE a = '1'")
+        with pytest.raises(TargetUnavailable, match="LOCK_DEADLOCK"):
+            applied.result()
+
+
+@pytest.mark.parametrize("tables", ["t", "t, u"])
+def test_a_user_without_rights_is_told_to_have_them_granted(target, mariadb, tables):
+    """names_are_data: what the server says has the table, and the user"""
+    create(target, "CREATE TABLE t (a INT)", f"CREATE USER lowly IDENTIFIED BY '{SECRET}'")
+    try:
+        create(target, f"GRANT SELECT ON `{target.url.database}`.t TO lowly")
+        lowly = sa.make_url(mariadb.url(target.url.database)).set(username="lowly", password=SECRET)
+        with (
+            open_target(lowly.render_as_string(hide_password=False)) as opened,
+            pytest.raises(TargetError) as raised,
+            opened.begin() as connection,
+        ):
+            connection.exec_driver_sql(f"DELETE t FROM {tables}")
+    finally:
+        create(target, "DROP USER lowly")
+    assert raised.value.sqlstate == "42501"
+    assert "GRANT" in str(raised.value.hint)
+    assert not raised.value.transient
+
+
+def test_a_row_that_is_larger_than_a_packet_is_said_to_be_so(apply, target):
+    """The server would close the connection, which looks like any other loss of it and would be tried again for ever."""
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b LONGTEXT)")
+    largest = rows(target, "SELECT @@max_allowed_packet")[0][0]
+    with pytest.raises(UnsupportedValue, match="max_allowed_packet") as raised:
+        apply([T], *transaction(200, insert("1", "x" * largest)))
+    assert (raised.value.sqlstate, raised.value.transient) == ("54000", False)
+    apply([T], *transaction(200, insert("1", "x" * (largest - 100))))
+
+
+CARELESS = {
+    "autocommit": "0", "sql_notes": "0", "max_error_count": "0", "sql_safe_updates": "1", "check_constraint_checks": "0",
+    "default_storage_engine": "Aria", "sql_mode": "''",
+}  # fmt: skip
+
+
+@pytest.fixture
+def careless(mariadb):
+    """A server whose configuration is the opposite of everything that we rely on."""
+    before = {name: mariadb.execute(f"SELECT @@GLOBAL.{name}")[0][0] for name in CARELESS}
+    for name, value in CARELESS.items():
+        mariadb.execute(f"SET GLOBAL {name} = {value}")
+    name = f"test_{os.getpid()}_careless"
+    mariadb.execute(f"CREATE DATABASE {name} CHARACTER SET latin1")
+    try:
+        # The URL, too, may ask that every statement is a transaction.
+        with open_target(mariadb.url(name) + "&autocommit=true") as target:
+            yield target
+    finally:
+        mariadb.drop_database(name)
+        for name, value in before.items():
+            mariadb.execute(f"SET GLOBAL {name} = {value if isinstance(value, int) else repr(value)}")
+
+
+def test_the_servers_configuration_changes_nothing(careless):
+    """progress_with_data, refuse_not_guess: no value is rounded, no CHECK passed by, and everything is one transaction"""
+    with careless.begin() as connection:
+        progress.STATE.create_all(connection)
+        progress.create_progress(connection, "pg_1", LSN(100))
+    create(careless, "CREATE TABLE t (a INT PRIMARY KEY, b DECIMAL(3,1) CHECK (b > 0))")
+    applier = ExactApplier(careless, subscription="sub", subid=1)
+    remote = relation("public.t", {"a": "int4", "b": "numeric"}, ["a"])
+    first = transaction(200, insert("1", "1"), insert("2", "2"))
+    for wrong in (insert("3", "-1"), insert("3", "1.55")):
+        with pytest.raises((ConflictError, UnsupportedValue)):
+            applier.apply([frame([remote], [*first, *transaction(300, wrong)])], start=LSN(100), end=LSN(1000))
+        assert rows(careless, "SELECT a FROM t") == []
+    with pytest.raises(UnsupportedValue):
+        load(careless, reflected(careless, "t"), {"a": 23, "b": 1700}, copied("4", "1.55"))
+    assert rows(careless, "SELECT remote_lsn FROM subscriber_replication_origin_status") == [("0/64",)]
+    truncate = [*first, m.Truncate((16384,), cascade=False, restart_identity=False)]
+    applier.apply([frame([remote], [*truncate[:-2], truncate[-1], truncate[-2]])], start=LSN(100), end=LSN(1000))
+    assert rows(careless, "SELECT a FROM t") == []
+
+
+def test_an_error_of_any_length_and_language_is_kept(careless):
+    """C35: the catalog's texts do not depend on the database's character set, or end where MySQL's TEXT does"""
+    ensure_catalog(careless.engine)
+    report = "таблица 😀" * 10_000
+    with careless.begin() as connection:
+        statistics = progress.SUBSCRIPTION_STATS
+        connection.execute(sa.insert(statistics).values(subid=1, subname="s", last_error=report))
+        assert connection.execute(sa.select(statistics.c.last_error)).scalar_one() == report
+
+
 def test_a_lost_connection_is_unavailable(target):
     with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
         number = connection.exec_driver_sql("SELECT connection_id()").scalar_one()
@@ -529,6 +683,16 @@ def test_a_target_has_one_runner(target, mariadb):
     other = open_target(mariadb.url(target.url.database))
     with other, target.run_lock(), pytest.raises(AlreadyRunning, match="another"), other.run_lock():
         pass
+    with target.run_lock():
+        pass
+
+
+def test_a_run_that_has_lost_its_lock_ends_in_order(target):
+    """The server was restarted, or somebody has killed the session, which has released it."""
+    with target.run_lock():
+        others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> connection_id()"
+        for (number,) in rows(target, others):
+            create(target, f"KILL {number}")
     with target.run_lock():
         pass
 

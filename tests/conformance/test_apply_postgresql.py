@@ -10,8 +10,10 @@ import pytest
 from subscriber.apply import progress
 from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.rules import Rules
 from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError, TargetUnavailable, UnsupportedValue
 from subscriber.lsn import LSN
+from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol import messages as m
 from subscriber.target import open_target
 from subscriber.types import family_of
@@ -42,8 +44,8 @@ def target(database):
 def apply(target):
     applier = ExactApplier(target, subscription="sub", subid=1)
 
-    def call(relations, *messages, end=END, start=START, before=None, text=True):
-        frames = [frame(relations, messages, text=text)]
+    def call(relations, *messages, end=END, start=START, before=None, text=True, binary=()):
+        frames = [frame(relations, messages, text=text, binary=binary)]
         return applier.apply(frames, start=LSN(start), end=LSN(end), before=before)
 
     return call
@@ -298,6 +300,45 @@ def test_a_value_that_the_column_cannot_read_names_the_column(apply, database):
         assert 'relation "public.t" column "b" in transaction' in str(raised.value.context)
 
 
+def test_a_binary_value_that_the_column_does_not_read_stops_its_transaction(apply, database):
+    """C5, C35: as 18 says it; the transaction before is applied, since NULL is nothing whatever the types."""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
+    remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
+    messages = [*transaction(200, insert("1", None)), *transaction(300, insert("2", "8765"))]
+    with pytest.raises(UnsupportedValue, match=r"^insufficient data left in message$") as raised:
+        apply([remote], *messages, binary=("a", "b"))
+    error = raised.value
+    assert (error.sqlstate, error.relation, error.column, error.lsn) == ("08P01", "public.t", "b", LSN(292))
+    assert "SET (binary = false)" in str(error.hint)
+    assert "8765" not in error.report()
+    assert applied_before(error) == LSN(200)
+    apply([remote], *messages, end=LSN(200), before=LSN(200), binary=("a", "b"))
+    assert database.execute("SELECT * FROM t") == [(1, None)]
+    apply([remote], *messages, start=LSN(200), binary=("a",))
+    assert database.execute("SELECT * FROM t WHERE a = 2") == [(2, 8765)]
+
+
+def test_an_old_row_in_binary_form_is_read_whole(apply, database):
+    """C5, C8: the native worker reads all of it before it looks for the row by its key."""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint); INSERT INTO t VALUES (1, 7), (2, NULL)")
+    remote = relation("public.t", {"a": "int4", "b": "int4"}, identity="f")
+    apply([remote], *transaction(200, m.Delete(16384, "O", values("2", None))), end=LSN(200), binary=("a", "b"))
+    assert database.execute("SELECT a FROM t") == [(1,)]
+    delete = m.Delete(16384, "O", values("1", "7"))
+    with pytest.raises(UnsupportedValue, match="insufficient data"):
+        apply([remote], *transaction(300, delete), start=LSN(200), binary=("a", "b"))
+
+
+def test_a_switched_off_binary_converts_what_is_in_the_journal_already(target, database):
+    """C5, C39: PostgreSQL asks for it anew, as text."""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
+    remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(binary=False))
+    frames = [frame([remote], transaction(200, insert("2", "5")), text=True, binary=("a", "b"))]
+    applier.apply(frames, start=START, end=END)
+    assert database.execute("SELECT * FROM t") == [(2, 5)]
+
+
 def test_a_null_names_its_column(apply, database):
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text NOT NULL)")
     with pytest.raises(ConflictError, match='null value in column "b" of relation "t" violates not-null') as raised:
@@ -437,3 +478,185 @@ def test_one_of_the_equal_rows_of_a_partitioned_table_is_changed(apply, database
     update = m.Update(16384, "O", values("1", "x"), values("12", "x"))
     apply([full], *transaction(200, m.Delete(16384, "O", values("11", "x")), update))
     assert database.execute("SELECT a FROM t ORDER BY a") == [(1,), (11,), (12,)]
+
+
+def test_a_key_has_the_names_that_its_columns_have_now(apply, database):
+    """C11: an index keeps those that they had when it was made"""
+    database.execute("CREATE TABLE t (old int PRIMARY KEY, b text)")
+    database.execute("ALTER TABLE t RENAME old TO a")
+    apply([T], *transaction(200, insert("1", "x"), m.Update(16384, None, None, values("1", "y"))))
+    assert database.execute("SELECT a, b FROM t") == [(1, "y")]
+
+
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_rows_of_tables_that_inherit_are_others(apply, database, identity):
+    """C14, C16: PostgreSQL's worker opens the one table that is named"""
+    database.execute(f"CREATE TABLE t (a int {'PRIMARY KEY' if identity == 'd' else ''}, b text)")
+    database.execute("CREATE TABLE child () INHERITS (t)")
+    database.execute("INSERT INTO child VALUES (1, 'x'), (2, 'x'), (3, 'x')")
+    shape = relation("public.t", {"a": "int4", "b": "text"}, ["a"], identity=identity)
+    kind = "K" if identity == "d" else "O"
+    changes = (
+        insert("1", "x"),
+        insert("2", "x"),
+        m.Update(16384, kind, values("1", "x"), values("1", "y")),
+        m.Delete(16384, kind, values("2", "x")),
+        m.Delete(16384, kind, values("3", "x")),
+    )
+    assert apply([shape], *transaction(200, *changes)).conflicts == {"delete_missing": 1}
+    assert database.execute("SELECT * FROM ONLY t") == [(1, "y")]
+    assert database.execute("SELECT * FROM child ORDER BY a") == [(1, "x"), (2, "x"), (3, "x")]
+
+
+def test_a_rule_that_would_rewrite_changes_is_refused(apply, database):
+    """C23: PostgreSQL's worker passes all rules by; a statement passes by those that are not for replicas"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    database.execute("CREATE RULE away AS ON INSERT TO t DO INSTEAD NOTHING")
+    apply([T], *transaction(200, insert("1", "x")), end=200)
+    database.execute("ALTER TABLE t ENABLE ALWAYS RULE away")
+    with pytest.raises(TargetRelationError, match='its rule "away" acts on replicated changes'):
+        apply([T], *transaction(300, insert("2", "x")), start=200)
+    assert database.execute("SELECT a FROM t") == [(1,)]
+
+
+def test_a_row_that_a_trigger_leaves_as_it_is_is_not_missing(apply, database):
+    """C18, C23"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
+    database.execute("INSERT INTO t VALUES (1, 'x'), (2, 'x')")
+    database.execute("CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    database.execute("CREATE TRIGGER kept BEFORE UPDATE OR DELETE ON t FOR EACH ROW EXECUTE FUNCTION f()")
+    database.execute("ALTER TABLE t ENABLE REPLICA TRIGGER kept")
+    updates = [m.Update(16384, "K", values(a, None), values(a, "y")) for a in "123"]
+    deletes = [m.Delete(16384, "K", values(a, None)) for a in "12345"]
+    conflicts = apply([T], *transaction(200, *updates, *deletes)).conflicts
+    assert {kind: n for kind, n in conflicts.items() if "missing" in kind} == {"update_missing": 1, "delete_missing": 3}
+
+
+OWN_TYPE = """CREATE SCHEMA ext;
+CREATE TYPE ext.ci;
+CREATE FUNCTION ext.i(cstring) RETURNS ext.ci LANGUAGE internal IMMUTABLE STRICT AS 'textin';
+CREATE FUNCTION ext.o(ext.ci) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'textout';
+CREATE TYPE ext.ci (INPUT = ext.i, OUTPUT = ext.o, LIKE = pg_catalog.text);
+CREATE CAST (ext.ci AS text) WITHOUT FUNCTION AS IMPLICIT;
+CREATE FUNCTION ext.cmp(ext.ci, ext.ci) RETURNS int LANGUAGE sql IMMUTABLE STRICT AS 'SELECT bttextcmp(lower($1), lower($2))';
+CREATE FUNCTION ext.eq(ext.ci, ext.ci) RETURNS bool LANGUAGE sql IMMUTABLE STRICT AS 'SELECT lower($1) = lower($2)';
+CREATE OPERATOR ext.= (LEFTARG = ext.ci, RIGHTARG = ext.ci, FUNCTION = ext.eq);
+CREATE OPERATOR CLASS ext.ci_ops DEFAULT FOR TYPE ext.ci USING btree AS OPERATOR 3 ext.=, FUNCTION 1 ext.cmp(ext.ci, ext.ci)"""
+"""As citext is, which not every installation has; it cannot be ordered."""
+
+
+def test_values_of_an_extensions_type_are_equal_if_the_type_says_so(apply, database):
+    """C13, C14: whatever the search_path, by the operator of the type's own class"""
+    database.execute(OWN_TYPE)
+    database.execute("CREATE TABLE t (a ext.ci PRIMARY KEY, b text)")
+    database.execute("CREATE DOMAIN ours AS ext.ci; CREATE TABLE u (a ours, b text)")
+    database.execute("INSERT INTO t VALUES ('One', 'x'); INSERT INTO u VALUES ('One', 'x'), (NULL, 'x')")
+    keyed = relation("public.t", {"a": "text", "b": "text"}, ["a"])
+    whole = relation("public.u", {"a": "text", "b": "text"}, identity="f", oid=16385)
+    changes = (
+        m.Update(16384, None, None, values("ONE", "y")),
+        m.Update(16385, "O", values("oNE", "x"), values("two", "y")),
+        m.Delete(16385, "O", values(None, "x")),
+    )
+    assert "update_missing" not in apply([keyed, whole], *transaction(200, *changes), end=200).conflicts
+    assert database.execute("SELECT * FROM t") == [("ONE", "y")]
+    assert database.execute("SELECT * FROM u") == [("two", "y")]
+
+
+COMPARED = {
+    "n": ("numeric", "numeric(10,1)", "1.04"),
+    "l": ("numeric[]", "numeric(10,1)[]", "{1.04,NULL}"),
+    "d": ("numeric", "tenths", "2.26"),
+    "v": ("text", "varchar(3)", "abc  "),
+    "t": ("timestamp", "timestamp(0)", "2020-02-03 04:05:06.7"),
+    "i": ("interval", "interval(1)", "1 day 00:00:01.26"),
+    "p": ("text", 'pairs."a%s"', "(1,x)"),
+    "r": ("text", "regclass", "pg_class"),
+}
+
+
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_values_are_compared_as_the_column_would_have_them(apply, database, identity):
+    """C5, C8, C14: the search tuple is made by the column's input function, with its scale"""
+    database.execute("CREATE DOMAIN tenths AS numeric(4,1); CREATE DOMAIN more AS tenths; CREATE SCHEMA pairs")
+    database.execute('CREATE TYPE pairs."a%s" AS (x int, y text)')
+    declared = ", ".join(f"{name} {sql}" for name, (_, sql, _) in COMPARED.items())
+    key = f", PRIMARY KEY ({', '.join(COMPARED)})" if identity == "d" else ""
+    database.execute(f"CREATE TABLE t ({declared}, m more, b int{key})")
+    types = {name: kind for name, (kind, _, _) in COMPARED.items()} | {"m": "numeric", "b": "int4"}
+    shape = relation("public.t", types, list(COMPARED), identity=identity)
+    row = [text for _, _, text in COMPARED.values()] + ["7.77"]
+    kind = "K" if identity == "d" else "O"
+    update = m.Update(16384, kind, values(*row, "1"), values(*row, "2"))
+    assert apply([shape], *transaction(200, insert(*row, "1"), update)).conflicts == {}
+    assert database.execute("SELECT b, n::text, m::text, r::text FROM t") == [(2, "1.0", "7.8", "pg_class")]
+
+
+def test_what_is_set_for_peoples_sessions_does_not_hold_for_ours(target, apply, database):
+    """C23: nor for PostgreSQL's worker, but its time zone, which defaults and triggers see"""
+    database.execute(
+        "CREATE TABLE t (a int PRIMARY KEY, b text, at timestamp DEFAULT timestamptz '2020-02-03 04:05:06+00')"
+    )
+    for setting in (
+        "statement_timeout = '5min'",
+        "idle_in_transaction_session_timeout = '1min'",
+        "idle_session_timeout = '1min'",
+        "synchronous_commit = off",
+        "timezone = 'Asia/Kolkata'",
+        "datestyle = 'SQL, DMY'",
+        "default_transaction_read_only = on",
+    ):
+        database.execute(f'ALTER DATABASE "{database.name}" SET {setting}')
+    target.engine.dispose()
+    apply([T], *transaction(200, insert("1", "x")))
+    assert database.execute("SELECT at::text FROM t") == [("03/02/2020 09:35:06",)]
+    with target.begin() as connection:
+        shown = [
+            connection.exec_driver_sql(f"SHOW {name}").scalar_one()
+            for name in ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+        ]
+        assert shown == ["0", "0", "0"]
+        # The journal is trimmed behind a commit, so that must be on disk.
+        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "local"
+
+
+def test_what_is_refused_at_commit_stops_at_its_own_transaction(target, database):
+    """C35, C37: those before it are committed, and the error has the LSN that SKIP takes"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b text CHECK (b <> 'worse'))")
+    database.execute(
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$BEGIN IF NEW.b = 'bad' THEN RAISE '{SECRET}'; END IF; RETURN NULL; END$$"
+    )
+    database.execute(
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+    database.execute("ALTER TABLE t ENABLE ALWAYS TRIGGER late")
+    applier = ExactApplier(target, subscription="sub", subid=1)
+    for last in ("x", "worse"):
+        rows = ["x", "x", "x", "x", "bad", "x", last]
+        history = [
+            message
+            for number, b in enumerate(rows)
+            for message in transaction(200 + 50 * number, insert(str(number), b), xid=700 + number)
+        ]
+        for _ in range(2):
+            with pytest.raises(ConflictError, match="a trigger of the target refused the change") as raised:
+                apply_batch(applier, lambda history=history: [frame([T], history, text=True)], START, END)
+            assert raised.value.context.endswith('during message type "COMMIT" in transaction 704, finished at 0/188')
+            assert (raised.value.lsn, applied_before(raised.value)) == (0x188, 350)
+            assert SECRET not in raised.value.report()
+            assert database.execute("SELECT a FROM t ORDER BY a") == [(0,), (1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SET TRANSACTION READ ONLY; CREATE TABLE public.x ()", "takes no writes: it is a standby, or read only"),
+        ("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(1)", "(statement canceled, SQLSTATE 57014)"),
+    ],
+)
+def test_a_server_that_cannot_do_it_now_is_asked_again(target, statement, said):
+    """C35: transient, and the reason is named"""
+    with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
+        connection.exec_driver_sql(statement)
+    assert raised.value.message.endswith(said)

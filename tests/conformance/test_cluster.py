@@ -25,6 +25,7 @@ import pytest
 from subscriber.pipeline.session import find_java
 from subscriber.scenario.compare import Rows
 from tests.crash.harness import Runner, differences, wait_until
+from tests.spark import VARIABLE as JVM_OPTIONS
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
@@ -37,16 +38,16 @@ PUBLISHER = (
     "CREATE TABLE parted_1 PARTITION OF parted FOR VALUES IN (1);"
     "CREATE TABLE parted_2 PARTITION OF parted FOR VALUES IN (2);"
     "INSERT INTO large SELECT i, i / 7.0, NULLIF(repeat(md5(i::text), i % 9), ''), timestamptz '2026-01-01' + i * interval '1 s',"
-    " jsonb_build_object('i', i) FROM generate_series(1, 20000) i;"
-    "INSERT INTO filtered SELECT i, CASE WHEN i % 3 = 0 THEN 'NSW' ELSE 'VIC' END FROM generate_series(1, 9000) i;"
-    "INSERT INTO parted SELECT i, i % 2 + 1, decode(md5(i::text), 'hex') FROM generate_series(1, 20000) i;"
+    " jsonb_build_object('i', i) FROM generate_series(1, 8000) i;"
+    "INSERT INTO filtered SELECT i, CASE WHEN i % 3 = 0 THEN 'NSW' ELSE 'VIC' END FROM generate_series(1, 3600) i;"
+    "INSERT INTO parted SELECT i, i % 2 + 1, decode(md5(i::text), 'hex') FROM generate_series(1, 8000) i;"
     "CREATE PUBLICATION p FOR TABLE large, parted, filtered WHERE (region = 'NSW')"
     " WITH (publish = 'insert, update, delete, truncate', publish_via_partition_root = true);"
     "ALTER TABLE filtered REPLICA IDENTITY FULL"
 )
 
 CHANGES = (
-    "INSERT INTO large SELECT i, i, 'after', NULL, NULL FROM generate_series(20001, 30000) i",
+    "INSERT INTO large SELECT i, i, 'after', NULL, NULL FROM generate_series(8001, 12000) i",
     "UPDATE large SET t = 'changed' WHERE id % 5 = 0",
     "DELETE FROM large WHERE id % 11 = 0",
     "UPDATE filtered SET region = CASE region WHEN 'NSW' THEN 'VIC' ELSE 'NSW' END WHERE id % 2 = 0",
@@ -90,6 +91,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, name: str, what: str, *arg
         "JAVA_HOME": str(find_java()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "JAVA_TOOL_OPTIONS": os.environ.get(JVM_OPTIONS, ""),  # the executors' JVMs inherit it
     }
     log = folder / f"{name}.log"
     with log.open("wb") as output:
@@ -122,7 +124,7 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
         for name in masters:
             folder = tmp_path / name
             # Small ranges, so that there are tasks for both workers.
-            sizes = {"SUBSCRIBER_PARTITION_BYTES": "512kB", "SUBSCRIBER_SEGMENT_BYTES": "256kB"}
+            sizes = {"SUBSCRIBER_PARTITION_BYTES": "192kB", "SUBSCRIBER_SEGMENT_BYTES": "96kB"}
             runner = runners[name] = Runner(f"sqlite:///{folder / 'target.db'}", folder, sizes)
             stack.callback(runner.close)
             runner.sql(
@@ -138,9 +140,9 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
             run(name)
         copied = contents(runners["local"])
         assert {table: len(rows) for table, rows in copied.items()} == {
-            "large": 20000,
-            "filtered": 3000,
-            "parted": 20000,
+            "large": 8000,
+            "filtered": 1200,
+            "parted": 8000,
         }
         assert contents(runners["cluster"]) == copied
         assert all(cluster.tasks()), "the copy used one worker only"

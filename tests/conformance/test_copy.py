@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,14 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from subscriber.errors import PipelineError, PublisherError, PublisherNotReady, PublisherUnavailable, SubscriberError
+from subscriber.errors import (
+    PipelineError,
+    PublisherError,
+    PublisherNotReady,
+    PublisherUnavailable,
+    SubscriberError,
+    UnsupportedValue,
+)
 from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
@@ -396,6 +404,23 @@ def test_a_range_that_has_given_enough_leaves_its_rest(publisher_database):
         assert len(read_text(reader, part, 1)) == 3000
 
 
+def test_bytes_that_are_no_text_are_named_without_them(postgresql18, caplog):
+    """names_are_data: PostgreSQL's message shows them, and a driver's that could not roll back would show it"""
+    name = f"bytes_{os.getpid()}"
+    postgresql18.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    database = Database(postgresql18, name, postgresql18.conninfo(name))
+    try:
+        database.execute("CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t")
+        with psycopg.connect(database.conninfo, autocommit=True) as connection:
+            connection.execute(b"INSERT INTO t VALUES (1, E'\\xe4x')")
+        with planned(database) as (plan, reader), pytest.raises(PublisherError) as raised:
+            read_text(reader, plan.ranges[0])
+    finally:
+        postgresql18.drop_database(name)
+    assert raised.value.message.endswith('for table "public.t": a text of the publisher cannot be read as UTF8')
+    assert "0xe4" not in raised.value.report() + caplog.text
+
+
 def test_estimates_are_those_of_the_table(publisher_database):
     publisher_database.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t WHERE (a < 10);"
@@ -713,6 +738,29 @@ def test_types_that_are_the_same_on_both_sides_travel_in_binary_and_arrive_the_s
     copier.run("CREATE TABLE many(a int, b text)")
     assert copier("many").rows == 3000
     assert copier.rows("SELECT count(*), sum(a), min(b) FROM many") == [(3000, 4501500, "x" * 1000)]
+
+
+def test_with_binary_a_copy_takes_no_value_that_the_column_does_not_read(into_postgresql, monkeypatch):
+    """D7: from a publisher that PostgreSQL would copy from in binary form; NULL is nothing."""
+    copier = into_postgresql
+    copier.publisher.execute(
+        "CREATE TABLE t(a int PRIMARY KEY, b bigint, c text); CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES (1, NULL, 'x')"
+    )
+    copier.run("CREATE TABLE t(a int PRIMARY KEY, b int, c varchar(9))")
+
+    def copy_in_binary() -> int:
+        with copier.source("t") as source:
+            done: CopyProgress = copier.copy(dataclasses.replace(source, binary=True))
+        return done.rows
+
+    assert copy_in_binary() == 1
+    copier.publisher.execute("DELETE FROM t; INSERT INTO t VALUES (2, 7, 'y')")
+    with pytest.raises(UnsupportedValue, match=r"^incorrect binary data format$") as raised:
+        copy_in_binary()
+    assert (raised.value.column, raised.value.relation, raised.value.sqlstate) == ("b", "public.t", "22P03")
+    assert copier.rows("SELECT a FROM t") == [(1,)]
+    monkeypatch.setattr("subscriber.pipeline.copy._BINARY_SINCE", 190000)
+    assert copy_in_binary() == 1
 
 
 def test_an_empty_table_is_copied_in_binary(into_postgresql):

@@ -198,7 +198,8 @@ def test_nothing_is_left_behind_by_a_session_that_leaves_everything(shared_stage
         + "test_pub/2=# BEGIN; LOCK TABLE t;\n"
     )
     shared_stage.tidy()
-    result = Runner(shared_stage).run(read_scenario(file), Setup(NATIVE, 18))
+    # The last command waits for the prepared transaction, as long as the session's patience lasts.
+    result = Runner(shared_stage, 5.0).run(read_scenario(file), Setup(NATIVE, 18))
     assert not result.leftover
     for query in (
         "SELECT datname FROM pg_database WHERE datname LIKE 'test%'",

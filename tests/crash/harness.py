@@ -38,6 +38,7 @@ from subscriber.failpoints import FAILPOINTS
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.scenario.compare import Difference, Rows, compare_tables
 from subscriber.target import open_target
+from tests.commands import run_command
 
 PATIENCE = 120.0
 """Seconds that a condition may take on a machine that does other things too."""
@@ -107,8 +108,10 @@ class Runner:
         }
 
     def call(self, *arguments: str, timeout: float = PATIENCE, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end."""
+        """Run one command to its end; only ``run`` has Spark to start, and a new interpreter for it."""
         environment = {**self.environ(), **variables}
+        if arguments[0] != "run":
+            return run_command(arguments, environment, self.folder, timeout)
         return subprocess.run(
             [*COMMAND, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=timeout
         )

@@ -27,9 +27,6 @@ print("locked", flush=True)
 sys.stdin.read()
 connection.execute("ROLLBACK")
 """
-LOCK_SECONDS = 8
-"""Longer than the target waits for another writer (5 s), so that apply has to fail and come back."""
-
 NAME = "outages"
 
 
@@ -144,13 +141,11 @@ def test_a_publisher_session_that_is_terminated_is_made_anew(replication, load, 
 def test_while_the_target_is_locked_the_journal_goes_on_and_apply_comes_back(replication, load, supervisor, own_server):
     """C35, slot_after_disk: a target that is away does not hold back the publisher"""
     unavailable = log_grows_by(replication.runner, "is not available (SQLITE_BUSY)")
-    with Locked(replication.database) as holder:
+    with Locked(replication.database):
         with load.paused():
             mark = barrier(replication.conninfo)
         wait_until(lambda: confirmed(own_server) > mark, "the slot to be confirmed while the target is locked")
         unavailable()
-        with pytest.raises(subprocess.TimeoutExpired):
-            holder.wait(LOCK_SECONDS)
     replication.settle(load)
 
 

@@ -5,7 +5,6 @@ The applier alone, in a process of its own: what happens between a PREPARE and i
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.target import Target, open_target
+from tests.commands import CONTEXT
 from tests.frames import finishes_of, frame, relation, transaction, values
 from tests.journals import commit_prepared, prepare
 
@@ -48,8 +48,6 @@ ENTRIES: dict[int, list[m.Message]] = {
 BATCHES = (100, 250, 350, 560, 600)
 ROWS = [1, 3, 4, 10, 11, 12]
 POINTS = sorted(name for name in FAILPOINTS if name.startswith("target."))
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload([__name__])
 
 
 def frames(start: int, end: int, *, text: bool) -> Iterator[Frame]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from subscriber.apply.progress import STATE
+from subscriber.apply.progress import STATE, TEXT
 from subscriber.target.ddl import AddColumn
 
 CATALOG: Final = sa.MetaData()
@@ -34,18 +34,18 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subrunasowner", sa.Boolean, nullable=False),
     sa.Column("subfailover", sa.Boolean, nullable=False),
     sa.Column("subskiplsn", sa.String(32), nullable=False),
-    sa.Column("subconninfo", sa.Text, nullable=False),
+    sa.Column("subconninfo", TEXT, nullable=False),
     sa.Column("subslotname", sa.String(63)),
     sa.Column("subsynccommit", sa.String(32), nullable=False),
-    sa.Column("subpublications", sa.Text, nullable=False),
+    sa.Column("subpublications", TEXT, nullable=False),
     sa.Column("suborigin", sa.String(63), nullable=False),
     sa.Column("systemidentifier", sa.String(32)),
     sa.Column("subcreatetables", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("subcarrier", sa.Text),
+    sa.Column("subcarrier", TEXT),
     sa.Column("submap", sa.Text().with_variant(mysql.TEXT(collation="utf8mb4_bin"), "mysql", "mariadb")),
     sa.Column("subschemachanges", sa.String(16), nullable=False, server_default="stop"),
     sa.Column("sublogconflictvalues", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("subpublishertables", sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")),
+    sa.Column("subpublishertables", TEXT),
 )
 """pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
 the one that carries them and what the publisher's tables were like at the last look (JSON). ``submap`` and ``subschemachanges`` are
@@ -59,7 +59,7 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srrelname", _NAME, primary_key=True),
     sa.Column("srsubstate", sa.String(1), nullable=False),
     sa.Column("srsublsn", sa.String(32)),
-    sa.Column("srerror", sa.Text),
+    sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
 )
 """pg_subscription_rel, with the relation by its name at the publisher since a target has no oids."""
@@ -86,8 +86,8 @@ PUBLICATION_REL: Final = sa.Table(
     sa.Column("prpubid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("prschema", _NAME, primary_key=True),
     sa.Column("prrelname", _NAME, primary_key=True),
-    sa.Column("prattrs", sa.Text),
-    sa.Column("prqual", sa.Text),
+    sa.Column("prattrs", TEXT),
+    sa.Column("prqual", TEXT),
     sa.Column("prexcept", sa.Boolean, nullable=False),
     sa.Column("prplace", sa.Integer, nullable=False),
 )

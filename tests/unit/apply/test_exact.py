@@ -70,6 +70,14 @@ def update(new: Texts, *, key: Texts | None = None, old: Texts | None = None, of
 # --- changes ----------------------------------------------------------------------------------
 
 
+def test_a_binary_value_is_converted_for_a_column_that_has_none_of_postgresqls_types(applier, rows):
+    """C5: as a text would be; with the types of PostgreSQL's, it refuses (scenario 882)"""
+    remote = relation("public.t", {"a": "int8", "b": "int4"}, ["a"])
+    changes = transaction(200, insert("1", "5"))
+    applier.apply([frame([remote], changes, binary=("a", "b"))], start=START, end=END)
+    assert rows() == [(1, None, "5", "mine")]
+
+
 def test_an_insert_fills_the_targets_own_columns_with_their_defaults(run, rows):
     """C7"""
     result = run(*transaction(200, insert("1", "x", None)))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.errors import ProtocolError
-from subscriber.pipeline.blocks import arrow_block, copied_block, decode_csv, load_block
+from subscriber.errors import ProtocolError, UnsupportedValue
+from subscriber.pipeline.blocks import arrow_block, check_absent, copied_block, decode_csv, load_block
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.receive.copy_out import CopyBlock
 from subscriber.receive.copy_plan import CSV_DELIMITER, CSV_QUOTE
@@ -78,6 +78,17 @@ def test_other_bytes_than_asked_for_are_refused_without_being_shown(data):
 def test_a_row_too_few_is_noticed():
     with pytest.raises(ProtocolError):
         decode_csv(relation(TEXT), CopyBlock(b"a\n", 2))
+
+
+def test_a_column_that_may_have_no_value_is_refused_at_its_first():
+    r"""D7: NULL is nothing, and a text that looks like it is a value; tabs and lines inside of values are neither."""
+    refused = UnsupportedValue("no")
+    check_absent(b"a\\tb\\n\t\\N\n\\N\t\\N\n", {1: refused})
+    check_absent(b"1\n", {})
+    for rows in (b"1\t\\N\n2\t5\n", b"1\t\\\\N\n", b"1\t\n"):
+        with pytest.raises(UnsupportedValue) as raised:
+            check_absent(rows, {1: refused})
+        assert raised.value is refused
 
 
 def test_text_is_handed_through():

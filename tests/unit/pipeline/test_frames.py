@@ -106,6 +106,7 @@ def test_binary_and_text_values_of_one_column_mean_the_same():
     assert sorted(group.positions.tolist() for group in frame.groups) == [[1, 3], [2, 4]]
     for group in frame.groups:
         assert sent(group) == [{"a": 7, "b": "x", "c": None}] * 2
+        assert group.binary == ({"a", "b"} if group.positions[0] == 2 else set())
         assert group.new is not None
         assert group.new.schema.types == [pa.int32(), pa.string(), pa.int64()]
 
@@ -118,6 +119,16 @@ def test_nulls_do_not_split_binary_rows():
     frame = frame_of(T, *(m.Insert(T.relation_id, row) for row in rows))
     (group,) = frame.groups
     assert sent(group) == [{"a": 1, "b": None, "c": None}, {"a": 2, "b": "y", "c": None}]
+
+
+def test_a_column_came_in_binary_form_if_one_of_its_tuples_did():
+    """C5: in an old row, or in the new one; NULL and what was not sent say nothing."""
+    old, new = (
+        (m.BinaryValue(b"\0\0\0\1"), m.BinaryValue(b"y"), m.NULL),
+        (m.BinaryValue(b"\0\0\0\1"), m.UNCHANGED, m.NULL),
+    )
+    groups = frame_of(T, update(new, kind="O", old=old), m.Delete(T.relation_id, "K", (old[0], m.NULL, m.NULL))).groups
+    assert {(group.action, group.binary) for group in groups} == {("U", frozenset("ab")), ("D", frozenset("a"))}
 
 
 def test_as_text_leaves_what_postgresql_wrote():

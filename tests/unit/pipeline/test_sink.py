@@ -1,11 +1,9 @@
-"""Frames travel as rows, errors keep their type, a bad transaction does not hold back the good ones before it."""
+"""A bad transaction does not hold back the good ones before it, and errors keep their type."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
 
 from subscriber.apply import progress
@@ -15,10 +13,9 @@ from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline.emulate import emulate
-from subscriber.pipeline.sink import FRAME_SCHEMA, BatchSink, apply_batch, encode_frames
+from subscriber.pipeline.sink import BatchSink, apply_batch
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.protocol.encode import encode
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from subscriber.target import Target, open_target
@@ -48,47 +45,6 @@ def state(target: Target) -> tuple[list[int], int]:
     with target.begin() as connection:
         keys = [row[0] for row in connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
         return keys, progress.read_progress(connection, "pg_1")
-
-
-def batch(*messages: m.Message | bytes) -> pa.RecordBatch:
-    raw = [message if isinstance(message, bytes) else encode(message) for message in messages]
-    lsns = pa.array(range(len(raw)), pa.int64())
-    return pa.record_batch([lsns, lsns, pa.array(raw, pa.binary())], ["lsn", "finish_lsn", "message"])
-
-
-def encoded(*batches: pa.RecordBatch) -> list[dict[str, bytes | None]]:
-    rows = []
-    for row in encode_frames(iter(batches), as_text=False):
-        assert row.schema == FRAME_SCHEMA
-        rows += row.to_pylist()
-    return rows
-
-
-def test_each_batch_of_rows_becomes_one_encoded_frame():
-    rows = encoded(batch(*transaction(0x200, T, insert(1))), batch(*transaction(0x300, insert(2))))
-    assert [row["error"] for row in rows] == [None, None]
-    frames = [Frame.decode(row["frame"] or b"") for row in rows]
-    assert [group.positions.tolist() for frame in frames for group in frame.groups] == [[2], [1]]
-
-
-def test_an_error_is_handed_over_as_a_row_after_the_good_frames():
-    """Spark would flatten it into text."""
-    bad = m.Insert(T.relation_id, values("s3cret", "x"))
-    rows = encoded(batch(T, insert(1)), batch(bad), batch(insert(3)))
-    assert [(row["frame"] is None, row["error"] is None) for row in rows] == [(False, True), (True, False)]
-    error = pickle.loads(rows[1]["error"] or b"")
-    assert isinstance(error, ProtocolError)
-    assert (error.relation, error.column, error.lsn, error.sqlstate) == ("public.t", "a", 0, "22P02")
-    assert b"s3cret" not in (rows[1]["error"] or b"")
-
-
-def test_what_is_no_error_of_ours_is_not_hidden_in_a_row(monkeypatch):
-    def broken(*_arguments: object, **_options: object) -> Iterator[Frame]:
-        raise MemoryError
-
-    monkeypatch.setattr("subscriber.pipeline.sink.decode_frames", broken)
-    with pytest.raises(MemoryError):
-        encoded(batch(T))
 
 
 def test_a_good_batch_is_applied_once(applier, target):
@@ -144,7 +100,7 @@ def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
     log = tmp_path / "offsets"
     log.mkdir()
     (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
-    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, as_text=False)
+    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None)
     assert sink._end_of(7) == 0x16_B374D848
 
 
@@ -155,16 +111,6 @@ TABLE = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_
 
 def publishing(where: str) -> Publishing:
     return Publishing((Publication("p", tables=(entry(TABLE, where),)),), tables(TABLE))
-
-
-def test_executors_publish_what_they_have_decoded():
-    """A Publishing travels there as it is."""
-    there = pickle.loads(pickle.dumps(publishing("a > 1")))
-    frames = encode_frames(iter([batch(*transaction(0x200, T, insert(1), insert(2)))]), as_text=False, publishing=there)
-    (row,) = [row for part in frames for row in part.to_pylist()]
-    (group,) = Frame.decode(row["frame"]).groups
-    assert group.new is not None
-    assert group.new.to_pylist() == [{"a": 2, "b": "x"}]
 
 
 def test_a_filter_that_fails_is_an_error_of_its_change_after_the_good_ones(applier, target, tmp_path):

@@ -38,6 +38,7 @@ def assert_same(left: Frame, right: Frame) -> None:
     assert len(left.groups) == len(right.groups)
     for one, other in zip(left.groups, right.groups, strict=True):
         assert (one.relation, one.action, one.old_kind) == (other.relation, other.action, other.old_kind)
+        assert one.binary == other.binary
         assert one.positions.tolist() == other.positions.tolist()
         assert one.positions.dtype == other.positions.dtype == np.int32
         for mine, yours in ((one.old, other.old), (one.new, other.new)):
@@ -56,6 +57,17 @@ def test_a_frame_survives_its_bytes():
     assert update.new is not None
     assert update.new.schema.names == ["a", "c"]
     assert update.new.column("c").null_count == 1
+
+
+def test_columns_that_came_in_binary_form_are_known_behind_the_bytes_and_in_a_slice():
+    """C5: names that begin as our marks do are names all the same."""
+    odd = relation("public.odd", {"bx": "int4", "tx": "int4", "": "text"}, identity="f")
+    update = m.Update(16384, "O", values("1", "2", "a"), values("3", m.UNCHANGED, None))
+    (group,) = Frame.decode(frame([odd], [update], binary=("bx", "")).encode()).groups
+    assert group.slice(0, 1).binary == group.binary == {"bx", ""}
+    assert group.old is not None
+    assert group.new is not None
+    assert (group.old.schema.names, group.new.schema.names) == (["bx", "tx", ""], ["bx", ""])
 
 
 def test_an_empty_frame_survives_its_bytes():

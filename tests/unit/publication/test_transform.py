@@ -150,6 +150,16 @@ def test_an_update_that_becomes_an_insert_has_the_values_borrowed_from_the_old_r
     assert group.new.to_pylist() == [{"a": 2, "b": "long", "c": 1}]
 
 
+def test_what_came_in_binary_form_is_known_of_what_is_published():
+    """C5: of the values that were borrowed too."""
+    (group,) = frame([FULL], [update(("1", "old", NO), ("1", m.UNCHANGED, YES))], binary=("b",)).groups
+    (published,) = transform(
+        group, RelationPlan(FULL, FULL, None, frozenset(OPERATIONS)), dict.fromkeys(ROW_OPERATIONS, C)
+    )
+    assert published.action == "I"
+    assert published.binary == {"b"}
+
+
 def test_an_update_that_stays_one_does_not_borrow():
     """Rule B17: the markers stay."""
     (group,) = sent(FULL, update(("1", "long", YES), ("2", m.UNCHANGED, YES)), C)

@@ -50,6 +50,14 @@ def test_our_session_settings_come_last_and_win():
     assert parameters("dbname=d client_encoding=latin1")["client_encoding"] == "UTF8"
 
 
+@pytest.mark.parametrize("sqlstate", ["22021", "22P05"])
+def test_bytes_that_are_no_text_are_not_shown(sqlstate):
+    """names_are_data"""
+    error = server_error('invalid byte sequence for encoding "UTF8": 0xe4 0x78', sqlstate, detail="0xe4")
+    assert error.message == "a text of the publisher cannot be read as UTF8"
+    assert "0xe4" not in error.report()
+
+
 def test_a_uri_is_as_good():
     given = parameters("postgresql://u:p@h:6000/d")
     assert (given["host"], given["dbname"], given["password"]) == ("h", "d", "p")

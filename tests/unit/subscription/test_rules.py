@@ -15,7 +15,7 @@ RELATION = SubscriptionRelation("public", "t", RelationState.FINISHEDCOPY, None)
 
 
 @pytest.mark.parametrize("make", [BatchRules, lambda one: CatchUpRules(one, RELATION, None)], ids=["batch", "catch-up"])
-def test_map_and_schema_changes_are_read_in_the_batchs_transaction(tmp_path, make):
+def test_map_schema_changes_and_binary_are_read_in_the_batchs_transaction(tmp_path, make):
     """A table that catches up is written where the stream's are, so that its rows are not in two tables."""
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
         catalog.ensure_catalog(target.engine)
@@ -24,7 +24,8 @@ def test_map_and_schema_changes_are_read_in_the_batchs_transaction(tmp_path, mak
             rules = make(subscription)
             before = rules(connection)
             names = parse_names("public.* => archive.*")
-            catalog.set_options(connection, subscription.subid, {"map": names, "schema_changes": "add_columns"})
+            options = {"map": names, "schema_changes": "add_columns", "binary": True}
+            catalog.set_options(connection, subscription.subid, options)
             after = rules(connection)
-    assert (before.names, before.add_columns) == (SAME_NAMES, False)
-    assert (after.names, after.add_columns) == (names, True)
+    assert (before.names, before.add_columns, before.binary) == (SAME_NAMES, False, False)
+    assert (after.names, after.add_columns, after.binary) == (names, True, True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError
+from subscriber.errors import ConflictError, NotSupportedError
 from subscriber.target import TargetColumn, open_target
 from subscriber.target.ddl import create_table, drop_table
 from subscriber.target.generic import open_generic
@@ -112,6 +112,14 @@ def test_a_schema_is_made_where_the_target_has_schemas(postgresql, mysql, target
     shape = dataclasses.replace(with_columns(), schema="sales")
     assert written(postgresql, shape)[0] == written(mysql, shape)[0] == "CREATE SCHEMA IF NOT EXISTS sales"
     assert written(target, shape) == ['CREATE TABLE "sales.t" ( id INT NOT NULL, PRIMARY KEY (id) )']
+
+
+def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
+    """refuse_not_guess: the database's own words are about a parenthesis"""
+    shape = TableShape("public", "t", ())
+    assert written(postgresql, shape) == ["CREATE TABLE public.t ( )"]
+    with pytest.raises(NotSupportedError, match=r'table "public.t" has no columns'):
+        create_table(target, shape)
 
 
 # Types and defaults -----------------------------------------------------------------------------------

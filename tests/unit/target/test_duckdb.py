@@ -376,6 +376,33 @@ def test_of_equal_rows_one_is_changed(apply, target):
     assert rows(target, "SELECT a, b FROM t ORDER BY b") == [(1, "x"), (1, None)]
 
 
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_letters_of_both_cases_find_their_own_row(apply, target, identity):
+    """C8, C14: DuckDB's indexes take no notice of a column's collation, and its = does"""
+    key = " PRIMARY KEY" if identity == "d" else ""
+    create(target, f"CREATE TABLE t (a text COLLATE nocase{key}, b text COLLATE noaccent)")
+    remote = relation("public.t", {"a": "text", "b": "text"}, ["a"], identity=identity)
+    kind, old = ("K", values("A", None)) if key else ("O", values("A", "é"))
+    apply(
+        [remote],
+        *transaction(200, insert("a", "é"), insert("A", "e"), insert("A" if not key else "b", "é")),
+        *transaction(300, m.Update(16384, kind, old, values("A", "x")), m.Delete(16384, kind, values("A", "x"))),
+    )
+    left = [("a", "é"), ("b", "é")] if key else [("a", "é"), ("A", "e")]
+    assert sorted(rows(target, "SELECT a, b FROM t"), reverse=True) == sorted(left, reverse=True)
+
+
+def test_a_collation_of_the_database_changes_no_row_but_the_one(tmp_path):
+    """C14: the URL may set one for every text"""
+    with open_target(f"duckdb:///{tmp_path / 'target.duckdb'}?default_collation=nocase") as target:
+        create(target, "CREATE TABLE t (a text PRIMARY KEY)", "INSERT INTO t VALUES ('a'), ('A')")
+        with target.begin() as connection:
+            table = reflected(target, "t").clause()
+            column = reflected(target, "t").columns[0]
+            connection.execute(sa.delete(table).where(target.finds(column, table.c.a, sa.literal("A"))))
+        assert rows(target, "SELECT a FROM t") == [("a",)]
+
+
 def test_any_name_is_only_a_name(apply, target):
     """names_are_data"""
     names = ["%s", ":p0", "$1", 'q"q', ") VALUES (", "p0", "rowid%", "select"]

@@ -93,6 +93,14 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path):
         pass
 
 
+def test_a_file_that_is_read_only_may_be_written_later(target):
+    create(target, "CREATE TABLE t (a)")
+    with pytest.raises(TargetUnavailable, match="SQLITE_READONLY") as raised, target.begin() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+    assert "read-only" in str(raised.value.hint)
+
+
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "t.db").write_bytes(b"not a database" * 100)
     target = open_target(f"sqlite:///{tmp_path / 't.db'}")
@@ -281,6 +289,7 @@ def test_a_value_of_another_kind_names_its_column_in_a_strict_table(target):
         ("SELECT missing", "no such column: missing"),
         ("SELEC 1", 'near "SELEC": syntax error'),
         ("SELECT (", "incomplete input"),
+        (f"SELECT {'1 AND ' * 1000} 1", "Expression tree is too large (maximum depth 1000)"),
     ],
 )
 def test_a_statement_that_names_what_is_not_there_is_answered_in_sqlites_words(target, statement, said):

@@ -1,0 +1,91 @@
+"""What a target refuses only when its transaction commits: deferred constraints, and constraint triggers that wait until then.
+
+The target's transaction has many of the publisher's, and does not say which of them it was. So the batch is applied in parts, each
+half as long as the one that failed: what commits is kept, and at the end one transaction is left, which PostgreSQL's worker would have
+stopped at too (rule C35)::
+
+    1 2 3 4 5 6 7 8    fails        1 2 3 4   commits    5 6   fails    5   commits    6 fails
+
+*Rejected:* SET CONSTRAINTS ALL IMMEDIATE after each transaction, which costs all of them, and cannot be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from subscriber.apply.conflict import error_context, fails_at_commit, note_applied_before, transaction_context
+from subscriber.apply.exact import ExactApplier
+from subscriber.errors import SubscriberError
+from subscriber.lsn import LSN
+from subscriber.protocol import messages
+from subscriber.protocol.changes import Frame
+from subscriber.protocol.decode import decode
+
+ReadFrames = Callable[[], Iterable[Frame]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """A transaction of the publisher: its number, the LSN that SKIP takes, and where it ends."""
+
+    xid: int
+    final_lsn: LSN
+    end: LSN
+
+
+def apply_before(applier: ExactApplier, read: ReadFrames, start: LSN, good: LSN) -> None:
+    """Commit the transactions that finished at or before ``good``.
+
+    Raises:
+        SubscriberError: one of them cannot be committed; those before it are.
+    """
+    try:
+        applier.apply(read(), start=start, end=good, before=good)
+    except SubscriberError as error:
+        if fails_at_commit(error):
+            apply_committable(applier, read, start, good, error)
+        raise
+
+
+def apply_committable(applier: ExactApplier, read: ReadFrames, start: LSN, end: LSN, error: SubscriberError) -> None:
+    """Commit the transactions before the one that cannot be committed, and say in the error which it is.
+
+    Args:
+        applier: what has raised ``error`` when it committed.
+        read: gives the batch's frames, as often as asked.
+        start: end of the batch before.
+        end: of the batch.
+        error: gets its place (rule C37).
+    """
+    finishes = [finish for finish in _finishes(read()) if start < finish.end <= end]
+    committed, failing = 0, len(finishes)
+    while failing - committed > 1:
+        middle = (committed + failing) // 2
+        try:
+            good = finishes[middle - 1].end
+            applier.apply(read(), start=start, end=good, before=good)
+            committed = middle
+        except SubscriberError as other:
+            if not fails_at_commit(other):
+                raise
+            failing = middle
+    if finishes:
+        at = finishes[failing - 1]
+        note_applied_before(error, finishes[committed - 1].end if committed else start)
+        error.lsn = at.final_lsn
+        place = transaction_context(at.xid, at.final_lsn)
+        error.context = error_context(applier.origin, "C", None, None, place)
+
+
+def _finishes(frames: Iterable[Frame]) -> Iterable[_Finish]:
+    xid = 0
+    for frame in frames:
+        for control in sorted(frame.controls, key=lambda control: control.position):
+            match decode(control.message) if control.message[:1] in b"BCK" else None:
+                case messages.Begin() as begin:
+                    xid = begin.xid
+                case messages.Commit() as commit:
+                    yield _Finish(xid, LSN(commit.commit_lsn), LSN(commit.end_lsn))
+                case messages.CommitPrepared() as commit:
+                    yield _Finish(commit.xid, LSN(commit.commit_lsn), LSN(commit.end_lsn))

@@ -1,0 +1,122 @@
+"""Which types read each other's binary form (rules C5, D7).
+
+What came in binary form goes to the receive function of the *subscriber's* column, whatever type the publisher has, and what that makes
+of the bytes is the value::
+
+    integer 5      00 00 00 05                  into bigint    08P01, there are not as many bytes
+    bigint 5       00 00 00 00 00 00 00 05      into integer   22P03, there are more
+    text 'four'    66 6f 75 72                  into varchar   the same text
+                                                into integer   1718580594, and nobody is told
+
+:data:`READ_BY` has the pairs of which the receive function makes, of every value, just what the input function makes of its text: there
+the one may stand for the other. The rest is refused, also where PostgreSQL would store another value without a word, as in the last line.
+``tests/conformance/test_binary_forms.py`` asks the servers about all pairs.
+
+Not among the pairs: texts into ``name``, which the input function cuts where the receive function refuses; ``"char"`` into texts, for the
+bytes that are no character of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from subscriber.types.names import ELEMENT_TYPES, type_name
+from subscriber.types.registry import WITHOUT_BINARY_FORM
+
+TEXT_FORM: Final = 25
+"""The form of text: enums and extensions' texts (citext) read it too."""
+NO_FORM: Final = 0
+"""The form of a type of one's own that has no receive function."""
+
+_TEXTS: Final = frozenset({TEXT_FORM, 1043, 1042, 1790, 114, 142})
+_OIDS: Final = frozenset({26, 28, 29})
+_NAMED_OIDS: Final = frozenset({24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191})
+
+READ_BY: Final[Mapping[int, frozenset[int]]] = {
+    **dict.fromkeys((*_TEXTS, 19), _TEXTS),
+    **dict.fromkeys(_OIDS, _OIDS | _NAMED_OIDS),
+    23: _OIDS,  # where -1 is 4294967295, written either way
+    20: frozenset({5069}),
+    **{
+        one: frozenset({other})
+        for pair in ((1114, 1184), (3908, 3910), (4533, 4534), (1560, 1562), (869, 650), (3802, 4072), (5038, 2970))
+        for one, other in (pair, pair[::-1])
+    },
+    829: frozenset({774}),
+    603: frozenset({601}),
+}
+"""For each built-in type that has some: the other types whose columns read its binary form as they read its text.
+
+The time stamps with and without time zone are in it because the sessions that read the text are at UTC.
+"""
+
+_BYTES: Final[Mapping[int, int]] = {
+    oid: size
+    for size, oids in (
+        (1, (16, 18)),
+        (2, (21,)),
+        (4, (23, 700, 1082, *_OIDS, *_NAMED_OIDS)),
+        (6, (27, 829)),
+        (8, (20, 701, 774, 790, 1083, 1114, 1184, 3220, 5069)),
+        (12, (1266,)),
+        (16, (600, 1186, 2950)),
+        (24, (628, 718)),
+        (32, (601, 603)),
+    )
+    for oid in oids
+}
+"""How long the binary form is, of the types that have it in one length only."""
+_READ_BYTE_BY_BYTE: Final = frozenset({774, 829})
+
+
+class Refusal(NamedTuple):
+    """What PostgreSQL says to bytes that it cannot read: its text and SQLSTATE."""
+
+    message: str
+    sqlstate: str
+
+
+def reads_form(form: int, type_oid: int) -> bool:
+    """Whether a column may take values of a built-in type in their binary form.
+
+    Args:
+        form: the type whose receive function the column has, :data:`TEXT_FORM` for every type that reads texts; or :data:`NO_FORM`.
+        type_oid: the publisher's.
+    """
+    return form == type_oid or form in READ_BY.get(type_oid, ())
+
+
+def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refusal:
+    """What PostgreSQL says where :func:`reads_form` says no; where that depends on the value, or is nothing, it is 22P03.
+
+    Args:
+        form: the column's.
+        type_oid: the publisher's.
+        declared: the column's type as declared.
+        number: of the column in the stream, from 1; None in a copy.
+    """
+    if form == NO_FORM or form in WITHOUT_BINARY_FORM:
+        return Refusal(f"no binary input function available for type {declared}", "42883")
+    element, expected = ELEMENT_TYPES.get(type_oid), ELEMENT_TYPES.get(form)
+    if element is not None and expected is not None:
+        return Refusal(
+            f"binary data has array element type {element} ({type_name(element)})"
+            f" instead of expected {expected} ({type_name(expected)})",
+            "42804",
+        )
+    sent, wanted = _BYTES.get(type_oid), _BYTES.get(form)
+    if sent is not None and wanted is not None and sent < wanted:
+        none_or_few = "no" if form in _READ_BYTE_BY_BYTE else "insufficient"
+        return Refusal(f"{none_or_few} data left in message", "08P01")
+    where = "" if number is None else f" in logical replication column {number}"
+    return Refusal(f"incorrect binary data format{where}", "22P03")
+
+
+def read_forms() -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The pairs of :data:`READ_BY` for people: types of the publisher, and the other types whose columns read them all."""
+    by_readers: dict[frozenset[int], list[int]] = {}
+    for type_oid, readers in READ_BY.items():
+        by_readers.setdefault(readers, []).append(type_oid)
+    for readers, oids in by_readers.items():
+        yield tuple(sorted(oids, key=type_name)), tuple(sorted(readers, key=type_name))

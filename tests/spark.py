@@ -1,0 +1,104 @@
+"""Spark's JVM from an archive of its classes: the tests start some sixty of them, and each spends most of its time loading classes.
+
+::
+
+    first test that starts Spark ──▶ train: a session, a query and a job ──▶ .pytest_cache/d/spark/….jsa
+    every JVM after it           ◀── SPARK_SUBMIT_OPTS: the archive, and the compiler that starts fast
+
+A session starts with a third of the processor time; what it does is the same. The JVM compares the archive with its own
+version and with every jar, and does without when they differ; so an archive is never wrong, at worst of no use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from subscriber.errors import UsageError
+from subscriber.pipeline.session import find_java
+
+TRAINING_SECONDS = 300.0
+VARIABLE = "SPARK_SUBMIT_OPTS"
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def start_fast(cache: Path) -> None:
+    """Let every Spark that this process or its children start use the archive in ``cache``; the first makes it, others wait.
+
+    Nothing changes where it cannot be made: without Java, say, of which the test itself will tell.
+    """
+    if "SharedArchiveFile" in os.environ.get(VARIABLE, ""):
+        return
+    try:
+        archive = cache / f"{_identity(find_java())}.jsa"
+    except UsageError:
+        return
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            _train(archive)
+    if archive.stat().st_size:
+        os.environ[VARIABLE] = f"{os.environ.get(VARIABLE, '')} {jvm_options(archive)}".strip()
+
+
+def jvm_options(archive: Path, use: str = "SharedArchiveFile") -> str:
+    """Options of the JVM: a class that cannot be archived is no news, and C2 costs more than a test's JVM lives to win back."""
+    return f"-XX:{use}={archive} -XX:TieredStopAtLevel=1 -Xlog:disable"
+
+
+def _identity(java: Path) -> str:
+    what = (java.resolve(), os.stat(java / "bin" / "java").st_mtime_ns, pyspark.__version__, pyspark.__file__)
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:16]
+
+
+def _train(archive: Path) -> None:
+    """Make the archive, or an empty file that says not to try again."""
+    unfinished = archive.with_suffix(f".{os.getpid()}")
+    environment = {**os.environ, VARIABLE: jvm_options(unfinished, "ArchiveClassesAtExit"), "PYTHONPATH": str(ROOT)}
+    try:
+        subprocess.run(
+            [sys.executable, __file__], env=environment, check=True, capture_output=True, timeout=TRAINING_SECONDS
+        )
+    except subprocess.SubprocessError:
+        unfinished.unlink(missing_ok=True)
+    if not unfinished.exists():
+        unfinished.touch()
+    unfinished.rename(archive)
+
+
+def _work() -> None:
+    """What a subscription has Spark do: a query over a journal, and a job over a list."""
+    from subscriber.pipeline.session import spark_session
+    from subscriber.pipeline.source import PgoutputSource
+    from tests.frames import transaction
+    from tests.streams import receive
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "journal").mkdir()
+        receive(folder / "journal", [*transaction(0x200), None])
+        with spark_session("local[2]", folder / "spark.log") as spark:
+            spark.dataSource.register(PgoutputSource)
+            rows = spark.readStream.format("pgoutput").option("journal", str(folder / "journal")).load()
+            written = rows.writeStream.foreachBatch(
+                lambda batch, _: batch.mapInArrow(lambda some: some, rows.schema).collect()
+            )
+            query = written.option("checkpointLocation", str(folder / "checkpoint")).start()
+            query.processAllAvailable()
+            query.stop()
+            spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()
+            # The archive is written when the JVM ends, which is when it is asked to, and takes some seconds.
+            gateway = spark.sparkContext._gateway
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+
+
+if __name__ == "__main__":
+    _work()

@@ -1,0 +1,108 @@
+"""Frames travel as rows, an error is the last of them, and what the options say is what the executors do."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from subscriber.errors import JournalCorrupt, ProtocolError
+from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option, encode_frames
+from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
+from subscriber.protocol.encode import encode
+from subscriber.publication.definition import Publication
+from subscriber.publication.publishing import Publishing
+from tests.frames import transaction, values
+from tests.journals import T, insert, segment_files, three_transactions
+from tests.publications import entry, table, tables
+
+
+def batch(*messages: m.Message | bytes) -> pa.RecordBatch:
+    raw = [message if isinstance(message, bytes) else encode(message) for message in messages]
+    lsns = pa.array(range(len(raw)), pa.int64())
+    return pa.record_batch([lsns, lsns, pa.array(raw, pa.binary())], ["lsn", "finish_lsn", "message"])
+
+
+def encoded(*batches: pa.RecordBatch) -> list[dict[str, bytes | None]]:
+    rows = []
+    for row in encode_frames(iter(batches), as_text=False):
+        assert row.schema == FRAME_SCHEMA
+        rows += row.to_pylist()
+    return rows
+
+
+def test_each_batch_of_rows_becomes_one_encoded_frame():
+    rows = encoded(batch(*transaction(0x200, T, insert(1))), batch(*transaction(0x300, insert(2))))
+    assert [row["error"] for row in rows] == [None, None]
+    frames = [Frame.decode(row["frame"] or b"") for row in rows]
+    assert [group.positions.tolist() for frame in frames for group in frame.groups] == [[2], [1]]
+
+
+def test_an_error_is_handed_over_as_a_row_after_the_good_frames():
+    """Spark would flatten it into text."""
+    bad = m.Insert(T.relation_id, values("s3cret", "x"))
+    rows = encoded(batch(T, insert(1)), batch(bad), batch(insert(3)))
+    assert [(row["frame"] is None, row["error"] is None) for row in rows] == [(False, True), (True, False)]
+    error = pickle.loads(rows[1]["error"] or b"")
+    assert isinstance(error, ProtocolError)
+    assert (error.relation, error.column, error.lsn, error.sqlstate) == ("public.t", "a", 0, "22P02")
+    assert b"s3cret" not in (rows[1]["error"] or b"")
+
+
+def test_what_is_no_error_of_ours_is_not_hidden_in_a_row(monkeypatch):
+    def broken(*_arguments: object, **_options: object) -> Iterator[Frame]:
+        raise MemoryError
+
+    monkeypatch.setattr("subscriber.pipeline.frame_source.decode_frames", broken)
+    with pytest.raises(MemoryError):
+        encoded(batch(T))
+
+
+# As Spark opens it --------------------------------------------------------------------------------
+
+TABLE = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_id)
+
+
+def read(folder, **options: str) -> list[dict[str, bytes | None]]:
+    """The rows of a journal with three transactions, of which each inserts one row of t."""
+    source = FrameSource({"journal": str(folder), **options})
+    reader = pickle.loads(pickle.dumps(source.streamReader(None)))  # type: ignore[arg-type]
+    partitions = reader.partitions({"lsn": "0/100"}, {"lsn": "0/400"})
+    rows = [row for partition in partitions for part in reader.read(partition) for row in part.to_pylist()]
+    assert all(list(row) == [column.split()[0] for column in source.schema().split(", ")] for row in rows)
+    return rows
+
+
+def keys(rows: list[dict[str, bytes | None]]) -> list[object]:
+    """What is inserted into column a."""
+    groups = [group for row in rows for group in Frame.decode(row["frame"] or b"").groups]
+    return [key for group in groups if group.new is not None for key in group.new.column("a").to_pylist()]
+
+
+def test_a_task_reads_and_decodes(tmp_path):
+    three_transactions(tmp_path)
+    assert keys(read(tmp_path)) == [1, 2, 3]
+
+
+def test_a_target_that_parses_text_gets_text(tmp_path):
+    three_transactions(tmp_path)
+    assert keys(read(tmp_path, asText="true")) == ["1", "2", "3"]
+
+
+def test_executors_publish_what_they_have_decoded(tmp_path):
+    three_transactions(tmp_path)
+    publishing = Publishing((Publication("p", tables=(entry(TABLE, "a > 1"),)),), tables(TABLE))
+    assert keys(read(tmp_path, publishing=as_option(publishing))) == [2, 3]
+
+
+def test_a_journal_that_cannot_be_read_is_an_error_of_its_own_type(tmp_path):
+    three_transactions(tmp_path)
+    reader = FrameSource({"journal": str(tmp_path)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    partitions = reader.partitions({"lsn": "0/100"}, {"lsn": "0/400"})
+    segment_files(tmp_path)[1].write_bytes(b"no segment")
+    rows = [row for partition in partitions for part in reader.read(partition) for row in part.to_pylist()]
+    assert isinstance(pickle.loads(rows[-1]["error"]), JournalCorrupt)
