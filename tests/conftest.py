@@ -121,8 +121,9 @@ def database(postgresql: PostgreSQL) -> Iterator[Database]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before any fixture of a test that is marked ``spark``."""
-    if item.get_closest_marker("spark") and item.config.cache is not None:
-        start_fast(item.config.cache.mkdir("spark"))
+    cache = getattr(item.config, "cache", None)  # there is none with -p no:cacheprovider
+    if cache is not None and item.get_closest_marker("spark"):
+        start_fast(cache.mkdir("spark"))
 
 
 _SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "postgresql", "mariadb"})

@@ -18,8 +18,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyspark
+from pyspark.sql import DataFrame
 
 from subscriber.errors import UsageError
 from subscriber.pipeline.session import find_java
@@ -50,7 +52,7 @@ def start_fast(cache: Path) -> None:
 
 def jvm_options(archive: Path, use: str = "SharedArchiveFile") -> str:
     """Options of the JVM: a class that cannot be archived is no news, and C2 costs more than a test's JVM lives to win back."""
-    return f"-XX:{use}={archive} -XX:TieredStopAtLevel=1 -Xlog:disable"
+    return f'"-XX:{use}={archive}" -XX:TieredStopAtLevel=1 -Xlog:disable'
 
 
 def _identity(java: Path) -> str:
@@ -87,17 +89,19 @@ def _work() -> None:
         with spark_session("local[2]", folder / "spark.log") as spark:
             spark.dataSource.register(PgoutputSource)
             rows = spark.readStream.format("pgoutput").option("journal", str(folder / "journal")).load()
-            written = rows.writeStream.foreachBatch(
-                lambda batch, _: batch.mapInArrow(lambda some: some, rows.schema).collect()
-            )
-            query = written.option("checkpointLocation", str(folder / "checkpoint")).start()
+            written = rows.writeStream.foreachBatch(_take).option("checkpointLocation", str(folder / "checkpoint"))
+            query = written.start()
             query.processAllAvailable()
             query.stop()
             spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()
             # The archive is written when the JVM ends, which is when it is asked to, and takes some seconds.
-            gateway = spark.sparkContext._gateway
+            gateway: Any = spark.sparkContext._gateway
     gateway.proc.stdin.close()
     gateway.proc.wait()
+
+
+def _take(batch: DataFrame, _number: int) -> None:
+    batch.mapInArrow(lambda batches: batches, batch.schema).collect()
 
 
 if __name__ == "__main__":

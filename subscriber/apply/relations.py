@@ -102,7 +102,7 @@ class RelationMap:
         Raises:
             TargetRelationError: as :meth:`open`.
         """
-        if remote in self._open or remote in self._looked_up:
+        if remote in self._open or remote in self._looked_up or self._names.is_own(remote.namespace, remote.name):
             return
         table = self._find(remote)
         if not self._adds_columns:
@@ -124,6 +124,13 @@ class RelationMap:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _find(self, remote: Relation) -> TargetTable:
+        if self._names.is_own(remote.namespace, remote.name):
+            raise TargetRelationError(
+                f'cannot use relation "{self._name(remote)}" as logical replication target',
+                sqlstate="42809",
+                detail="Subscribers keep their state in tables of this name.",
+                hint="Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves it out.",
+            )
         table = self._target.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
         if table is None:
             raise TargetRelationError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -146,7 +147,7 @@ class ChangeWriter:
             return False
         table = local.table.clause()
         conditions = search_conditions(self._target, table, local, changes, self._identity(local))
-        query = sa.select(sa.literal_column("1")).select_from(table).where(*conditions)
+        query: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(table).where(*conditions)
         with self._target.reporting():
             return self._connection.execute(self._target.own_rows(local.table, query, table)).first() is not None
 

@@ -34,6 +34,7 @@ from subscriber.errors import (
     ConflictError,
     SubscriberError,
     TargetError,
+    TargetRelationError,
     TargetUnavailable,
     UnsupportedValue,
     UsageError,
@@ -52,6 +53,7 @@ BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process to close the file before the target counts as unavailable."""
 
 _BUSY_PAUSE: Final = 0.05
+_BLOCK_TABLE: Final = "SELECT 1 FROM information_schema.tables WHERE table_name = 'subscriber_block'"
 _BYTE_BY_BYTE: Final = "binary"
 """The collation that is none."""
 
@@ -220,6 +222,13 @@ class DuckDBTarget(Target):
         """See :meth:`Target.loader`; DuckDB reads the block's Arrow memory itself."""
         import duckdb
 
+        with self.reporting():
+            if connection.exec_driver_sql(_BLOCK_TABLE).first() is not None:
+                raise TargetRelationError(
+                    'the name "subscriber_block" is taken',
+                    sqlstate="42P07",
+                    hint="Blocks of a copy go by it: rename the table or view of that name.",
+                )
         driver: Any = connection.connection.driver_connection
         insert = self._insert_from_block(table, [one.column for one in columns])
 
@@ -230,7 +239,7 @@ class DuckDBTarget(Target):
                 for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
-            # DuckDB finds it by the variable's name. What is registered under a name, it keeps until the transaction ends.
+            # DuckDB finds it by the variable's name, unless it has a table of that name. What is registered under a name, it keeps until the transaction ends.
             subscriber_block = pa.Table.from_arrays(arrays, names=names)
             try:
                 driver.execute(insert)
@@ -436,6 +445,12 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             f"DuckDB has reached its memory limit with the database {database}",
             sqlstate="53200",
             hint="Let it have more, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
+        )
+    if kind == "CatalogException" and "already exists" in text:
+        return TargetError(
+            "DuckDB has a table or a column of this name already",
+            sqlstate="42P07",
+            hint="Letters of both cases are the same in its names. A table gets another name here with the option map.",
         )
     if kind in _UNAVAILABLE:
         return TargetUnavailable(

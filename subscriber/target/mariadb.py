@@ -4,6 +4,7 @@
   connections, as PostgreSQL's apply worker does not enforce them (rule C23); unique keys are not; triggers fire.
 - *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table named ``s.t`` in it, or table ``t`` of
   a database ``s``.
+- *System-versioned tables* are tables; their history is the server's.
 - *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress and data would part.
 - *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the foreign keys (rule C30). RESTART IDENTITY
   sets AUTO_INCREMENT back right after the transaction, since ALTER TABLE commits too; a process that dies in between leaves the
@@ -56,7 +57,7 @@ _SESSION: Final = (
     " SESSION unique_checks = 1, SESSION autocommit = 0, SESSION default_storage_engine = InnoDB,"
     # Notes tell of decimals that LOAD DATA has rounded, their texts of the column; a TRUNCATE is a DELETE of all rows.
     " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
-    " SESSION sql_select_limit = DEFAULT /*M! , SESSION check_constraint_checks = 1 */"
+    f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
 """Everything that the server's configuration, or the URL, could have set so that values change or are not looked at."""
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
@@ -168,7 +169,9 @@ class MariaDBTarget(Target):
     def _reflect(self, connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
         place = {"database": database, "name": name}
         columns = connection.execute(_COLUMNS, place).all()
-        key = tuple(connection.execute(_KEY, place).scalars())
+        # With versions of its rows a table has the end of their time in every key, which is the same for all that are not history.
+        period = {row.name for row in columns if row.generated == "ROW END"}
+        key = tuple(name for name in connection.execute(_KEY, place).scalars() if name not in period)
         return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
@@ -467,7 +470,7 @@ def _incremented(shape: TableShape) -> str | None:
 
 
 def _kind(row: sa.Row[Any]) -> TableKind:
-    if row.type != "BASE TABLE":
+    if row.type not in ("BASE TABLE", "SYSTEM VERSIONED"):
         return "view" if row.type == "VIEW" else "other"
     return "table" if row.transactions == "YES" else "non-transactional table"
 

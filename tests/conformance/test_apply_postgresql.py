@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import traceback
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Literal
 
+import psycopg
 import pytest
 
 from subscriber.apply import progress
@@ -15,10 +19,12 @@ from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
 from subscriber.target import open_target
 from subscriber.types import family_of
 from subscriber.types.shape import SequencePosition
 from tests.conftest import fresh_database
+from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
 
 START, END = LSN(100), LSN(1000)
@@ -495,7 +501,7 @@ def test_rows_of_tables_that_inherit_are_others(apply, database, identity):
     database.execute("CREATE TABLE child () INHERITS (t)")
     database.execute("INSERT INTO child VALUES (1, 'x'), (2, 'x'), (3, 'x')")
     shape = relation("public.t", {"a": "int4", "b": "text"}, ["a"], identity=identity)
-    kind = "K" if identity == "d" else "O"
+    kind: Literal["K", "O"] = "K" if identity == "d" else "O"
     changes = (
         insert("1", "x"),
         insert("2", "x"),
@@ -586,7 +592,7 @@ def test_values_are_compared_as_the_column_would_have_them(apply, database, iden
     types = {name: kind for name, (kind, _, _) in COMPARED.items()} | {"m": "numeric", "b": "int4"}
     shape = relation("public.t", types, list(COMPARED), identity=identity)
     row = [text for _, _, text in COMPARED.values()] + ["7.77"]
-    kind = "K" if identity == "d" else "O"
+    kind: Literal["K", "O"] = "K" if identity == "d" else "O"
     update = m.Update(16384, kind, values(*row, "1"), values(*row, "2"))
     assert apply([shape], *transaction(200, insert(*row, "1"), update)).conflicts == {}
     assert database.execute("SELECT b, n::text, m::text, r::text FROM t") == [(2, "1.0", "7.8", "pg_class")]
@@ -620,6 +626,10 @@ def test_what_is_set_for_peoples_sessions_does_not_hold_for_ours(target, apply, 
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "local"
 
 
+def one_frame(history: list[m.Message]) -> list[Frame]:
+    return [frame([T], history, text=True)]
+
+
 def test_what_is_refused_at_commit_stops_at_its_own_transaction(target, database):
     """C35, C37: those before it are committed, and the error has the LSN that SKIP takes"""
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text CHECK (b <> 'worse'))")
@@ -641,8 +651,10 @@ def test_what_is_refused_at_commit_stops_at_its_own_transaction(target, database
         ]
         for _ in range(2):
             with pytest.raises(ConflictError, match="a trigger of the target refused the change") as raised:
-                apply_batch(applier, lambda history=history: [frame([T], history, text=True)], START, END)
-            assert raised.value.context.endswith('during message type "COMMIT" in transaction 704, finished at 0/188')
+                apply_batch(applier, partial(one_frame, history), START, END)
+            assert str(raised.value.context).endswith(
+                'during message type "COMMIT" in transaction 704, finished at 0/188'
+            )
             assert (raised.value.lsn, applied_before(raised.value)) == (0x188, 350)
             assert SECRET not in raised.value.report()
             assert database.execute("SELECT a FROM t ORDER BY a") == [(0,), (1,), (2,), (3,)]
@@ -660,3 +672,28 @@ def test_a_server_that_cannot_do_it_now_is_asked_again(target, statement, said):
     with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
         connection.exec_driver_sql(statement)
     assert raised.value.message.endswith(said)
+
+
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_a_row_that_another_session_puts_back_is_found(apply, database, identity):
+    """C18: PostgreSQL's worker looks again for a row that was deleted while it waited, be it the one change or one of many"""
+    database.execute(f"CREATE TABLE t (a int {'PRIMARY KEY' if identity == 'd' else ''}, b text)")
+    database.execute("INSERT INTO t SELECT i, 'x' FROM generate_series(1, 9) i")
+    shape = relation("public.t", {"a": "int4", "b": "text"}, ["a"], identity=identity)
+    waiting = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    for end, last, before, after in ((200, 1, "x", "y"), (300, 9, "y", "z")):
+        database.execute(f"UPDATE t SET b = '{before}'")
+        updates = [
+            m.Update(16384, "O", values(str(a), before), values(str(a), after))
+            if identity == "f"
+            else m.Update(16384, None, None, values(str(a), after))
+            for a in range(1, last + 1)
+        ]
+        with psycopg.connect(database.conninfo) as other, ThreadPoolExecutor(1) as pool:
+            other.execute("DELETE FROM t WHERE a = 1")
+            other.execute("INSERT INTO t VALUES (1, %s)", [before])
+            applied = pool.submit(apply, [shape], *transaction(end, *updates), start=end - 100, end=end)
+            wait_until(lambda: database.execute(waiting), "the change waits")
+            other.commit()
+            assert "update_missing" not in applied.result().conflicts
+        assert database.execute(f"SELECT count(*) FROM t WHERE b = '{after}'") == [(last,)]

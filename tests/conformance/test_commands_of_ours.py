@@ -338,6 +338,24 @@ def test_nothing_is_made_when_a_table_cannot_be(session):
 # map -----------------------------------------------------------------------------------------------------
 
 
+def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session):
+    """B1: PostgreSQL's own state is in catalogs, which no publication has; ours is in tables, and would become this subscriber's"""
+    session.publisher.execute(
+        "CREATE TABLE subscriber_subscription (subid int PRIMARY KEY); CREATE TABLE subscriber_list (a int PRIMARY KEY);"
+        "CREATE PUBLICATION everything FOR ALL TABLES"
+    )
+    session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION everything WITH (create_tables = true)")
+    said = 'subscribers keep their state in tables of these names: "public.subscriber_subscription"'
+    assert sum(said in line for line in session.said) == 1
+    names = [name for name, _ in session.relations()]
+    assert "subscriber_list" in names
+    assert "subscriber_subscription" not in names
+    session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
+    assert [name for name, _ in session.relations()] == names
+    error = session.refused("ALTER SUBSCRIPTION s SET (map = 'public.subscriber_list => public.subscriber_conflict')")
+    assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)
+
+
 def test_tables_are_looked_for_and_made_under_the_names_that_the_map_gives_them(session):
     """D13; what the subscription knows of its tables keeps the publisher's names"""
     session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY, t int REFERENCES t); ALTER PUBLICATION p ADD TABLE u")

@@ -7,8 +7,9 @@ the filters against the publisher's tables (rules B23-B29), the replica identiti
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from subscriber.apply.names import RelationNames
 from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
 from subscriber.publication.carrier import check_carrier
 from subscriber.publication.coverage import check_coverage
@@ -20,7 +21,7 @@ from subscriber.publication.tables import PublisherTable, PublisherTables
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.publisher_tables import read_publisher_tables
-from subscriber.subscription.commands.notices import Notify, warn_missing_publications, warn_other_origins
+from subscriber.subscription.commands.notices import Notify, notice, warn_missing_publications, warn_other_origins
 from subscriber.subscription.emulated import kept_text, read_definitions
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
@@ -74,9 +75,19 @@ def read_published(
     else:
         streamed = (options.carrier,)
         published = _emulated(target, publisher, publications, options.carrier)
+    published = _without_own(published, options.map, notify)
     if options.copy_data and options.origin == "none":
         warn_other_origins(notify, subscription, publisher.publications_of_other_origins(streamed, known))
     return published
+
+
+def _without_own(published: Published, names: RelationNames, notify: Notify) -> Published:
+    """Leave out what a publisher that is itself a target of ours keeps for its own subscriptions."""
+    own = [table for table in published.tables if names.is_own(table.schema, table.name)]
+    if own:
+        shown = ", ".join(f'"{table.qualified_name}"' for table in own)
+        notice(notify, f"not replicated, because subscribers keep their state in tables of these names: {shown}")
+    return replace(published, tables=[table for table in published.tables if table not in own])
 
 
 def _emulated(target: Target, publisher: Publisher, publications: Sequence[str], carrier: str) -> Published:

@@ -99,6 +99,13 @@ def check_relations(
     with target.reporting(), target.engine.connect() as connection:
         for relation in relations:
             qualified = names.qualified(*relation)
+            if names.is_own(*relation):
+                raise UsageError(
+                    f'cannot use relation "{qualified}" as logical replication target',
+                    sqlstate="42809",
+                    detail="Subscribers keep their state in tables of this name.",
+                    relation=qualified,
+                )
             found = target.reflect(connection, *names.local(*relation))
             if found is None and create_tables:
                 missing.append(relation)

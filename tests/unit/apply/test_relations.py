@@ -204,3 +204,15 @@ def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execut
         assert raised.value.shape == relation("public.t", AB)
         local = RelationMap(target, connection, add_columns=True, alone=True).open(relation("public.t", AB))
     assert [column.name for column in local.columns] == ["a", "b"]
+
+
+def test_our_own_state_is_no_target(execute, target, open_relation):
+    """B1: that of a publisher which is a target, too, comes with FOR ALL TABLES; it is ignored, and never written"""
+    remote = relation("public.subscriber_subscription", {"subid": "int4", "anything": "text"})
+    error = refused(open_relation, remote)
+    assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)
+    execute('CREATE TABLE "archive.mine" (subid INT, anything TEXT)')
+    with target.begin() as connection:
+        RelationMap(target, connection).look_up(remote)
+        mapped = RelationMap(target, connection, parse_names("public.subscriber_subscription => archive.mine"))
+        assert mapped.open(remote).qualified_name == "archive.mine"

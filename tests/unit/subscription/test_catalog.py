@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
 from subscriber.apply.logical_messages import LOGICAL_MESSAGES, keep_message
-from subscriber.apply.names import parse_names
+from subscriber.apply.names import OWN_TABLES, parse_names
 from subscriber.apply.progress import STATE, SUBSCRIPTION_STATS, create_progress, read_progress
 from subscriber.errors import ConflictError, ProgressConflict, UsageError
 from subscriber.lsn import LSN
@@ -46,7 +46,8 @@ def insert(
 
 def test_the_catalog_is_created_once(engine):
     catalog.ensure_catalog(engine)
-    assert set(sa.inspect(engine).get_table_names()) == {
+    tables = set(sa.inspect(engine).get_table_names())
+    assert tables == {
         "subscriber_conflict",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
@@ -58,6 +59,7 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_replication_origin_status",
         "subscriber_stat_subscription_stats",
     }
+    assert tables == OWN_TABLES  # which no stream of a publisher's may reach
 
 
 def test_a_catalog_of_an_earlier_version_gets_the_columns_that_it_lacks(engine):

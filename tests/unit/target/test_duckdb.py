@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import traceback
+from typing import Literal
 
 import duckdb as duckdb_driver
 import pyarrow as pa
@@ -382,7 +383,8 @@ def test_letters_of_both_cases_find_their_own_row(apply, target, identity):
     key = " PRIMARY KEY" if identity == "d" else ""
     create(target, f"CREATE TABLE t (a text COLLATE nocase{key}, b text COLLATE noaccent)")
     remote = relation("public.t", {"a": "text", "b": "text"}, ["a"], identity=identity)
-    kind, old = ("K", values("A", None)) if key else ("O", values("A", "é"))
+    kind: Literal["K", "O"] = "K" if key else "O"
+    old = values("A", None if key else "é")
     apply(
         [remote],
         *transaction(200, insert("a", "é"), insert("A", "e"), insert("A" if not key else "b", "é")),
@@ -446,6 +448,14 @@ def test_a_refused_statement_is_an_error_without_its_text(target):
 # Loading ------------------------------------------------------------------------------------------
 
 
+def test_names_that_differ_by_case_alone_are_said_to_be_taken(target):
+    create(target, 'CREATE TABLE "T" (a int)')
+    with pytest.raises(TargetError, match="already") as raised:
+        create(target, 'CREATE TABLE "t" (a int)')
+    assert raised.value.sqlstate == "42P07"
+    assert "option map" in str(raised.value.hint)
+
+
 def test_a_load_that_fails_leaves_nothing(target):
     """any_crash, D3: rows that were there before stay"""
     create(target, "CREATE TABLE t (a int PRIMARY KEY)", "INSERT INTO t VALUES (3)")
@@ -456,6 +466,14 @@ def test_a_load_that_fails_leaves_nothing(target):
         )
     assert raised.value.sqlstate == "23505"
     assert rows(target, "SELECT a FROM t") == [(3,)]
+
+
+def test_a_table_of_the_block_s_name_is_not_loaded_in_its_place(target):
+    """What the block had would be lost without a word"""
+    create(target, "CREATE TABLE t (a int)", "CREATE TABLE subscriber_block (c0 int)")
+    batch = pa.record_batch([pa.array([1], pa.int32())], names=["a"])
+    with pytest.raises(TargetRelationError, match='"subscriber_block" is taken'):
+        loaded(target, reflected(target, "t"), {"a": 23}, batch)
 
 
 def test_columns_that_are_not_loaded_get_their_defaults(target):
