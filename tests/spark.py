@@ -77,8 +77,8 @@ def _train(archive: Path) -> None:
 
 def _work() -> None:
     """What a subscription has Spark do: a query over a journal, and a job over a list."""
+    from subscriber.pipeline.frame_source import FrameSource
     from subscriber.pipeline.session import spark_session
-    from subscriber.pipeline.source import PgoutputSource
     from tests.frames import transaction
     from tests.streams import receive
 
@@ -87,8 +87,8 @@ def _work() -> None:
         (folder / "journal").mkdir()
         receive(folder / "journal", [*transaction(0x200), None])
         with spark_session("local[2]", folder / "spark.log") as spark:
-            spark.dataSource.register(PgoutputSource)
-            rows = spark.readStream.format("pgoutput").option("journal", str(folder / "journal")).load()
+            spark.dataSource.register(FrameSource)
+            rows = spark.readStream.format(FrameSource.name()).option("journal", str(folder / "journal")).load()
             written = rows.writeStream.foreachBatch(_take).option("checkpointLocation", str(folder / "checkpoint"))
             query = written.start()
             query.processAllAvailable()
@@ -101,7 +101,8 @@ def _work() -> None:
 
 
 def _take(batch: DataFrame, _number: int) -> None:
-    batch.mapInArrow(lambda batches: batches, batch.schema).collect()
+    for _ in batch.rdd.toLocalIterator(prefetchPartitions=True):
+        pass
 
 
 if __name__ == "__main__":

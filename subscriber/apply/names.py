@@ -10,7 +10,7 @@ Everything that finds a table of the target by a publisher's name asks :class:`R
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,9 @@ OWN_TABLES: Final = frozenset(
 """Tables that hold our state. A publisher that is itself a target of ours has them too, and its state is not to become this one's."""
 
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
+Place = Callable[[str, str], tuple[str | None, str]]
+"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas."""
+
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -71,16 +74,17 @@ class RelationNames:
         """The same as ``schema.table``, for messages."""
         return ".".join(self.local(schema, name))
 
-    def check_distinct(self, relations: Iterable[TableName]) -> None:
+    def check_distinct(self, relations: Iterable[TableName], place: Place | None = None) -> None:
         """Refuse names that bring two relations of the publisher into one table.
 
         Args:
             relations: those of the subscription, by the publisher's names.
+            place: what a name becomes in the target, where two names may become one; else itself.
 
         Raises:
             UsageError: 42710, naming the three.
         """
-        _check_targets([(one, self.local(*one)) for one in sorted(set(relations))])
+        _check_targets([(one, self.local(*one)) for one in sorted(set(relations))], place)
 
     def __str__(self) -> str:
         """As :func:`parse_names` reads it; empty where nothing is mapped."""
@@ -143,10 +147,10 @@ def _check_sources(names: list[str], kind: str) -> None:
             raise UsageError(f'{kind} "{name}" is mapped more than once', sqlstate="42710")
 
 
-def _check_targets(pairs: Iterable[tuple[TableName, TableName]]) -> None:
-    taken: dict[TableName, TableName] = {}
+def _check_targets(pairs: Iterable[tuple[TableName, TableName]], place: Place | None = None) -> None:
+    taken: dict[tuple[str | None, str], TableName] = {}
     for remote, local in pairs:
-        first = taken.setdefault(local, remote)
+        first = taken.setdefault(local if place is None else place(*local), remote)
         if first != remote:
             raise UsageError(
                 f'relations "{".".join(first)}" and "{".".join(remote)}" cannot both be replicated into "{".".join(local)}"',

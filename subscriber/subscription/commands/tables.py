@@ -94,7 +94,7 @@ def check_relations(
     Raises:
         UsageError: as :func:`check_tables`.
     """
-    names.check_distinct(relations)
+    names.check_distinct(relations, target.place)
     missing = []
     with target.reporting(), target.engine.connect() as connection:
         for relation in relations:

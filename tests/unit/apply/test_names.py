@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from subscriber.apply.names import SAME_NAMES, RelationNames, parse_names
 from subscriber.errors import SQLSyntaxError, UsageError
+from subscriber.target import open_target
 
 NAME = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=8).filter(
     lambda name: len(name.encode()) < 64
@@ -89,6 +90,15 @@ def test_two_relations_of_a_subscription_cannot_have_one_table(text, relations, 
     with pytest.raises(UsageError, match=into) as caught:
         parse_names(text).check_distinct(relations)
     assert caught.value.sqlstate == "42710"
+
+
+def test_nor_can_two_that_the_target_has_one_name_for(tmp_path):
+    """SQLite writes the schema before the name, which may have a point itself"""
+    with (
+        open_target(f"sqlite:///{tmp_path / 'target.db'}") as target,
+        pytest.raises(UsageError, match=r'"public\.s\.t" and "s\.t" cannot both be replicated'),
+    ):
+        SAME_NAMES.check_distinct([("s", "t"), ("public", "s.t")], target.place)
 
 
 def test_a_name_that_nothing_else_takes_is_free():
