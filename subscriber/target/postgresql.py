@@ -28,20 +28,26 @@ from subscriber.errors import (
     SubscriberError,
     TargetUnavailable,
 )
-from subscriber.lsn import LSN, format_lsn
+from subscriber.lsn import LSN
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.declared import check_text_length
 from subscriber.target.load import BlockFormat, LoadColumn
+from subscriber.target.postgresql_catalog import (
+    find_index_of_partition,
+    find_sequence,
+    read_row_version,
+    read_table,
+    read_unique_indexes,
+)
 from subscriber.target.postgresql_errors import (
     column_of_parameter,
     explain_prepared,
-    row_security_error,
-    rule_error,
     translate_copy,
     translate_sqlstate,
 )
+from subscriber.target.postgresql_origins import ReplicationOrigins, reset_origin
 from subscriber.target.query import QueryResult
-from subscriber.target.table import AutoIncrement, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target, Touching
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
@@ -52,8 +58,6 @@ logger = logging.getLogger(__name__)
 RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
 """The advisory lock that a runner holds: eight letters that nobody else picks by accident."""
 
-_ORIGIN: Final = "subscriber_origin"
-"""Under this name a connection knows the replication origin that it writes as: its number."""
 _ZONE: Final = "subscriber_time_zone"
 """Under this name a connection knows the time zone that its role and database have of their own."""
 _SESSION: Final = (
@@ -75,7 +79,6 @@ column's length and scale too. Not interval: a server older than 17 reads a newe
 _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
-_KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 
 
 def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
@@ -94,7 +97,7 @@ def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
     # Positional parameters: rows are bound as tuples.
     engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
     sa.event.listen(engine, "connect", _on_connect)
-    sa.event.listen(engine, "checkin", _on_checkin)
+    sa.event.listen(engine, "checkin", reset_origin)
     return PostgreSQLTarget(url, engine)
 
 
@@ -103,18 +106,6 @@ def _on_connect(connection: Any, record: Any) -> None:
         (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()
         cursor.execute(_SESSION)
     connection.commit()
-
-
-def _on_checkin(connection: Any, record: Any) -> None:
-    """What the connection writes next may be anybody's, and the origin somebody else's to use."""
-    if connection is None or record.info.pop(_ORIGIN, None) is None:
-        return
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_replication_origin_session_reset()")
-        connection.commit()
-    except connection.Error:
-        record.invalidate()
 
 
 class PostgreSQLTarget(Target):
@@ -137,7 +128,7 @@ class PostgreSQLTarget(Target):
         super().__init__(url, engine)
         self._may_be_replica: bool | None = None
         self._schema: str | None = None
-        self._origins: dict[str, str | None] = {}
+        self._origins = ReplicationOrigins(engine)
 
     def prepare_transaction(self, connection: sa.Connection) -> None:
         """Apply as a replica where the role may, and with an empty search_path (rule C23); our own tables stay where they are.
@@ -193,63 +184,22 @@ class PostgreSQLTarget(Target):
 
     def set_origin(self, connection: sa.Connection, name: str) -> None:
         """See :meth:`Target.set_origin`; where the role may not, nothing is marked, which is said once."""
-        if name not in self._origins:
-            self._origins[name] = self._make_origin(connection, name)
-        made = self._origins[name]
-        if made is None:
-            return
         with self.reporting():
-            row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
-            if row is None:  # dropped meanwhile, with a subscription of the same number
-                self._make_origin(connection, name)
-                row = connection.execute(_SET_ORIGIN, {"name": made}).one()
-        # That of a later transaction may be told apart only where commit times are kept.
-        connection.info[_ORIGIN] = int(row.number)
-        connection.info[_TRACKED] = row.tracked
-
-    def _make_origin(self, connection: sa.Connection, name: str) -> str | None:
-        # Origins are the cluster's, and subscriptions the database's.
-        number = connection.execute(_DATABASE).scalar_one()
-        made = f"subscriber_{number}_{name}"
-        autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
-        try:
-            with autocommit.connect() as other:
-                other.execute(_CREATE_ORIGIN, {"name": made})
-                other.execute(_SET_ORIGIN, {"name": made})
-                other.execute(_RESET_ORIGIN)
-        except exc.DBAPIError as error:
-            if getattr(error.orig, "sqlstate", None) not in ("42501", "53400"):
-                raise self.translate(error) from None
-            logger.warning(
-                "the target's role may not use replication origins: what is applied is not marked as replicated"
-            )
-            return None
-        return made
+            self._origins.set(connection, name)
 
     def set_origin_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
         """See :meth:`Target.set_origin_position`."""
-        if _ORIGIN in connection.info and timestamp is not None:
-            place = {"lsn": format_lsn(LSN(lsn)), "microseconds": timestamp}
-            connection.execute(_SET_ORIGIN_POSITION, place)
+        if timestamp is not None:
+            self._origins.set_position(connection, LSN(lsn), timestamp)
 
     def other_origin(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
         """See :meth:`Target.other_origin`; with ``track_commit_timestamp`` only."""
-        own = connection.info.get(_ORIGIN)
-        if own is None or not connection.info.get(_TRACKED):
-            return None
-        # What this transaction itself has written has no time yet.
-        return sa.literal_column(
-            "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
-        ) != sa.literal_column(str(own))
+        return self._origins.others(connection)
 
     def drop_origin(self, connection: sa.Connection, name: str) -> None:
         """See :meth:`Target.drop_origin`; what its rows are marked with is a number, which may be given again."""
-        if self._origins.get(name, "") is None:
-            return
-        number = connection.execute(_DATABASE).scalar_one()
         try:
-            with connection.begin_nested():
-                connection.execute(_DROP_ORIGIN, {"name": f"subscriber_{number}_{name}"})
+            self._origins.drop(connection, name)
         except exc.DBAPIError as error:
             logger.warning("a replication origin is left in the target: %s", self.translate(error).message)
 
@@ -261,41 +211,11 @@ class PostgreSQLTarget(Target):
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect`."""
         with self.reporting():
-            firing = "OA" if self._may_be_replica is False else "RA"
-            place = {"schema": schema, "table": table, "firing": firing}
-            row = connection.execute(_RELATION, place).one_or_none()
-            if row is None:
-                return None
-            if row.is_secured:
-                raise row_security_error(row.role, table)
-            if row.rule is not None:
-                raise rule_error(row.rule, table)
-            columns = connection.execute(_COLUMNS, {"oid": row.oid, "rounded": _ROUNDED, "aliases": _ALIASES}).all()
-            key = connection.execute(_KEY, {"oid": row.oid}).scalars().all()
-        return TargetTable(
-            schema,
-            table,
-            tuple(_column(column) for column in columns),
-            tuple(key) or None,
-            _KINDS.get(row.relkind, "other"),
-            locator="ctid",
-            partition="tableoid" if row.relkind == "p" else None,
-            may_suppress=row.may_suppress,
-        )
+            return read_table(connection, schema, table, fires="OA" if self._may_be_replica is False else "RA")
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Target.unique_indexes`; expressions and predicates too."""
-        rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
-        return [
-            UniqueIndex(
-                row.name,
-                tuple(row.keys),
-                frozenset(key for key, column in zip(row.keys, row.columns, strict=True) if column is None),
-                row.predicate,
-                nulls_distinct=row.nulls_distinct,
-            )
-            for row in rows
-        ]
+        return read_unique_indexes(connection, table)
 
     def row_version(self) -> Sequence[sa.ColumnElement[Any]]:
         """The transaction that inserted the version, and the table or partition that it is in."""
@@ -305,18 +225,13 @@ class PostgreSQLTarget(Target):
         self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]
     ) -> RowVersion | None:
         """See :meth:`Target.read_row_version`; when and by which origin is known with ``track_commit_timestamp`` only."""
-        transaction, place = values
-        row = connection.execute(_ROW_VERSION, {"xmin": transaction, "place": place}).one()
-        at, origin = row.at, row.origin
-        leaf = (row.nspname, row.relname) if table.kind == "partitioned table" else None
-        return RowVersion(int(str(transaction)), at, origin, leaf)
+        return read_row_version(connection, table, *values)
 
     def index_of_partition(
         self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
     ) -> str:
         """See :meth:`Target.index_of_partition`; partitions of partitions too."""
-        place = {"schema": table.schema, "index": index, "leaf_schema": leaf[0], "leaf": leaf[1]}
-        return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
+        return find_index_of_partition(connection, table, index, leaf)
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """Any column will do: its input function accepts the text or raises (rule C5)."""
@@ -453,8 +368,7 @@ class PostgreSQLTarget(Target):
     ) -> bool:
         """Set the sequence that the column owns, or that its default takes values from."""
         with self.reporting():
-            place = {"schema": table.schema, "table": table.name, "column": column}
-            sequence = connection.execute(_SEQUENCE, place).scalar_one_or_none()
+            sequence = find_sequence(connection, table, column)
             if sequence is None:
                 return False
             connection.execute(
@@ -545,119 +459,6 @@ _TAKEN_ELSEWHERE: Final = sa.text(
 _AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", True)
 _NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
 
-_ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
-"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
-_ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
-"""regclass and its kin, which are compared as the numbers that they stand for."""
-
-_RELATION: Final = sa.text(
-    "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role,"
-    " (SELECT min(r.rulename) FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1'"
-    "  AND c.relkind IN ('r', 'p') AND position(r.ev_enabled::text IN CAST(:firing AS text)) > 0) AS rule,"
-    # BEFORE (2), FOR EACH ROW (1), UPDATE (16) or DELETE (8).
-    " EXISTS (SELECT FROM pg_trigger g"
-    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
-    "  AND g.tgtype & 3 = 3 AND g.tgtype & 24 > 0 AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS may_suppress"
-    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " WHERE n.nspname = :schema AND c.relname = :table AND c.relkind NOT IN ('i', 'I', 'c', 't')"
-)
-_COLUMNS: Final = sa.text(
-    "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
-    " format_type(b.oid, b.modifier), o.operator,"
-    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read text (subscriber.types.binary_forms).
-    " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
-    "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
-    "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
-    "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
-    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END"
-    " FROM pg_attribute a"
-    # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
-    " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
-    "   SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, a.atttypmod, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid"
-    "   UNION ALL SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, greatest(d.modifier, d.below), t.typtypmod"
-    "    FROM d JOIN pg_type t ON t.oid = d.base)"
-    "  SELECT d.oid, nullif(d.modifier, -1) AS modifier FROM d WHERE d.base = 0 AND d.kind IN ('b', 'c')"
-    "   AND (d.oid >= 16384 AND d.category <> 'A' OR d.modifier >= 0 AND d.oid = ANY (:rounded) OR d.oid = ANY (:aliases))"
-    "  ) b ON a.atttypid >= 16384 OR a.atttypmod >= 0 OR a.atttypid = ANY (:aliases)"
-    " LEFT JOIN LATERAL (SELECT format('%I.%s', n.nspname, p.oprname) AS operator"
-    "  FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod AND m.amname IN ('btree', 'hash')"
-    "  JOIN pg_amop f ON f.amopfamily = c.opcfamily AND f.amoplefttype = c.opcintype AND f.amoprighttype = c.opcintype"
-    "   AND f.amopstrategy = CASE m.amname WHEN 'btree' THEN 3 ELSE 1 END"
-    "  JOIN pg_operator p ON p.oid = f.amopopr JOIN pg_namespace n ON n.oid = p.oprnamespace"
-    "  WHERE c.opcdefault AND c.opcintype = b.oid ORDER BY m.amname LIMIT 1) o ON b.oid >= 16384"
-    " WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
-)
-_KEY: Final = sa.text(
-    # The local replica identity index, else the primary key (rule C11) unless that is deferrable (rule C13).
-    # An index keeps the names that its columns had when it was made, so they are the table's.
-    "SELECT a.attname FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
-    " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
-    " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
-    " CROSS JOIN unnest(k.indkey[0:k.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, place)"
-    " JOIN pg_attribute a ON a.attrelid = :oid AND a.attnum = u.attnum ORDER BY u.place"
-)
-
-_TRACKED: Final = "subscriber_commit_times"
-_DATABASE: Final = sa.text("SELECT oid::text FROM pg_database WHERE datname = current_database()")
-_CREATE_ORIGIN: Final = sa.text(
-    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
-)
-_SET_ORIGIN: Final = sa.text(
-    # From the table, not by pg_replication_origin_oid: what another session has made, a cache may not know yet.
-    "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
-    " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
-)
-_RESET_ORIGIN: Final = sa.text("SELECT pg_replication_origin_session_reset()")
-_SET_ORIGIN_POSITION: Final = sa.text(
-    "SELECT pg_replication_origin_xact_setup(CAST(:lsn AS pg_lsn),"
-    " timestamptz '2000-01-01 00:00:00+00' + :microseconds * interval '1 microsecond')"
-)
-_DROP_ORIGIN: Final = sa.text(
-    "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NOT NULL THEN pg_replication_origin_drop(:name) END"
-)
-
-_UNIQUE_INDEXES: Final = sa.text(
-    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS NOT DISTINCT.
-    "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
-    "  ELSE a.attname END ORDER BY k) AS keys, array_agg(a.attname ORDER BY k) AS columns,"
-    " pg_get_expr(i.indpred, i.indrelid, true) AS predicate,"
-    " coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false' AS nulls_distinct"
-    " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
-    " JOIN pg_namespace n ON n.oid = t.relnamespace"
-    " CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, k)"
-    " LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = u.attnum AND u.attnum <> 0"
-    " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
-    " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
-)
-_ROW_VERSION: Final = sa.text(
-    # CASE: the function raises where commit times are not kept.
-    "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
-    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " LEFT JOIN LATERAL (SELECT * FROM pg_xact_commit_timestamp_origin(CAST(:xmin AS xid))"
-    "  WHERE current_setting('track_commit_timestamp') = 'on') v ON true"
-    " LEFT JOIN pg_replication_origin o ON o.roident = v.roident WHERE c.oid = CAST(:place AS oid)"
-)
-_INDEX_OF_PARTITION: Final = sa.text(
-    "WITH RECURSIVE below (indexrelid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-    "  WHERE n.nspname = :schema AND c.relname = :index"
-    " UNION ALL SELECT h.inhrelid FROM pg_inherits h JOIN below b ON h.inhparent = b.indexrelid)"
-    " SELECT c.relname FROM below JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid"
-    " JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace"
-    " WHERE n.nspname = :leaf_schema AND t.relname = :leaf"
-)
-
-_SEQUENCE: Final = sa.text(
-    # Owned (serial: 'a', identity: 'i'), else the one sequence that the default's expression names.
-    "SELECT s.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
-    " JOIN pg_namespace n ON n.oid = c.relnamespace"
-    " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
-    " JOIN pg_depend d ON (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
-    "  AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))"
-    "  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass)"
-    " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
-    " WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
-    " ORDER BY d.refobjid = a.attrelid LIMIT 1"
-)
 _WITHOUT_EQUALITY: Final = frozenset(
     {name for oid in WITHOUT_EQUALITY for name in (type_name(oid), f"{type_name(oid)}[]")}
 )
@@ -671,21 +472,6 @@ def _depends_on_others(expression: str) -> bool:
     """Whether a name with a schema is in it (those of pg_catalog have none), or a sequence."""
     bare = _QUOTED.sub("quoted", expression)
     return re.search(r"\b[A-Za-z_]\w*\.\D", bare) is not None or "nextval(" in bare
-
-
-def _column(row: Sequence[Any]) -> TargetColumn:
-    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form = row
-    return TargetColumn(
-        name,
-        declared,
-        declared.partition("(")[0],
-        nullable,
-        generated=generated,
-        identity_always=identity_always,
-        compared_as=compared_as,
-        own_operator=own_operator,
-        binary_form=binary_form,
-    )
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:

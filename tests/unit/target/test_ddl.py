@@ -117,7 +117,7 @@ def test_a_schema_is_made_where_the_target_has_schemas(postgresql, mysql, target
 def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
     """refuse_not_guess: the database's own words are about a parenthesis"""
     shape = TableShape("public", "t", ())
-    assert written(postgresql, shape) == ["CREATE TABLE public.t ( )"]
+    assert written(postgresql, shape)[-1] == "CREATE TABLE public.t ( )"
     with pytest.raises(NotSupportedError, match=r'table "public.t" has no columns'):
         create_table(target, shape)
 
