@@ -5,6 +5,7 @@ Every name in the questions is the system's own, so that they mean the same with
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from subscriber.target.table import RowVersion, TableKind, TargetColumn, TargetT
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
 """Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
+_MODIFIER: Final = re.compile(r"\(.*\)")
+"""Of a declared type; of an array it stands before the brackets."""
 _ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
 """regclass and its kin, which are compared as the numbers that they stand for."""
 
@@ -148,7 +151,7 @@ def _column(row: Sequence[Any]) -> TargetColumn:
     return TargetColumn(
         name,
         declared,
-        declared.partition("(")[0],
+        _MODIFIER.sub("", declared),
         nullable,
         generated=generated,
         identity_always=identity_always,

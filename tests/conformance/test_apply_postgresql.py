@@ -296,6 +296,13 @@ def test_a_check_of_a_domain_or_partition_is_named_as_postgresql_names_it(apply,
     assert SECRET not in raised.value.report()
 
 
+def test_the_length_of_an_array_s_elements_is_not_that_of_its_text(apply, database):
+    """C5"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b char(3)[])")
+    apply([T], *transaction(200, insert("1", "{a,bcd}")))
+    assert database.execute("SELECT b FROM t") == [(["a  ", "bcd"],)]
+
+
 def test_a_value_that_the_column_cannot_read_names_the_column(apply, database):
     """C37"""
     database.execute("CREATE TABLE t (b int, a int PRIMARY KEY)")
