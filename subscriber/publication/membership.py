@@ -32,6 +32,8 @@ from subscriber.publication.tables import PublisherTable, PublisherTables
 CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
 """Refuses a filter that the table cannot have, or gives the text to keep of it."""
 
+_GENERATED_SINCE: Final = 180000
+"""A publisher before this sends no generated column, and allows none in a list."""
 _FIRST_UNPINNED_OID: Final = 12000
 """Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may be named."""
 
@@ -280,6 +282,7 @@ class _Candidate:
     table: PublisherTable
     columns: tuple[str, ...] | None
     where: str | None
+    sends_generated: bool
 
 
 def _candidates(
@@ -291,7 +294,12 @@ def _candidates(
 ) -> list[_Candidate]:
     """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList: each looks at all tables before the next does."""
     candidates = [
-        _Candidate(one.table, one.columns, _checked_filter(publication, one, tables, check_filter))
+        _Candidate(
+            one.table,
+            one.columns,
+            _checked_filter(publication, one, tables, check_filter),
+            tables.server_version >= _GENERATED_SINCE,
+        )
         for one in _open(named, tables)
     ]
     for one in candidates:
@@ -379,10 +387,9 @@ def _column_list(candidate: _Candidate) -> tuple[str, ...] | None:
             raise UsageError(f'cannot use system column "{name}" in publication column list', sqlstate="42P10")
         if column is None:
             raise UsageError(f'column "{name}" of relation "{candidate.table.name}" does not exist', sqlstate="42703")
-        if column.generated == "virtual":
-            raise UsageError(
-                f'cannot use virtual generated column "{name}" in publication column list', sqlstate="42P10"
-            )
+        if column.generated == "virtual" or (column.generated and not candidate.sends_generated):
+            kind = "virtual generated" if candidate.sends_generated else "generated"
+            raise UsageError(f'cannot use {kind} column "{name}" in publication column list', sqlstate="42P10")
         if name in found:
             raise UsageError(f'duplicate column "{name}" in publication column list', sqlstate="42710")
         found.add(name)

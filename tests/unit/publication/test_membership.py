@@ -167,6 +167,17 @@ def test_a_publication_that_cannot_be_is_refused_as_the_server_refuses_it(sql, s
     assert (caught.value.sqlstate, caught.value.message) == (sqlstate, message)
 
 
+def test_a_publisher_before_18_has_no_generated_column_in_a_list():
+    """B37; 18 refuses virtual ones only, and sends the others"""
+    stored = PublisherColumn("g", 1, 23, generated="stored", expression="1")
+    made = replace(table(20011, "made"), columns=(stored,))
+    now = replace(TABLES, tables={made.key: made})
+    assert create("FOR TABLE made (g)", now).tables[0].columns == ("g",)
+    with pytest.raises(UsageError, match='cannot use generated column "g" in publication column list') as caught:
+        create("FOR TABLE made (g)", replace(now, server_version=170000))
+    assert caught.value.sqlstate == "42P10"
+
+
 def test_tables_of_information_schema_may_be_named():
     assert members(create("FOR TABLE information_schema.sql_features")) == ["information_schema.sql_features"]
 
