@@ -40,15 +40,19 @@ READ_BY: Final[Mapping[int, frozenset[int]]] = {
     20: frozenset({5069}),
     **{
         one: frozenset({other})
-        for pair in ((1114, 1184), (3908, 3910), (4533, 4534), (1560, 1562), (869, 650), (3802, 4072), (5038, 2970))
+        for pair in ((1560, 1562), (869, 650), (3802, 4072), (5038, 2970))
         for one, other in (pair, pair[::-1])
     },
+    # Not the other way round: the text of a timestamp is a time in the zone of the subscriber's session, its bytes are one at UTC.
+    1184: frozenset({1114}),
+    3910: frozenset({3908}),
+    4534: frozenset({4533}),
     829: frozenset({774}),
     603: frozenset({601}),
 }
 """For each built-in type that has some: the other types whose columns read its binary form as they read its text.
 
-The time stamps with and without time zone are in it because the sessions that read the text are at UTC.
+The publisher's session, which wrote the text, is at UTC; the subscriber's is in the target's own zone.
 """
 
 _BYTES: Final[Mapping[int, int]] = {

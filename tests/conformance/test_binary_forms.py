@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
 import pytest
+from psycopg.pq.abc import PGconn
 
 from subscriber.scenario.postgresql import PostgreSQL
 from subscriber.target import open_target
@@ -33,14 +35,20 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """Gives values to a server as parameters, which go through the same functions as those of the stream."""
+    """Gives values to a server as parameters, which go through the same functions as those of the stream.
 
-    def __init__(self, connection: psycopg.Connection) -> None:
-        self._pgconn = connection.pgconn
+    Args:
+        publisher: a session as that of the stream, which is at UTC.
+        subscriber: a session in another zone.
+    """
+
+    def __init__(self, publisher: psycopg.Connection, subscriber: psycopg.Connection) -> None:
+        self._publisher = publisher.pgconn
+        self._subscriber = subscriber.pgconn
         self._forms: dict[tuple[int, str], tuple[bytes, bytes] | None] = {}
 
-    def _ask(self, type_oid: int, value: bytes, *, binary: bool, result: bool = False) -> Answer:
-        answer = self._pgconn.exec_params(b"SELECT $1", [value], [type_oid], [int(binary)], int(result))
+    def _ask(self, session: PGconn, type_oid: int, value: bytes, *, binary: bool, result: bool = False) -> Answer:
+        answer = session.exec_params(b"SELECT $1", [value], [type_oid], [int(binary)], int(result))
         if answer.status == psycopg.pq.ExecStatus.TUPLES_OK:
             return Answer(answer.get_value(0, 0))
         code, message = (
@@ -52,28 +60,40 @@ class Asker:
     def forms(self, type_oid: int, text: str) -> tuple[bytes, bytes] | None:
         """A value's binary form and its text; None where this server has no such value."""
         if (type_oid, text) not in self._forms:
-            binary, again = (self._ask(type_oid, text.encode(), binary=False, result=form) for form in (True, False))
+            sent = text.encode()
+            binary, again = (
+                self._ask(self._publisher, type_oid, sent, binary=False, result=form) for form in (True, False)
+            )
             values = binary.value, again.value
             self._forms[type_oid, text] = None if values[0] is None or values[1] is None else (values[0], values[1])
         return self._forms[type_oid, text]
 
     def received(self, type_oid: int, binary: bytes) -> Answer:
-        return self._ask(type_oid, binary, binary=True)
+        return self._ask(self._subscriber, type_oid, binary, binary=True)
 
     def read(self, type_oid: int, text: bytes) -> Answer:
-        return self._ask(type_oid, text, binary=False)
+        return self._ask(self._subscriber, type_oid, text, binary=False)
+
+
+@contextmanager
+def asking(server: PostgreSQL) -> Iterator[Asker]:
+    with (
+        psycopg.connect(server.conninfo(options=SESSION), autocommit=True) as publisher,
+        psycopg.connect(server.conninfo(options=f"{SESSION} -c timezone=Asia/Tokyo"), autocommit=True) as subscriber,
+    ):
+        yield Asker(publisher, subscriber)
 
 
 @pytest.fixture
 def asker(postgresql: PostgreSQL) -> Iterator[Asker]:
-    with psycopg.connect(postgresql.conninfo(options=SESSION), autocommit=True) as connection:
-        yield Asker(connection)
+    with asking(postgresql) as one:
+        yield one
 
 
 @pytest.fixture
 def asker18(postgresql18: PostgreSQL) -> Iterator[Asker]:
-    with psycopg.connect(postgresql18.conninfo(options=SESSION), autocommit=True) as connection:
-        yield Asker(connection)
+    with asking(postgresql18) as one:
+        yield one
 
 
 def samples(asker: Asker, type_oid: int) -> list[tuple[bytes, bytes]]:
