@@ -26,8 +26,9 @@ A target that can prepare transactions has more than one of its own in a batch: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
@@ -171,9 +172,11 @@ class ExactApplier:
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
 
-    def _writer(self, connection: sa.Connection, rules: Rules) -> ChangeWriter:
+    def _writer(
+        self, connection: sa.Connection, rules: Rules, make: Callable[..., ChangeWriter] = ChangeWriter
+    ) -> ChangeWriter:
         relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
-        return ChangeWriter(
+        return make(
             self.target,
             connection,
             self._statements,
@@ -197,19 +200,7 @@ class ExactApplier:
         conflict = conflict_of(error)
         if conflict is None:
             return
-
-        def examiner(connection: sa.Connection, rules: Rules) -> ChangeWriter:
-            relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
-            return ConflictExaminer(
-                self.target,
-                connection,
-                self._statements,
-                relations,
-                show_values=rules.log_conflict_values,
-                binary=rules.binary,
-                failed=conflict.place,
-            )
-
+        examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
             with LocalTransactions(self.target, self._progress, self._read_rules, examiner) as local:
                 if not start <= local.start() < end:

@@ -19,6 +19,8 @@ from subscriber.sql.cursor import Cursor, read_label, read_name
 
 TableName = tuple[str, str]
 """Schema and name."""
+Place = Callable[[str, str], tuple[str | None, str]]
+"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas."""
 
 OWN_TABLES: Final = frozenset(
     {
@@ -37,9 +39,6 @@ OWN_TABLES: Final = frozenset(
 """Tables that hold our state. A publisher that is itself a target of ours has them too, and its state is not to become this one's."""
 
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
-Place = Callable[[str, str], tuple[str | None, str]]
-"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas."""
-
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 

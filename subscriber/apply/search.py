@@ -32,10 +32,13 @@ from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target
 from subscriber.types import type_name
+from subscriber.types.equality import EXACT
 
 _ROWS_AT_A_TIME: Final = 1_000
 _FEW: Final = 4
 """So many changes are made one by one; for more a savepoint costs less."""
+_PART: Final = 64
+"""Where one row of many is not found, this many changes are tried together once more before they are made one by one."""
 
 
 class RowSearch:
@@ -58,12 +61,17 @@ class RowSearch:
             TargetRelationError: 42883, a row may be there, but a type without equality would have to tell.
             SubscriberError: as :meth:`Target.translate` words it.
         """
-        if (
-            len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1)
-            and all(column.equality.exists for column in search.columns)
-            and self._change_all(statement, rows)
+        if len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1) and all(
+            column.equality.exists for column in search.columns
         ):
-            return len(rows)
+            if self._change_all(statement, rows):
+                return len(rows)
+            if len(rows) > _PART:
+                parts = ((start, start + _PART) for start in range(0, len(rows), _PART))
+                return sum(
+                    self.change_rows(statement, search, rows[start:stop], changes.slice(start, stop))
+                    for start, stop in parts
+                )
         return sum(
             self._change_row(statement, search, rows[number], changes.slice(number, number + 1))
             for number in range(len(rows))
@@ -99,6 +107,8 @@ class RowSearch:
             found = run(statement.sql, row).rowcount
             if found:
                 return found
+        if all(column.equality == EXACT for column in search.columns):
+            return 0
         bound = {one.name: self._value(one, change) for one in search.columns}
         if not search.whole_row and None in bound.values():
             return 0

@@ -53,7 +53,7 @@ BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process to close the file before the target counts as unavailable."""
 
 _BUSY_PAUSE: Final = 0.05
-_BLOCK_TABLE: Final = "SELECT 1 FROM information_schema.tables WHERE table_name = 'subscriber_block'"
+_BLOCK_TABLE: Final = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = 'subscriber_block'"
 _BYTE_BY_BYTE: Final = "binary"
 """The collation that is none."""
 
@@ -239,7 +239,7 @@ class DuckDBTarget(Target):
                 for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
-            # DuckDB finds it by the variable's name, unless it has a table of that name. What is registered under a name, it keeps until the transaction ends.
+            # DuckDB finds it by the variable's name, unless it has a table of that name; what is registered it keeps until the commit.
             subscriber_block = pa.Table.from_arrays(arrays, names=names)
             try:
                 driver.execute(insert)

@@ -470,7 +470,7 @@ def test_a_load_that_fails_leaves_nothing(target):
 
 def test_a_table_of_the_block_s_name_is_not_loaded_in_its_place(target):
     """What the block had would be lost without a word"""
-    create(target, "CREATE TABLE t (a int)", "CREATE TABLE subscriber_block (c0 int)")
+    create(target, "CREATE TABLE t (a int)", "CREATE TABLE Subscriber_Block (c0 int)")
     batch = pa.record_batch([pa.array([1], pa.int32())], names=["a"])
     with pytest.raises(TargetRelationError, match='"subscriber_block" is taken'):
         loaded(target, reflected(target, "t"), {"a": 23}, batch)
