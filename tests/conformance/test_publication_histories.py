@@ -23,8 +23,9 @@ from typing import Final
 import numpy as np
 import psycopg
 import pyarrow as pa
+import pytest
 
-from subscriber.errors import NotSupportedError, SubscriberError, UsageError
+from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError, UsageError
 from subscriber.lsn import format_lsn, parse_lsn
 from subscriber.pipeline.frames import FrameDecoder
 from subscriber.pipeline.published import publish
@@ -183,10 +184,19 @@ class History:
         return None
 
     def _change(self) -> None:
-        error = self._attempt(statement(self.source, self.source.choice(CHANGED)))
+        sql = statement(self.source, self.source.choice(CHANGED))
+        if sql.startswith(("UPDATE root SET a", "UPDATE rootfull SET a")) and self._deletes_alone_are_refused():
+            # It may move a row, which the server does not check as a DELETE; the last test of this file tells what comes of that.
+            return
+        error = self._attempt(sql)
         if error is not None and error.sqlstate in ("42P10", "55000"):
             assert self.refusals.get(error.diag.message_primary or "") == error.sqlstate, "rules B32-B36"
             self.seen["change refused"] += 1
+
+    def _deletes_alone_are_refused(self) -> bool:
+        """Of some table, whose updates are not."""
+        deletes = {message.removeprefix("cannot delete from ") for message in self.refusals if message.startswith("cannot delete")}
+        return bool(deletes - {message.removeprefix("cannot update ") for message in self.refusals})
 
     def _command(self, sql: str) -> None:
         """The same publication command on both sides."""
@@ -413,7 +423,7 @@ def committed(segment: Segment) -> Iterator[int]:
 
 
 @contextmanager
-def history_of(server: PostgreSQL, seed: int) -> Iterator[History]:
+def nothing_yet(server: PostgreSQL, seed: int) -> Iterator[History]:
     with (
         contextmanager(fresh_database)(server) as database,
         psycopg.connect(database.conninfo, autocommit=True) as connection,
@@ -425,7 +435,12 @@ def history_of(server: PostgreSQL, seed: int) -> Iterator[History]:
             connection.execute(f"CREATE PUBLICATION {name}".encode())
         slot = f"{database.name}_history"
         connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (slot,))
-        history = History(connection, random.Random(seed), slot)
+        yield History(connection, random.Random(seed), slot)
+
+
+@contextmanager
+def history_of(server: PostgreSQL, seed: int) -> Iterator[History]:
+    with nothing_yet(server, seed) as history:
         history.make()
         yield history
 
@@ -446,3 +461,27 @@ def test_publications_that_change_send_what_the_server_sends(postgresql):
     # Less would be a history that says nothing.
     assert seen["changes"] > 50
     assert min(seen["ALTER ok"], seen["ALTER refused"], seen["table ok"]) > 3
+
+
+def test_a_row_that_moves_to_another_partition_is_a_delete_that_no_server_checks(postgresql):
+    """Rule B32 has a hole: the server asks for what an UPDATE needs, and its filter then takes what it was not sent for NULL.
+
+    So a DELETE that is published, and that the filter's answer for the row's real values lets through, is not sent, and nobody is told.
+    Ours stops at that change with the reason.
+    """
+    with nothing_yet(postgresql, 0) as history:
+        execute = history.connection.execute
+        execute("ALTER PUBLICATION p1 SET TABLE odd WHERE (a > 2 AND b IS NOT NULL)")
+        execute("ALTER PUBLICATION p1 SET (publish = 'delete')")
+        execute("INSERT INTO rootfull VALUES (9, 'here')")
+        (publication,) = read_publications(history.connection, ["p1"])
+        tables = read_publisher_tables(history.connection)
+        with pytest.raises(psycopg.errors.InvalidColumnReference, match='cannot delete from table "odd"'):
+            execute("DELETE FROM rootfull WHERE a = 9")
+        execute("UPDATE rootfull SET a = 6 WHERE a = 9")
+        assert operations(FrameDecoder().decode(*history.peek(["p1"]))) == []
+        messages, lsns = history.peek(["carrier"])
+        frame = FrameDecoder().decode(messages, lsns)
+        with pytest.raises(RowFilterError) as caught:
+            list(publish(frame, Compiled(Publishing((publication,), tables)), lsns.to_numpy()))
+        assert (caught.value.sqlstate, caught.value.relation, caught.value.column) == ("42P10", "public.odd", "b")
