@@ -7,9 +7,7 @@ r"""A subscriber node on our own engine: PostgreSQL's psql in front, any databas
                                       written back afterwards while nothing is applied (subscriber.scenario.session_database);
                                       the catalogs of subscriptions are the target's (subscriber.scenario.catalogs)
 
-What would tell about the database instead of the subscriber is refused, so that no answer is wrong: the other catalogs and functions
-of replication; with a mirror statistics and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions
-at once, too.
+What would tell about the database instead of the subscriber is refused (:mod:`subscriber.scenario.refusals`).
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber.apply.progress import STATE
-from subscriber.errors import NotSupportedError, PublisherError, SQLSyntaxError, SubscriberError, UsageError
+from subscriber.errors import PublisherError, SubscriberError, UsageError
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.publication.definition import Publication
 from subscriber.publication.parsed import PublicationCommand
@@ -37,10 +35,10 @@ from subscriber.scenario.nodes import Node, ResolveConninfo
 from subscriber.scenario.own_database import OwnDatabase, open_apart
 from subscriber.scenario.postgresql import PostgreSQL
 from subscriber.scenario.psql import Generated, PsqlSession
+from subscriber.scenario.refusals import Situation, check_statement, is_subscription_command, refusal, words_of
 from subscriber.scenario.session_database import SessionDatabase
 from subscriber.scenario.typed import Query, cut, is_backslash_command
 from subscriber.settings import Settings
-from subscriber.sql.lexer import Kind, lex
 from subscriber.subscription import catalog
 from subscriber.subscription.commands import Notify, remove_journal, run_command
 from subscriber.subscription.grammar import parse
@@ -54,31 +52,14 @@ from subscriber.subscription.parsed import (
 from subscriber.subscription.parsed import Query as Select
 from subscriber.target import Target, open_target
 
-_OURS: Final = frozenset({"subscription", "publication"})
-_VERBS: Final = frozenset({"create", "alter", "drop"})
-_ABOUT: Final = frozenset({"comment", "security"})
-
-_ENGINES: Final = re.compile(
-    r"\bpg_(?:subscription|publication|replication_|stat_|logical_|prepared_xact|current_wal|current_xact_id"
-    r"|get_publication|show_replication_|xact_commit_timestamp|last_committed_xact)\w*",
-    re.IGNORECASE,
-)
-"""Catalogs and functions that would tell what the session's database does."""
-_OF_THE_TARGET: Final = frozenset({catalogs.PREPARED, "pg_current_wal_lsn", "pg_current_xact_id"})
-"""What tells the truth where the session is in the target itself."""
-_HARMLESS: Final = frozenset({"pg_stat_clear_snapshot"})
-"""Changes nothing here: every statement sees the statistics as they are."""
 _SHOWS_REPLICATION: Final = re.compile(r"\\dR")
 _SHOWS_SUBSCRIPTIONS: Final = re.compile(r"\\dRs(\+?)\s*")
 
-_PREPARE: Final = ("prepare", "transaction")
-_PREPARED: Final = (_PREPARE, ("commit", "prepared"), ("rollback", "prepared"))
 _GID_PREFIX: Final = "pg_gid_"
 """How the names of what subscriptions have prepared begin (C49)."""
 _WRITES: Final = frozenset({"insert", "update", "delete", "merge", "copy", "do", "call", "execute", "with"})
 _RESHAPES: Final = frozenset({"create", "alter", "drop", "truncate"})
 _BELOW_A_TABLE: Final = (" row)", " rows)")
-_ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
 
 
 class TargetNode(Node):
@@ -197,7 +178,7 @@ class TargetNode(Node):
         try:
             command = parse(text)
             if not isinstance(command, PublicationCommand):
-                raise _refusal("this command")
+                raise refusal("this command")
             run_command(self._target, command, self._settings, lambda _: None, publisher)
         except SubscriberError as error:
             return error
@@ -233,11 +214,11 @@ class TargetNode(Node):
     def _run(self, query: Query, session: str) -> list[str]:
         """What is printed for one query, and for each that it generates."""
         text = query.text
-        words = _words(text)
+        words = words_of(text)
         try:
-            if words[:1] and words[0] in _VERBS and words[1:2] and words[1] in _OURS:
+            if is_subscription_command(words):
                 return [self._command(text, session)]
-            asked = self._check(text, words, session)
+            asked = check_statement(text, words, self._situation(session))
         except SubscriberError as error:
             self._fail_transaction(session)
             return [error.report()]
@@ -256,36 +237,15 @@ class TargetNode(Node):
             printed += self._run(Query(statement, ended=True, ordered=(False,), copies_out=False), session)
         return [*printed, generated.tag.rstrip("\n")]
 
-    def _check(self, text: str, words: list[str], session: str) -> frozenset[str]:
-        """Refuse what would have a wrong answer, or effect; tells which of our catalogs are asked for."""
-        named = {name.lower(): name for name in _ENGINES.findall(text)}
-        true = _HARMLESS | _OF_THE_TARGET if self._database.is_target else _HARMLESS
-        for name in sorted(named.keys() - true - catalogs.ANSWERED):
-            raise _refusal(named[name])
-        asked = (catalogs.ANSWERED - true) & named.keys()
-        if asked and not catalogs.can_ask(words[0] if words else "", text):
-            raise _refusal(named[min(asked)])
-        if words[:1] and words[0] in _ABOUT and _OURS & set(words):
-            raise _refusal(f"{words[0].upper()} ON a subscription or publication")
-        if not self._database.is_target:
-            self._check_mirrored(words, session)
-        if self.in_transaction(session) and words[:1] and words[0] not in _ENDS and self._database.is_stale():
-            raise _refusal("a statement in a transaction during which rows have been replicated")
-        changed = session in self._blocks and self._blocks[session].changed
-        if changed and words[:1] and words[0] in _ENDS and {"to", "chain"} & set(words):
-            raise _refusal(f"{' '.join(words).upper()} after a subscription command")
-        if changed and tuple(words[:2]) == _PREPARE:
-            raise _refusal("PREPARE TRANSACTION after a subscription command")
-        return asked
-
-    def _check_mirrored(self, words: list[str], session: str) -> None:
-        """Refuse what the target could not have, or would not see in time, from a mirror."""
-        if tuple(words[:2]) in _PREPARED:
-            raise _refusal(" ".join(words[:2]).upper())
-        if _enables_for_replica(words):
-            raise _refusal("a trigger or rule that fires for replicated rows")
-        if any(other.in_transaction for name, other in self._sessions.items() if name != session):
-            raise _refusal("a statement beside another session's open transaction")
+    def _situation(self, session: str) -> Situation:
+        """Where the next statement of a session would run."""
+        return Situation(
+            in_target=self._database.is_target,
+            in_transaction=self.in_transaction(session),
+            beside_another=any(other.in_transaction for name, other in self._sessions.items() if name != session),
+            after_subscription_command=session in self._blocks and self._blocks[session].changed,
+            is_stale=self._database.is_stale,
+        )
 
     def _run_statement(
         self,
@@ -351,7 +311,7 @@ class TargetNode(Node):
         r"""What a backslash command prints."""
         found = _SHOWS_SUBSCRIPTIONS.fullmatch(command)
         if found is None and _SHOWS_REPLICATION.match(command):
-            return _refusal(command.split(maxsplit=1)[0]).report()
+            return refusal(command.split(maxsplit=1)[0]).report()
         if found is None or self.in_transaction(session):
             return self._run_statement(command, session, run=PsqlSession.run)
         query = catalogs.describing_query(verbose=bool(found[1]), major=self._server.major)
@@ -374,7 +334,7 @@ class TargetNode(Node):
         """
         command = self._with_real_conninfo(parse(text))
         if any(other in self._blocks for other in self._sessions if other != session):
-            raise _refusal("a subscription command beside another session's open transaction with one")
+            raise refusal("a subscription command beside another session's open transaction with one")
         printed: list[str] = []
         if self.in_transaction(session):
             if self._sessions[session].transaction_failed:
@@ -402,7 +362,7 @@ class TargetNode(Node):
 
     def _with_real_conninfo(self, command: Command) -> SubscriptionCommand:
         if isinstance(command, Select | PublicationCommand):
-            raise _refusal("this command")
+            raise refusal("this command")
         if not isinstance(command, CreateSubscription | AlterConnection):
             return command
         real = self._resolve(command.conninfo)
@@ -469,26 +429,3 @@ def _make_catalog(target: Target) -> bool:
                     "the target has subscriptions already", hint="A session would run them too; use another database."
                 )
     return not there
-
-
-def _words(text: str) -> list[str]:
-    """The bare words of a statement, folded; none where it cannot be read, which the server will say."""
-    try:
-        return [lexeme.value for lexeme in lex(text) if lexeme.kind is Kind.WORD]
-    except SQLSyntaxError:
-        return []
-
-
-def _enables_for_replica(words: list[str]) -> bool:
-    """ENABLE REPLICA TRIGGER, ENABLE ALWAYS RULE."""
-    return any(
-        first == "enable" and second in ("replica", "always") and third in ("trigger", "rule")
-        for first, second, third in zip(words, words[1:], words[2:], strict=False)
-    )
-
-
-def _refusal(what: str) -> NotSupportedError:
-    return NotSupportedError(
-        f"{what} is not supported on this subscriber",
-        detail="The PostgreSQL database that a session's statements run in is not what replicates here.",
-    )

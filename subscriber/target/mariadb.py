@@ -36,7 +36,6 @@ from sqlalchemy.dialects.mysql.base import MySQLDialect
 from subscriber.errors import (
     AlreadyRunning,
     ApplyError,
-    ConflictError,
     NotSupportedError,
     SubscriberError,
     UsageError,
@@ -44,9 +43,10 @@ from subscriber.errors import (
 from subscriber.target import mariadb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
+from subscriber.target.mariadb_catalog import check_references, counts, read_table
 from subscriber.target.mariadb_errors import translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Change, Target
 from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
@@ -60,14 +60,10 @@ _SESSION: Final = (
     f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
 """Everything that the server's configuration, or the URL, could have set so that values change or are not looked at."""
-_SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
-_BINARY: Final = ("_bin", "binary")
 _XID_BYTES: Final = 64
 """What a part of an XA name may be long."""
 _DETACH_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
-_LAST_OF_A_NAME: Final = "\uffff"
-"""The last character that a name may have."""
 _COUNTER_WAIT: Final = 5
 """Seconds that setting a counter back waits for whoever uses the table."""
 _LONG_WAIT: Final = 31_536_000
@@ -156,23 +152,7 @@ class MariaDBTarget(Target):
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect` and the module."""
         with self.reporting():
-            for database, name in _places(schema, table):
-                if max(name) > _LAST_OF_A_NAME:
-                    continue  # the server would not even compare it
-                found = connection.execute(_RELATION, {"database": database, "name": name}).all()
-                # The server may compare names without their case.
-                exact = [row for row in found if row.name == name]
-                if exact:
-                    return self._reflect(connection, database, name, _kind(exact[0]))
-        return None
-
-    def _reflect(self, connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
-        place = {"database": database, "name": name}
-        columns = connection.execute(_COLUMNS, place).all()
-        # With versions of its rows a table has the end of their time in every key, which is the same for all that are not history.
-        period = {row.name for row in columns if row.generated == "ROW END"}
-        key = tuple(name for name in connection.execute(_KEY, place).scalars() if name not in period)
-        return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
+            return read_table(connection, schema, table)
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
         """See :func:`subscriber.target.mariadb_values.check_column`."""
@@ -342,7 +322,7 @@ class MariaDBTarget(Target):
         ALTER TABLE commits the transaction. A value at or below the table's largest is raised above it by the server.
         """
         found = table.column(column)
-        if found is None or not _counts(found) or position.next_value < 1:
+        if found is None or not counts(found) or position.next_value < 1:
             return False
         name = connection.dialect.identifier_preparer.format_table(table.clause())
         with self.reporting():
@@ -353,9 +333,9 @@ class MariaDBTarget(Target):
         """See :meth:`Target.truncate`; auto-increments are set back when the transaction has committed."""
         with self.reporting():
             for table in tables:
-                _check_references(connection, table, tables)
+                check_references(connection, table, tables)
             super().truncate(connection, tables, restart_identity=restart_identity)
-        counting = [table for table in tables if any(map(_counts, table.columns))] if restart_identity else []
+        counting = [table for table in tables if any(map(counts, table.columns))] if restart_identity else []
         if counting and connection not in self._to_restart:
             logger.warning(
                 "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
@@ -425,42 +405,6 @@ def _roll_back(connection: sa.Connection, xid: str) -> None:
             connection.exec_driver_sql(f"XA {command} {xid}")
 
 
-# The catalog ----------------------------------------------------------------------------------------
-
-_HERE: Final = "COALESCE(:database, DATABASE())"
-_RELATION: Final = sa.text(
-    "SELECT t.table_name AS name, t.table_type AS type, e.transactions AS transactions FROM information_schema.tables t"
-    f" LEFT JOIN information_schema.engines e ON e.engine = t.engine WHERE t.table_schema = {_HERE} AND t.table_name = :name"
-)
-_COLUMNS: Final = sa.text(
-    "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
-    " collation_name AS collation, generation_expression AS generated FROM information_schema.columns"
-    f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
-)
-_KEY: Final = sa.text(
-    "SELECT column_name AS name FROM information_schema.statistics"
-    f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
-)
-_REFERENCES: Final = sa.text(
-    "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
-    " FROM information_schema.key_column_usage"
-    f" WHERE referenced_table_schema = {_HERE} AND referenced_table_name = :name"
-)
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _places(schema: str, table: str) -> Iterator[tuple[str | None, str]]:
-    if schema == "public":
-        yield None, table
-        return
-    yield None, f"{schema}.{table}"
-    if schema.lower() not in _SYSTEM:
-        yield schema, table
-
-
 def _incremented(shape: TableShape) -> str | None:
     """The first identity or serial column that a key begins with."""
     first = {
@@ -469,39 +413,5 @@ def _incremented(shape: TableShape) -> str | None:
     return next((one.name for one in shape.columns if (one.identity or one.serial) and one.name in first), None)
 
 
-def _kind(row: sa.Row[Any]) -> TableKind:
-    if row.type not in ("BASE TABLE", "SYSTEM VERSIONED"):
-        return "view" if row.type == "VIEW" else "other"
-    return "table" if row.transactions == "YES" else "non-transactional table"
-
-
-def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
-    nullable = row.nullable == "YES"
-    inexact = row.name in key and row.collation is not None and not row.collation.endswith(_BINARY)
-    return TargetColumn(
-        name=row.name,
-        declared_type=row.declared,
-        storage=row.storage + (mariadb_values.INEXACT_KEY if inexact else ""),
-        nullable=nullable,
-        generated=bool(row.generated),
-        # A NULL for a TIMESTAMP that takes none may become the current time.
-        null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
-    )
-
-
-def _counts(column: TargetColumn) -> bool:
-    """Whether it is an AUTO_INCREMENT."""
-    return column.null_is_generated and column.storage not in mariadb_values.TIMES
-
-
-def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
-    rows = connection.execute(_REFERENCES, {"database": table.schema, "name": table.name}).all()
-    gone = {(other.schema, other.name) for other in truncated}
-    left = [row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone]
-    if left:
-        raise ConflictError(
-            "cannot truncate a table referenced in a foreign key constraint",
-            sqlstate="0A000",
-            detail=f'Table "{min(left)}" references "{table.name}".',
-            hint="Truncate the referencing table at the publisher in the same command.",
-        )
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -66,7 +66,7 @@ def _read(name: str, text: str) -> Inet:
         except ValueError:
             # The server reads some more, such as a colon at the end.
             raise _not_read(name) from None
-        if bits > 128 or (bits and (match[2] or "1").startswith("0")):
+        if bits > 128 or str(bits) != (match[2] or "128"):  # no leading zeros here
             raise _invalid(name)
         return Inet(6, bits, address)
     raise _not_read(name) if _SHORT.fullmatch(text) else _invalid(name)
