@@ -195,7 +195,11 @@ class History:
 
     def _deletes_alone_are_refused(self) -> bool:
         """Of some table, whose updates are not."""
-        deletes = {message.removeprefix("cannot delete from ") for message in self.refusals if message.startswith("cannot delete")}
+        deletes = {
+            message.removeprefix("cannot delete from ")
+            for message in self.refusals
+            if message.startswith("cannot delete")
+        }
         return bool(deletes - {message.removeprefix("cannot update ") for message in self.refusals})
 
     def _command(self, sql: str) -> None:
