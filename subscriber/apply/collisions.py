@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from subscriber.apply.conflict import RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.identity import RowIdentity
+from subscriber.apply.leaves import Declared, in_leaf
 from subscriber.apply.relations import LocalRelation
 from subscriber.apply.statements import Parameter, bind_column
 from subscriber.protocol.changes import ChangeGroup
@@ -133,18 +134,6 @@ class _OtherRow:
     version: RowText
 
 
-class _Declared(sa.types.UserDefinedType[Any]):
-    """A column's type as it is declared."""
-
-    cache_ok = True
-
-    def __init__(self, declared: str) -> None:
-        self.declared = declared
-
-    def get_col_spec(self, **_: object) -> str:
-        return self.declared
-
-
 class _Look:
     """The queries for one change."""
 
@@ -238,7 +227,7 @@ class _Look:
         known = {**({} if own is None else own.stored), **self.sent}
         row = sa.select(
             *(
-                sa.cast(_value(known.get(column.name)), _Declared(column.declared_type)).label(column.name)
+                sa.cast(_value(known.get(column.name)), Declared(column.declared_type)).label(column.name)
                 for column in self.local.table.columns
             )
         ).subquery("subscriber_new")
@@ -296,6 +285,13 @@ def search_conditions(
             conditions.append(target.is_same(column, table.c[name], _value(value)))
         else:
             conditions.append(target.finds(column, table.c[name], _value(value)))
+    if not identity.whole_row:
+        conditions += in_leaf(
+            local,
+            table,
+            sent,
+            lambda column: _value(bind_column(target, Parameter(side, column, types[column.name]), change)[0]),
+        )
     return conditions
 
 

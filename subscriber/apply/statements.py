@@ -26,6 +26,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.apply.identity import RowIdentity
+from subscriber.apply.leaves import in_leaf
 from subscriber.apply.relations import LocalRelation
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
@@ -237,6 +238,7 @@ class _Builder:
                 parameter = Parameter(None, target, self._types[column.name], finds=True)
                 bound = self._bound(column.parameter or parameter)
                 yield self.target.finds(target, self.table.c[column.name], bound)
+            yield from in_leaf(self.local, self.table, sent, lambda column: self._bind(side, column))
         elif self.local.table.locator is None:
             yield from self._equal_rows(self.table)
         else:

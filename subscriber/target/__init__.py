@@ -6,11 +6,12 @@ can do is asked of ``target.capabilities``, never of its name. One file a dialec
 
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.registry import leave_quietly, open_target
-from subscriber.target.table import RowVersion, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import LeafRouting, RowVersion, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
 
 __all__ = [
     "Capabilities",
+    "LeafRouting",
     "RowVersion",
     "Target",
     "TargetColumn",

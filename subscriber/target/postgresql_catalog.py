@@ -12,7 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from subscriber.target.postgresql_errors import row_security_error, rule_error
-from subscriber.target.table import RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import LeafRouting, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
 
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
@@ -69,6 +69,23 @@ _KEY: Final = sa.text(
     " JOIN pg_attribute a ON a.attrelid = :oid AND a.attnum = u.attnum ORDER BY u.place"
 )
 
+_LEAVES: Final = sa.text(
+    # Of each partition that has rows: its number, what rows it takes, and its key by the same rule as _KEY.
+    "SELECT c.oid::int8, pg_get_partition_constraintdef(c.oid) AS bounds, (SELECT array_agg(a.attname ORDER BY u.place)"
+    "  FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"
+    "    AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
+    "    ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
+    "   CROSS JOIN unnest(k.indkey[0:k.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, place)"
+    "   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.attnum) AS key"
+    " FROM pg_partition_tree(CAST(:oid AS oid)) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf ORDER BY c.oid"
+)
+_PARTITION_COLUMNS: Final = sa.text(
+    # A column of the partition key, or of an expression in it, depends on its table as a part of it.
+    "SELECT DISTINCT a.attname FROM pg_partition_tree(CAST(:oid AS oid)) p"
+    " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = p.relid AND d.objsubid > 0 AND d.deptype = 'i'"
+    "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relid AND d.refobjsubid = 0"
+    " JOIN pg_attribute a ON a.attrelid = p.relid AND a.attnum = d.objsubid ORDER BY a.attname"
+)
 _UNIQUE_INDEXES: Final = sa.text(
     # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS NOT DISTINCT.
     "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
@@ -133,17 +150,33 @@ def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str
     if row.rule is not None:
         raise rule_error(row.rule, table)
     columns = connection.execute(_COLUMNS, {"oid": row.oid, "rounded": _ROUNDED, "aliases": _ALIASES}).all()
-    key = connection.execute(_KEY, {"oid": row.oid}).scalars().all()
+    key = tuple(connection.execute(_KEY, {"oid": row.oid}).scalars().all())
+    routing = None
+    if row.relkind == "p" and not key:
+        key, routing = _key_of_leaves(connection, row.oid)
     return TargetTable(
         schema,
         table,
         tuple(_column(column) for column in columns),
-        tuple(key) or None,
+        key or None,
         _KINDS.get(row.relkind, "other"),
         locator="ctid",
         partition="tableoid" if row.relkind == "p" else None,
+        routing=routing,
         may_suppress=row.may_suppress,
     )
+
+
+def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...], LeafRouting | None]:
+    """The key that all partitions have, whose root has none, and how to tell the partition of a row (rules C12, C26)."""
+    leaves = connection.execute(_LEAVES, {"oid": root}).all()
+    keys = {tuple(leaf.key or ()) for leaf in leaves}
+    if len(keys) != 1 or () in keys:
+        return (), None
+    columns = connection.execute(_PARTITION_COLUMNS, {"oid": root}).scalars().all()
+    # A default partition that is alone takes everything, and has no bounds to tell.
+    cases = (f"WHEN {leaf.bounds or 'true'} THEN CAST({leaf.oid} AS pg_catalog.oid)" for leaf in leaves)
+    return keys.pop(), LeafRouting(f"CASE {' '.join(cases)} END", tuple(columns))
 
 
 def _column(row: Sequence[Any]) -> TargetColumn:

@@ -44,6 +44,19 @@ class TargetColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class LeafRouting:
+    """Which partition a row belongs to, where only the partitions have keys: a key is unique in one of them alone (rule C26).
+
+    Attributes:
+        expression: SQL of the target's over a row's ``columns``: the partition, as :attr:`TargetTable.partition` tells it; NULL is none.
+        columns: what the bounds are about.
+    """
+
+    expression: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTable:
     """One table, frozen at the time it was looked up.
 
@@ -52,10 +65,11 @@ class TargetTable:
         name: its name in SQL.
         columns: in the target's order.
         key: the columns that identify a row: a local replica identity index's, else the primary
-            key's (rule C11); None where there is neither.
+            key's (rule C11), else what all its partitions have as theirs; None where there is none of them.
         kind: only the first two can be replicated into.
         locator: the pseudo-column that addresses exactly one row (rowid, ctid), or None.
         partition: the pseudo-column that tells the partitions apart, each of which has locators of its own, or None.
+        routing: where to look for a row, where ``key`` is the partitions' and not the table's.
         resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an error (SQLite).
         may_suppress: a trigger may leave a row as it is without a word (PostgreSQL's BEFORE triggers that return NULL).
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
@@ -68,6 +82,7 @@ class TargetTable:
     kind: TableKind = "table"
     locator: str | None = None
     partition: str | None = None
+    routing: LeafRouting | None = None
     resolves_conflicts: bool = False
     may_suppress: bool = False
 

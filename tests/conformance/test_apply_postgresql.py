@@ -382,6 +382,17 @@ def test_a_second_runner_is_refused(target, database):
         pass
 
 
+def test_a_runner_whose_lock_was_lost_ends_well(target, database):
+    """As when the server was restarted meanwhile: the lock ended with its session."""
+    with target.run_lock():
+        database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database"
+            " WHERE locktype = 'advisory' AND datname = current_database()"
+        )
+    with target.run_lock(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.run_lock():
+        pass
+
+
 def test_a_server_that_is_not_there_is_unavailable():
     """and libpq's words say why"""
     target = open_target("postgresql://nobody:secret@127.0.0.1:1/none")
@@ -491,6 +502,37 @@ def test_one_of_the_equal_rows_of_a_partitioned_table_is_changed(apply, database
     update = m.Update(16384, "O", values("1", "x"), values("12", "x"))
     apply([full], *transaction(200, m.Delete(16384, "O", values("11", "x")), update))
     assert database.execute("SELECT a FROM t ORDER BY a") == [(1,), (11,), (12,)]
+
+
+@pytest.fixture
+def keyed_leaves(database):
+    """Table t (own, a, b), of which only the partitions have keys: (a). Row 1 is in both; the publisher's is in ``low``."""
+    database.execute("CREATE TABLE t (own int, a int, b text) PARTITION BY LIST (lower(b))")
+    database.execute("CREATE TABLE low PARTITION OF t (PRIMARY KEY (a)) FOR VALUES IN ('x', 'y')")
+    database.execute("CREATE TABLE high PARTITION OF t DEFAULT PARTITION BY RANGE (a)")
+    database.execute("CREATE TABLE top PARTITION OF high (PRIMARY KEY (a)) DEFAULT")
+    database.execute("INSERT INTO t VALUES (7, 1, 'X'), (8, 1, 'Z'), (9, 2, 'Z')")
+    return database
+
+
+def test_a_row_is_found_by_the_key_of_its_partition_where_the_whole_table_has_none(apply, keyed_leaves):
+    """C11, C12, C16, C26: so that a column of the target's own does not hide it (C15); the key is unique in one partition only"""
+    full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
+    stay = m.Update(16384, "O", values("1", "x"), values("1", "Y"))
+    move = m.Update(16384, "O", values("2", "other"), values("3", "x"))
+    result = apply([full], *transaction(200, stay, move, m.Delete(16384, "O", values("2", "other"))), end=200)
+    assert result.conflicts == {"update_origin_differs": 2, "delete_missing": 1}
+    rows = "SELECT tableoid::regclass::text, own, a, b FROM t ORDER BY own"
+    assert keyed_leaves.execute(rows) == [("low", 7, 1, "Y"), ("top", 8, 1, "Z"), ("low", 9, 3, "x")]
+
+
+def test_a_partitions_key_finds_nothing_where_the_partition_is_not_told(apply, keyed_leaves):
+    """C8, C12, C26: the new row tells it, a key does not. PostgreSQL's worker takes what is not there for NULL, and finds no row"""
+    apply([T], *transaction(200, m.Update(16384, None, None, values("1", "y"))), end=200)
+    assert keyed_leaves.execute("SELECT own FROM t WHERE b = 'y'") == [(7,)]
+    with pytest.raises(TargetRelationError, match="has neither REPLICA IDENTITY index nor PRIMARY KEY") as raised:
+        apply([T], *transaction(300, m.Delete(16384, "K", values("1", None))), start=200)
+    assert "Only its partitions have keys" in str(raised.value.detail)
 
 
 def test_a_key_has_the_names_that_its_columns_have_now(apply, database):
