@@ -3,18 +3,25 @@
 ::
 
     partition ──▶ read_rows ──▶ decode_frames ──▶ encode ──▶ frame                  one Python task of an executor
-                                                  └─ SubscriberError ──▶ error
+                                                  ├─ SubscriberError ──▶ error
+                                                  └─ too large ──▶ rest             which the driver reads itself
 
 A task reads its segments, decodes them and publishes what is in them before anything leaves its Python. The public format and a
 ``mapInArrow`` behind it would give the same frames; but then every message passes the JVM as a row of its own, into one Python process
 and out of another, which is most of the time that a batch takes.
+
+A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of memory, and the run at its end. So
+a frame that is too large is not sent. The driver gets word where to read on, and reads and decodes the rest of the partition in its own
+Python, which has to hold the row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row outgrows.
 """
 
 from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,10 +30,14 @@ from pyspark.sql.datasource import InputPartition
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.frames import decode_frames
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
+from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
 
-FRAME_SCHEMA: Final = pa.schema([pa.field("frame", pa.binary()), pa.field("error", pa.binary())])
-"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead."""
+FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
+"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead; ``rest``: a pickled :class:`PartitionRest`."""
+
+LARGEST_FRAME: Final = 16 * 1024 * 1024
+"""Bytes of a frame that may pass the JVM; twice what a segment of the default size becomes."""
 
 
 class FrameSource(PgoutputSource):
@@ -43,7 +54,7 @@ class FrameSource(PgoutputSource):
 
     def schema(self) -> str:
         """That of :data:`FRAME_SCHEMA`."""
-        return "frame binary, error binary"
+        return ", ".join(f"{name} binary" for name in FRAME_SCHEMA.names)
 
     def open_reader(self, **plan: Any) -> FrameStreamReader:
         """What reads by these arguments, and by the options."""
@@ -62,21 +73,70 @@ class FrameStreamReader(PgoutputStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The frames of one partition: :data:`FRAME_SCHEMA`, a row each."""
-        return encode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing)
+
+        def rest(done: int) -> bytes:
+            return pickle.dumps(PartitionRest(self, partition, done))
+
+        return encode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing, rest=rest)
+
+    def frames(self, partition: InputPartition) -> Iterator[Frame]:
+        """The same, decoded here.
+
+        Raises:
+            SubscriberError: what ends the partition.
+        """
+        return decode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRest:
+    """What a task has left to the driver.
+
+    Attributes:
+        reader: reads it.
+        partition: a part of the journal.
+        done: so many frames of it have been sent.
+    """
+
+    reader: FrameStreamReader
+    partition: InputPartition
+    done: int
+
+    def frames(self) -> Iterator[Frame]:
+        """The frames that have not been sent.
+
+        Raises:
+            SubscriberError: what ends the partition.
+        """
+        return islice(self.reader.frames(self.partition), self.done, None)
 
 
 def encode_frames(
-    batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
+    batches: Iterable[pa.RecordBatch],
+    *,
+    as_text: bool,
+    publishing: Publishing | None = None,
+    rest: Callable[[int], bytes],
 ) -> Iterator[pa.RecordBatch]:
     """Decode a partition and encode its frames: :data:`FRAME_SCHEMA`.
 
     An error, the journal's too, is the last row: Spark would flatten what is raised into text.
+
+    Args:
+        batches: the partition.
+        as_text: see :class:`~subscriber.pipeline.frames.FrameDecoder`.
+        publishing: what the changes are published by; None: the server has done that.
+        rest: what to send instead of a frame that is too large, after so many others; it is the last row.
     """
     try:
-        for frame in decode_frames(batches, as_text=as_text, publishing=publishing):
-            yield _row(frame.encode(), None)
+        for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):
+            encoded = frame.encode()
+            if len(encoded) > LARGEST_FRAME:
+                yield _row(rest=rest(done))
+                return
+            yield _row(frame=encoded)
     except SubscriberError as error:
-        yield _row(None, pickle.dumps(error))
+        yield _row(error=pickle.dumps(error))
 
 
 def as_option(publishing: Publishing) -> str:
@@ -84,5 +144,5 @@ def as_option(publishing: Publishing) -> str:
     return base64.b64encode(pickle.dumps(publishing)).decode()
 
 
-def _row(frame: bytes | None, error: bytes | None) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([frame], pa.binary()), pa.array([error], pa.binary())], schema=FRAME_SCHEMA)
+def _row(**value: bytes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([value.get(name)], pa.binary()) for name in FRAME_SCHEMA.names], FRAME_SCHEMA)

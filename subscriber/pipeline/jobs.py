@@ -158,7 +158,8 @@ class RangeJobs:
             return self._pending.popleft()
 
     def _read(self, part: CopyRange) -> Iterator[LoadBlock | CopyRange]:
-        if self._driver_reads or not part.piece.row_slots:
+        # A row may have a gigabyte: the JVM, which holds what passes it some times over, would be out of memory.
+        if self._driver_reads or not part.piece.row_slots or part.giant:
             with closing(self._reader.read_whole(part, self._closed)) as reading:
                 for block in reading:
                     yield load_block(self._relation, self._reader.copy_format, block)

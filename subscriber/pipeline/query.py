@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -125,7 +126,7 @@ class ApplyQuery:
 
     def stop(self) -> None:
         """Stop it; a batch in progress is rolled back by the target."""
-        with contextlib.suppress(PySparkException):
+        with contextlib.suppress(PySparkException, Py4JError, OSError):  # of a JVM that has ended it has ended too
             self._query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 

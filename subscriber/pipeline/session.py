@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shlex
@@ -18,12 +19,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from subscriber.errors import UsageError
+from subscriber.errors import PipelineError, UsageError
 from subscriber.journal.reader import BATCH_ROWS
 
 OLDEST_JAVA: Final = 17
+
+_END_SECONDS: Final = 2.0
 
 _SETTINGS: Final = {
     "spark.app.name": "subscriber",
@@ -49,6 +53,7 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
 
     Raises:
         UsageError: no Java that Spark can run on, or the master cannot be reached.
+        PipelineError: Spark's Java process has ended before the block has.
     """
     os.environ["JAVA_HOME"] = str(find_java())
     log_file.parent.mkdir(parents=True, exist_ok=True)
@@ -78,19 +83,56 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
                 detail=_first_line(error),
                 hint=f"See {log_file}. A master is local[*], spark://host:port, k8s://… or yarn.",
             ) from error
-        try:
-            if not master.startswith("local"):
-                session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
-            yield session
-        finally:
-            _expect_the_end(session)
-            session.stop()
+        with _expecting_the_end(session):
+            try:
+                if not master.startswith("local"):
+                    session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
+                yield session
+            except (Py4JError, OSError):
+                if not _has_ended(session, _END_SECONDS):
+                    raise
+                raise PipelineError(
+                    "Spark's Java process has ended",
+                    detail="It was out of memory, or somebody has ended it.",
+                    hint=f"{log_file} may say more. Start again: what is not in the target comes once more.",
+                ) from None
+            finally:
+                if not _has_ended(session):
+                    session.stop()
 
 
-def _expect_the_end(session: SparkSession) -> None:
-    """Let pyspark's server of accumulators be silent when the JVM hangs up on it: every session that ran an RDD ends so."""
+@contextlib.contextmanager
+def _expecting_the_end(session: SparkSession) -> Iterator[None]:
+    """Let nobody print a traceback when the JVM hangs up: what it is used for fails, and says so.
+
+    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs its own as if they were ours.
+    """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
+    root = logging.getLogger()
+    root.addFilter(_is_not_py4js)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_py4js)
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+def _has_ended(session: SparkSession, seconds: float = 0) -> bool:
+    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets are closed a moment before it is.
+
+    One that somebody else has started is his to look after.
+    """
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - it has no other name
+    process: subprocess.Popen[bytes] | None = gateway.proc
+    if process is None:
+        return False
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    return process.returncode is not None
 
 
 _WORKER_PYTHON: Final = """#!/bin/sh

@@ -105,7 +105,10 @@ def _frames(batch: DataFrame) -> Iterator[Frame]:
     for row in _iterate_partitions(batch):
         if row.error is not None:
             raise pickle.loads(row.error)  # noqa: S301 - written by our own executors
-        yield Frame.decode(bytes(row.frame))
+        if row.rest is not None:
+            yield from pickle.loads(row.rest).frames()  # noqa: S301 - written by our own executors
+        else:
+            yield Frame.decode(bytes(row.frame))
 
 
 def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:

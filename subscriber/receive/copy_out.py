@@ -5,7 +5,8 @@ r"""Reading a table's rows from the publisher: how much of it at once.
     CopyRange ──read_range──▶ steps, a COPY each ──▶ blocks of whole rows, and the rest of the range
 
 *Steps* bound memory where the average says nothing: a step is held back until it is complete, and one that grows too large is
-given up and taken again in smaller ones. A reader that has given enough ends, and hands back the rest of its range.
+given up and taken again in smaller ones. A row that is too large by itself is handed back as a range of its own, for whoever does not hold
+it back. A reader that has given enough ends, and hands back the rest of its range.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ STEP_BYTES: Final = 8 * 1024 * 1024
 """What a step aims at. It is held back until it is complete."""
 
 LARGEST_STEP_BYTES: Final = 4 * STEP_BYTES
-"""A step of more than one row that grows beyond this is given up."""
+"""A step that grows beyond this is given up."""
 
 _FIRST_STEP_BYTES: Final = 1024 * 1024
 _GROWTH: Final = 4
@@ -74,6 +75,8 @@ class CopyReader:
     def read_range(self, part: CopyRange, most_bytes: int) -> Iterator[CopyBlock | CopyRange]:
         """The blocks of a range; when they have come to ``most_bytes``, at last the rest of the range.
 
+        Among them are the giant rows, as ranges: these are for :meth:`read_whole`.
+
         Raises:
             PublisherUnavailable: the connection was lost, or the snapshot is gone.
             PublisherError: the server refused the COPY (rule D10), or the table was written anew (``transient``).
@@ -90,6 +93,9 @@ class CopyReader:
                     end = min(position + step, part.end)
                     blocks, size = self._step(connection, replace(part, first=position, end=end))
                     if blocks is None:
+                        if end - position == 1:
+                            yield replace(part, first=position, end=end, giant=True)
+                            position = end
                         step = max(1, (end - position) // _SHRINKING)
                         break  # what the server still has to send is left to it, with its session
                     if not checked:
@@ -121,7 +127,7 @@ class CopyReader:
             for block in reading:
                 blocks.append(block)
                 size += len(block.data)
-                if size > LARGEST_STEP_BYTES and part.end - part.first > 1:
+                if size > LARGEST_STEP_BYTES:
                     return None, size
         return blocks, size
 

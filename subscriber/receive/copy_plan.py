@@ -92,11 +92,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
-    """The rows of ``piece`` at the positions ``first`` to ``end``, the end excluded; all of them where it has no ``row_slots``."""
+    """The rows of ``piece`` at the positions ``first`` to ``end``, the end excluded; all of them where it has no ``row_slots``.
+
+    ``giant``: it is one row, larger than a reader may hold back.
+    """
 
     piece: Piece
     first: int
     end: int
+    giant: bool = False
 
     @property
     def estimated_bytes(self) -> int:

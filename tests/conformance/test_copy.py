@@ -27,7 +27,7 @@ from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
 from subscriber.receive import copy_out, copy_plan
-from subscriber.receive.copy_out import CopyReader
+from subscriber.receive.copy_out import CopyBlock, CopyReader
 from subscriber.receive.copy_plan import CopyRange, plan_copy, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import exported_snapshot, snapshot_session
@@ -392,6 +392,22 @@ def test_rows_with_giant_values_come_in_steps_smaller_than_a_page(publisher_data
     assert sum(sizes) == sum(len(str(i)) + 2 + 200000 for i in range(1, 61))
     assert max(sizes) < (1024 + 1024 + 256) * KIB
     assert rests > 5
+
+
+def test_a_giant_row_is_a_range_of_its_own_and_comes_whole(publisher_database, monkeypatch):
+    """bounded_memory: a reader holds no more than a step; the rows before and after it come as ever"""
+    monkeypatch.setattr(copy_out, "LARGEST_STEP_BYTES", 1024 * KIB)
+    publisher_database.execute(
+        "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
+        "INSERT INTO t SELECT i, repeat('x', CASE i WHEN 7 THEN 3000000 ELSE 10 END) FROM generate_series(1, 20) i"
+    )
+    with planned(publisher_database) as (plan, reader):
+        items = [item for part in plan.ranges for item in reader.read_range(part, 1 << 40)]
+        (giant,) = [item for item in items if isinstance(item, CopyRange)]
+        (whole,) = reader.read_whole(giant, threading.Event())
+    rest = b"".join(item.data for item in items if isinstance(item, CopyBlock))
+    assert [int(line.split(b"\t")[0]) for line in rest.splitlines()] == [*range(1, 7), *range(8, 21)]
+    assert (giant.giant, whole.data) == (True, b"7\t" + b"x" * 3000000 + b"\n")
 
 
 def test_a_range_that_has_given_enough_leaves_its_rest(publisher_database):

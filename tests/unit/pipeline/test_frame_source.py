@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import JournalCorrupt, ProtocolError
+from subscriber.pipeline import frame_source
 from subscriber.pipeline.frame_source import FRAME_SCHEMA, FrameSource, FrameStreamReader, as_option, encode_frames
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
@@ -16,7 +17,7 @@ from subscriber.protocol.encode import encode
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from tests.frames import transaction, values
-from tests.journals import T, insert, segment_files, three_transactions
+from tests.journals import T, insert, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
 
 
@@ -28,7 +29,7 @@ def batch(*messages: m.Message | bytes) -> pa.RecordBatch:
 
 def encoded(*batches: pa.RecordBatch) -> list[dict[str, bytes | None]]:
     rows = []
-    for row in encode_frames(iter(batches), as_text=False):
+    for row in encode_frames(iter(batches), as_text=False, rest=lambda done: b"%d" % done):
         assert row.schema == FRAME_SCHEMA
         rows += row.to_pylist()
     return rows
@@ -90,6 +91,20 @@ def test_a_task_reads_and_decodes(tmp_path):
 def test_a_target_that_parses_text_gets_text(tmp_path):
     three_transactions(tmp_path)
     assert keys(read(tmp_path, asText="true")) == ["1", "2", "3"]
+
+
+def test_a_frame_that_is_too_large_for_the_jvm_is_left_to_the_driver_with_all_after_it(tmp_path, monkeypatch):
+    """bounded_memory, commit_order: of the partition's three frames the second has ten thousand rows"""
+    with writing(tmp_path) as writer:
+        publish(writer, 0x200, transaction(0x200, T, insert(1)))
+        publish(writer, 0x300, transaction(0x300, T, *(insert(number) for number in range(2, 10_002))))
+        publish(writer, 0x400, transaction(0x400, T, insert(10_002)))
+    monkeypatch.setattr(frame_source, "LARGEST_FRAME", 50_000)
+    first, last = read(tmp_path)
+    assert keys([first]) == [1]
+    rest = pickle.loads(last["rest"] or b"")
+    groups = [group for frame in rest.frames() for group in frame.groups]
+    assert [key for group in groups for key in group.new.column("a").to_pylist()] == list(range(2, 10_003))
 
 
 def test_executors_publish_what_they_have_decoded(tmp_path):

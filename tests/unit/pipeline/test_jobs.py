@@ -67,12 +67,15 @@ class Rdd:
 
 
 class Reader:
-    """Rows are positions; at most ``most`` of them a job."""
+    """Rows are positions; at most ``most`` of them a job, and one may be giant."""
 
     copy_format = "text"
 
-    def __init__(self, most: int = 1000, *, before: Callable[[CopyRange], None] = lambda _part: None) -> None:
+    def __init__(
+        self, most: int = 1000, *, before: Callable[[CopyRange], None] = lambda _part: None, giant: int | None = None
+    ) -> None:
         self.most = most
+        self.giant = giant
         self.before = before
         self.reading = 0
         self.most_reading = 0
@@ -85,13 +88,17 @@ class Reader:
             self.most_reading = max(self.reading, self.most_reading)
         self.before(wanted)
         end = min(wanted.end, wanted.first + self.most)
-        yield CopyBlock(b"".join(b"%d\n" % row for row in range(wanted.first, end)), end - wanted.first)
+        rows = [row for row in range(wanted.first, end) if row != self.giant]
+        yield CopyBlock(b"".join(b"%d\n" % row for row in rows), len(rows))
+        if self.giant is not None:
+            yield CopyRange(PIECE, self.giant, self.giant + 1, giant=True)
         with self._lock:
             self.reading -= 1
         if end < wanted.end:
             yield part(end, wanted.end)
 
     def read_whole(self, wanted: CopyRange, _stop: threading.Event) -> Iterator[CopyBlock]:
+        assert self.giant is None or wanted.first == self.giant
         yield CopyBlock(b"whole\n", 1)
 
 
@@ -108,6 +115,13 @@ def lines(blocks: Iterator[LoadBlock]) -> list[str]:
 def test_every_range_and_every_rest_of_one_is_read():
     with jobs(Reader(most=3), part(0, 10), part(10, 11), part(11, 50)) as running:
         assert sorted(map(int, lines(running.blocks(threading.Event())))) == list(range(50))
+
+
+def test_a_giant_row_is_read_by_the_driver():
+    """bounded_memory: the JVM would be out of memory, and the run at its end"""
+    reader = Reader(giant=4)
+    with jobs(reader, part(0, 6)) as running:
+        assert sorted(lines(running.blocks(threading.Event()))) == ["0", "1", "2", "3", "5", "whole"]
 
 
 def test_no_ranges_are_nothing_to_read():

@@ -1,16 +1,22 @@
-"""Which Python Spark starts its processes with, and what of us it gives them."""
+"""Which Python Spark starts its processes with, what of us it gives them, and what is said when its JVM ends."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
+from py4j.protocol import Py4JError
 
-from subscriber.pipeline.session import _worker_python, package_archive
+from subscriber.errors import PipelineError
+from subscriber.pipeline.session import _worker_python, package_archive, spark_session
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +69,48 @@ def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
     command = [sys.executable, "-P", "-c", program, str(archive)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["True", "int4eq"]
+
+
+# A JVM that ends --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(monkeypatch) -> Iterator[Any]:
+    """What getOrCreate would give, with a process that waits for the end of its input in the JVM's place."""
+    made = MagicMock()
+    made.sparkContext._gateway.proc = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    builder = made.builder
+    builder.master.return_value = builder.config.return_value = builder
+    builder.getOrCreate.return_value = made
+    monkeypatch.setattr("subscriber.pipeline.session.SparkSession", made)
+    monkeypatch.setattr("subscriber.pipeline.session.find_java", lambda: Path("/java"))
+    monkeypatch.setenv("JAVA_HOME", "/java")
+    yield made
+    end(made)
+
+
+def end(session: Any) -> None:
+    session.sparkContext._gateway.proc.communicate()
+
+
+@pytest.mark.parametrize("told_by", [Py4JError("o78.isActive"), ConnectionRefusedError(111, "Connection refused")])
+def test_a_jvm_that_has_ended_is_an_error_of_ours_with_what_to_do(session, tmp_path, told_by, caplog):
+    """Out of memory, or killed: no traceback, of py4j's neither, and nothing that asks the JVM to stop"""
+    with (
+        pytest.raises(PipelineError, match=r"^Spark's Java process has ended$") as raised,
+        spark_session("local[1]", tmp_path / "spark.log"),
+    ):
+        end(session)
+        record = logging.LogRecord("root", logging.ERROR, "/lib/py4j/java_gateway.py", 1, "sending", (), None)
+        logging.getLogger().handle(record)
+        raise told_by
+    assert str(raised.value.hint).startswith(f"{tmp_path / 'spark.log'} may say more. Start again")
+    assert not caplog.records
+    session.stop.assert_not_called()
+
+
+def test_what_fails_while_the_jvm_lives_keeps_its_type(session, tmp_path):
+    """Whatever else cannot be read or connected to"""
+    with pytest.raises(FileNotFoundError), spark_session("local[1]", tmp_path / "spark.log"):
+        raise FileNotFoundError
+    session.stop.assert_called_once_with()

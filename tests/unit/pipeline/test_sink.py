@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -12,7 +15,9 @@ from subscriber.errors import ConflictError, JournalGap, ProtocolError, RowFilte
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
+from subscriber.pipeline import frame_source
 from subscriber.pipeline.emulate import emulate
+from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader
 from subscriber.pipeline.sink import BatchSink, apply_batch
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
@@ -102,6 +107,29 @@ def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
     (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
     sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None)
     assert sink._end_of(7) == 0x16_B374D848
+
+
+def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, target, tmp_path, monkeypatch):
+    """bounded_memory, commit_order: a frame that is too large for the JVM, and the one after it"""
+    journal, offsets = tmp_path / "journal", tmp_path / "offsets"
+    three_transactions(journal)
+    offsets.mkdir()
+    (offsets / "0").write_text('v1\n{}\n{"lsn": "0/400"}')
+    reader = FrameSource({"journal": str(journal)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    padding = iter([0, frame_source.LARGEST_FRAME])
+    monkeypatch.setattr(Frame, "encode", lambda frame, encode=Frame.encode: encode(frame) + bytes(next(padding)))
+    rows = [
+        SimpleNamespace(**row)
+        for partition in reader.partitions({"lsn": "0/100"}, {"lsn": "0/400"})
+        for part in reader.read(partition)
+        for row in part.to_pylist()
+    ]
+    assert [(row.frame is None, row.rest is None) for row in rows] == [(False, True), (True, False)]
+    spark: Any = SimpleNamespace(sparkContext=MagicMock())
+    batch: Any = SimpleNamespace(sparkSession=spark, rdd=SimpleNamespace(toLocalIterator=lambda **_: iter(rows)))
+    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None)(batch, 0)
+    assert state(target) == ([1, 2, 3], 0x400)
 
 
 # Publications of the subscriber's own ---------------------------------------------------------------
