@@ -135,6 +135,7 @@ class TableSync:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures: dict[tuple[str, str], _Failure] = {}
+        self._may_be_kept = True
         self.attempts = Attempts()
         self._copies = Copies(open_storage(journal), subscription.name)
 
@@ -145,8 +146,12 @@ class TableSync:
         now = time.monotonic()
         if self.running or now < self.attempts.not_before or self._stop.is_set():
             return
-        due = [one for one in relations if one.state in PENDING and now >= self._not_before(one)]
+        pending = [one for one in relations if one.state in PENDING]
+        if not pending:
+            self._release_journal()
+        due = [one for one in pending if now >= self._not_before(one)]
         if due:
+            self._may_be_kept = True
             self._thread = threading.Thread(
                 target=self._run, args=(due,), name=f"table sync of {self._subscription.name}", daemon=True
             )
@@ -428,6 +433,16 @@ class TableSync:
             write_consumer(storage, sync_consumer(self._subscription.name), min(needed))
         else:
             remove_consumer(storage, sync_consumer(self._subscription.name))
+
+    def _release_journal(self) -> None:
+        """Once no table is to be copied or to catch up, let the journal be trimmed.
+
+        A round that was killed, or whose target went away, could not do so; a REFRESH may have removed what it kept it for.
+        """
+        if self._may_be_kept:
+            with contextlib.suppress(SubscriberError):
+                remove_consumer(open_storage(self._journal), sync_consumer(self._subscription.name))
+                self._may_be_kept = False
 
     def _log(self, relation: SubscriptionRelation, what: str) -> None:
         logger.info(

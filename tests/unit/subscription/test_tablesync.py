@@ -372,6 +372,19 @@ def test_the_journal_is_kept_for_a_table_that_cannot_catch_up(scene):
     assert scene.kept_from() == 70
 
 
+def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scene):
+    """D3, D11: a REFRESH has removed the table that could not catch up, or a round was killed before it could let go"""
+    scene.table("a", FINISHED, 70)
+    scene.applied(200)
+    scene.catch_up = _failing(ConflictError("conflict"))
+    scene.round()
+    assert scene.kept_from() == 70
+    with scene.target.begin() as connection:
+        catalog.delete_relation(connection, 1, "public", "a")
+    scene.round()
+    assert scene.kept_from() == INVALID_LSN
+
+
 # Hand-over ------------------------------------------------------------------------------------------
 
 
