@@ -194,13 +194,31 @@ class RelationMap:
     def _missing_error(
         self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]
     ) -> TargetRelationError:
-        commands = "; ".join(_as_typed(self._target, one) for one in _additions(self._target, table, missing))
-        option = "" if self._adds_columns else ", or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')"
+        alike = self._alike(table, missing)
+        hint = None
+        if len(alike) < len(missing):
+            additions = _additions(self._target, table, [column for column in missing if column.name not in alike])
+            commands = "; ".join(_as_typed(self._target, one) for one in additions)
+            option = "" if self._adds_columns else ", or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')"
+            hint = f"Use {commands} in the target{option}."
+        for name, there in alike.items():
+            hint = _joined(
+                hint,
+                f'{self._target.capabilities.database} takes "{name}" and "{there}" for one name, PostgreSQL for two:'
+                f' rename the target\'s column to "{name}", or publish the table without one of them.',
+            )
         return TargetRelationError(
             f'logical replication target relation "{self._name(remote)}" is missing replicated {_named(missing)}',
             detail=side_by_side(remote, table),
-            hint=f"Use {commands} in the target{option}.",
+            hint=hint,
         )
+
+    def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
+        """Of the columns that ``table`` lacks those that it cannot be given, each with the column whose name is in the way."""
+        if self._target.capabilities.column_case:
+            return {}
+        there = {column.name.lower(): column.name for column in table.columns}
+        return {one.name: there[one.name.lower()] for one in missing if one.name.lower() in there}
 
 
 def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
+from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.scenario import demo
@@ -50,8 +51,13 @@ def command(seconds: float, folder: Path) -> None:
     Ctrl-C at any moment ends it and leaves nothing running.
     """
     console = Console(soft_wrap=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: {error.strerror}", hint="--folder takes a folder that this user may write to."
+        ) from None
     stop = stop_on_signals()
-    folder.mkdir(parents=True, exist_ok=True)
     file = folder / "target.db"
     with open_target(f"sqlite:///{file}") as target, target.run_lock():
         new_database(file)

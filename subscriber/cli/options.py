@@ -41,6 +41,7 @@ def log_to_stderr(*, verbose: bool = False) -> None:
         handlers=[_StandardError()],
         force=True,
     )
-    for chatty in ("py4j", "pyspark", "sqlglot"):
-        # py4j logs a traceback for an error of ours that is handled and reported in its own words.
+    for chatty in ("py4j", "pyspark", "sqlalchemy.pool", "sqlglot"):
+        # py4j logs a traceback for an error of ours that is handled and reported in its own words, and SQLAlchemy's pool one for a
+        # connection that a target that went away has ended: what it was used for fails, and says so.
         logging.getLogger(chatty).setLevel(logging.CRITICAL)

@@ -39,7 +39,7 @@ from subscriber.target import open_target
 def command(target: str, once: bool, master: str, on_message: str | None, verbose: bool) -> None:
     """Run the workers of all enabled subscriptions of a target.
 
-    Stops in order on Ctrl-C or SIGTERM; what is not committed in the target comes again at the next start.
+    Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the target comes again at the next start.
     """
     log_to_stderr(verbose=verbose)
     listener = None if on_message is None else message_listener(on_message)
@@ -83,14 +83,19 @@ def spark_log(settings: Settings) -> Path:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGINT and SIGTERM set; a second SIGINT interrupts at once."""
+    """An event that SIGINT, SIGTERM and the end of the terminal (SIGHUP, unless nohup has it ignored) set.
+
+    A second one interrupts at once, but for SIGHUP, which a terminal and its shell both send.
+    """
     stop = threading.Event()
 
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set() and number != signal.SIGHUP:
             raise KeyboardInterrupt
         stop.set()
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, on_signal)
     return stop

@@ -77,6 +77,12 @@ def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[S
         raise UsageError(
             f"{file}: {error.strerror}", hint="-f takes a file of statements; - is standard input."
         ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{file}: byte {error.start} is no text in UTF-8",
+            sqlstate="22021",
+            hint="-f takes a file of statements, in UTF-8.",
+        ) from None
 
 
 def _at(error: SubscriberError, source: str | None, statement: Statement) -> SubscriberError:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
-from pyarrow import fs as arrow_fs
 
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.journal.segment import Entry, Segment, journal_entries
-from subscriber.journal.storage import open_storage
+from subscriber.journal.storage import journal_folders, open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import (
@@ -68,7 +66,7 @@ class Line:
 def list_journals(base: str) -> list[JournalSummary]:
     """The journals below the configured folder or URL, or the one that it is itself."""
     summaries = []
-    for url in (base, *_folders(base)):
+    for url in (base, *journal_folders(base)):
         storage = open_storage(url)
         control = read_control(storage)
         if control is not None:
@@ -94,15 +92,6 @@ def browse(url: str, start: LSN, end: LSN, *, show_values: bool) -> Iterator[Lin
 def segments_of(summary: JournalSummary) -> list[Segment]:
     """Every segment, in stream order."""
     return [segment for entry in summary.entries for segment in entry.segments]
-
-
-def _folders(base: str) -> list[str]:
-    if "://" not in base or base.startswith("file://"):
-        folder = Path(base.removeprefix("file://"))
-        return sorted(str(path) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    filesystem, path = arrow_fs.FileSystem.from_uri(base)
-    found = filesystem.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
-    return sorted(f"{base.rstrip('/')}/{info.base_name}" for info in found if info.type == arrow_fs.FileType.Directory)
 
 
 def _lines(batch: pa.RecordBatch, relations: dict[int, Relation], *, show_values: bool) -> Iterator[Line]:

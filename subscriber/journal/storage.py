@@ -73,6 +73,27 @@ def open_storage(url: str) -> Storage:
         return LocalStorage(Path(url))
     if url.startswith("file://"):
         return LocalStorage(Path(url.removeprefix("file://")))
+    return RemoteStorage(url, *_filesystem(url))
+
+
+def journal_folders(base: str) -> list[str]:
+    """The folders directly below a folder or URL, by name; none where there is no such folder.
+
+    Raises:
+        UsageError: no file system handles the URL.
+        JournalUnavailable: it cannot be listed now.
+    """
+    if "://" not in base or base.startswith("file://"):
+        folder = Path(base.removeprefix("file://"))
+        with _reading(base):
+            return sorted(str(path) for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    filesystem, path = _filesystem(base)
+    with _reading(base):
+        found = filesystem.get_file_info(arrow_fs.FileSelector(path, allow_not_found=True))
+    return sorted(f"{base.rstrip('/')}/{info.base_name}" for info in found if info.type == arrow_fs.FileType.Directory)
+
+
+def _filesystem(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = arrow_fs.FileSystem.from_uri(url)
     except (pa.ArrowException, ValueError, OSError) as error:
@@ -80,7 +101,7 @@ def open_storage(url: str) -> Storage:
             f'no file system for the journal URL "{url}"',
             hint="Use a local path, or a URL of pyarrow.fs such as s3://bucket/prefix or gs://bucket/prefix.",
         ) from error
-    return RemoteStorage(url, filesystem, path)
+    return filesystem, path
 
 
 class LocalStorage:
@@ -93,7 +114,7 @@ class LocalStorage:
     def names(self) -> list[tuple[str, int]]:
         """See :class:`Storage`."""
         found = []
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
+        with _reading(self.url), contextlib.suppress(FileNotFoundError), os.scandir(self.folder) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     if entry.is_file():
@@ -102,17 +123,15 @@ class LocalStorage:
 
     def change_token(self) -> int | None:
         """See :class:`Storage`; the folder's modification time, which a rename into it moves."""
-        try:
+        with _reading(self.url), contextlib.suppress(FileNotFoundError):
             return self.folder.stat().st_mtime_ns
-        except FileNotFoundError:
-            return 0
+        return 0
 
     def read(self, name: str) -> bytes | None:
         """See :class:`Storage`."""
-        try:
+        with _reading(self.url), contextlib.suppress(FileNotFoundError):
             return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        return None
 
     def open(self, name: str) -> pa.NativeFile:
         """See :class:`Storage`."""
@@ -167,7 +186,7 @@ class LocalStorage:
     def delete(self, names: list[str]) -> None:
         """See :class:`Storage`."""
         for name in names:
-            with contextlib.suppress(FileNotFoundError):
+            with _writing(self.url), contextlib.suppress(FileNotFoundError):
                 (self.folder / name).unlink()
 
     @contextlib.contextmanager
@@ -209,11 +228,9 @@ class RemoteStorage:
     def names(self) -> list[tuple[str, int]]:
         """See :class:`Storage`."""
         selector = arrow_fs.FileSelector(self._path, allow_not_found=True)
-        return [
-            (info.base_name, info.size or 0)
-            for info in self._fs.get_file_info(selector)
-            if info.type == arrow_fs.FileType.File
-        ]
+        with _reading(self.url):
+            found = self._fs.get_file_info(selector)
+        return [(info.base_name, info.size or 0) for info in found if info.type == arrow_fs.FileType.File]
 
     def change_token(self) -> int | None:
         """See :class:`Storage`."""
@@ -221,11 +238,13 @@ class RemoteStorage:
 
     def read(self, name: str) -> bytes | None:
         """See :class:`Storage`."""
-        try:
-            with self._fs.open_input_file(self._at(name)) as file:
-                return bytes(file.read())
-        except FileNotFoundError:
-            return None
+        with (
+            _reading(self.url),
+            contextlib.suppress(FileNotFoundError),
+            self._fs.open_input_file(self._at(name)) as file,
+        ):
+            return bytes(file.read())
+        return None
 
     def open(self, name: str) -> pa.NativeFile:
         """See :class:`Storage`; one request, and no I/O error while the file is being taken apart."""
@@ -267,7 +286,7 @@ class RemoteStorage:
     def delete(self, names: list[str]) -> None:
         """See :class:`Storage`."""
         for name in names:
-            with contextlib.suppress(FileNotFoundError):
+            with _writing(self.url), contextlib.suppress(FileNotFoundError):
                 self._fs.delete_file(self._at(name))
 
     @contextlib.contextmanager
@@ -282,6 +301,29 @@ class RemoteStorage:
 def _write_arrow(file: Any, table: pa.Table) -> None:
     with pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
+
+
+@contextlib.contextmanager
+def _reading(url: str) -> Iterator[None]:
+    """A file that is not there is for the caller to judge; whatever else keeps it from being read may pass."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise JournalUnavailable(
+            f'could not read the journal at "{url}": {error.strerror or error}',
+            sqlstate="58030",
+            hint="SUBSCRIBER_JOURNAL must name a folder (or a URL) that this user may read and write.",
+        ) from error
+
+
+@contextlib.contextmanager
+def _writing(url: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unavailable(url, error) from error
 
 
 def _unavailable(url: str, error: OSError) -> JournalUnavailable:

@@ -24,6 +24,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import OperationalError, ProgrammingError
 
 from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
+from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 
 SESSION_SETTINGS: Final = {
     "datestyle": "ISO",
@@ -51,6 +52,7 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
         UsageError: see :func:`check_conninfo`.
     """
     given = check_conninfo(conninfo)
+    given.pop("replication", None)  # as PostgreSQL's subscriber, which says itself what kind of connection it wants
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
     defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
     return make_conninfo(
@@ -71,7 +73,7 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
         UsageError: 42601, it is none, with libpq's reason as far as that cannot show a password.
     """
     try:
-        return conninfo_to_dict(conninfo)
+        given = conninfo_to_dict(conninfo)
     except ProgrammingError as error:
         reason = _harmless(conninfo, str(error).strip())
         raise UsageError(
@@ -79,6 +81,14 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
             sqlstate="42601",
             hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
         ) from None
+    if conninfo.startswith(("postgresql://", "postgres://")) and redact_conninfo(conninfo) == UNREADABLE_CONNINFO:
+        # libpq would take the rest of a password for a host, a port or a database, and show it in its errors.
+        raise UsageError(
+            "invalid connection string syntax: it is ambiguous where its password ends",
+            sqlstate="42601",
+            hint='Write "@" as %40, "/" as %2F, ":" as %3A and "?" as %3F inside the parts of a postgresql:// URI.',
+        )
+    return given
 
 
 def _harmless(conninfo: str, reason: str) -> str:
@@ -274,7 +284,7 @@ def connection_refused(reason: str) -> PublisherError:
     return kind(
         f"{NOT_CONNECTED}: {reason}",
         sqlstate="08006",
-        hint="Check host, port, dbname and user of the subscription's CONNECTION, and that the server accepts replication connections.",
+        hint="Check host, port, dbname, user and password of the subscription's CONNECTION, and that the server accepts replication connections.",
     )
 
 

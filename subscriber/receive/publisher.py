@@ -58,7 +58,7 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
     full = session_conninfo(conninfo, application_name)
     try:
         connection = psycopg.connect(full, autocommit=True)
-    except psycopg.OperationalError as error:
+    except psycopg.Error as error:  # also one of psycopg's own, about a connect_timeout that is no number
         # psycopg's own words before libpq's.
         reason = str(error).removeprefix("connection failed: ").removeprefix("connection is bad: ").strip()
         raise connection_refused(reason) from error

@@ -316,6 +316,9 @@ class SubscriptionWorker:
         else:
             self.stopped = True
             self.stop()
+            logger.error(
+                'subscription "%s" stays stopped until "subscriber run" is started again', self.subscription.name
+            )
 
     def _disables(self, error: SubscriberError) -> bool:
         """A connection that is lost comes back: that is no reason to disable a subscription."""

@@ -28,6 +28,7 @@ class Capabilities:
         statement_snapshots: an UPDATE or DELETE that waits for another session sees only rows that were there when it began: of what that
             session puts in their place nothing, until the next statement.
         savepoints: a part of a transaction can be taken back.
+        column_case: two columns of a table may have names that differ in the case of their letters only.
         copy_format: what the blocks of :meth:`~subscriber.target.target.Target.loader` are: ``text`` is COPY's text format,
             whole lines; ``arrow`` is an Arrow IPC stream of one record batch, every column decoded.
     """
@@ -46,4 +47,5 @@ class Capabilities:
     signed_zero: bool = True
     statement_snapshots: bool = False
     savepoints: bool = True
+    column_case: bool = False
     copy_format: Literal["text", "arrow"] = "arrow"

@@ -42,6 +42,7 @@ from subscriber.errors import (
 from subscriber.target import duckdb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn, read_block
+from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable, UniqueIndex
@@ -421,6 +422,7 @@ _CONSTRAINTS: Final = (
 _VALUES: Final = frozenset(
     {"ConversionException", "OutOfRangeException", "InvalidInputException", "TypeMismatchException"}
 )
+_UNKNOWN_OPTION: Final = re.compile(r'unrecognized configuration parameter "(\w+)"')
 _UNAVAILABLE: Final = frozenset({"IOException", "ResourceInUseException", "InterruptException", "ConnectionException"})
 
 
@@ -453,8 +455,21 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             hint="Letters of both cases are the same in its names. A table gets another name here with the option map.",
         )
     if kind in _UNAVAILABLE:
+        if "not a valid DuckDB database file" in text:
+            return TargetError(
+                f"{database} is not a DuckDB database",
+                hint="Name another file in the target's URL; this one stays as it is.",
+            )
+        found = obstacle(database) if kind == "IOException" else None
         return TargetUnavailable(
             f"the DuckDB database {database} is not available ({kind})",
-            hint="Another process may have it open, or its disk may be full; the change will be tried again.",
+            hint="Another process may have it open, or its disk may be full; the change will be tried again."
+            if found is None
+            else hint_at(found, "duckdb"),
+        )
+    if kind == "CatalogException" and (unknown := _UNKNOWN_OPTION.search(text)):
+        return TargetError(
+            f'DuckDB does not know the option "{unknown[1]}" of the target URL',
+            hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
         )
     return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

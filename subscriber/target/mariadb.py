@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import re
 import time
@@ -38,13 +39,14 @@ from subscriber.errors import (
     ApplyError,
     NotSupportedError,
     SubscriberError,
+    UnsupportedValue,
     UsageError,
 )
 from subscriber.target import mariadb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
 from subscriber.target.mariadb_catalog import check_references, counts, read_table
-from subscriber.target.mariadb_errors import translate_number
+from subscriber.target.mariadb_errors import PACKET_TOO_LARGE, translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Change, Target
@@ -78,6 +80,9 @@ def open_mariadb(url: sa.URL) -> MariaDBTarget:
         UsageError: the URL names no database.
         ImportError: PyMySQL is not installed.
     """
+    from pymysql import err
+    from pymysql.constants import CR
+
     from subscriber.target.mariadb_connection import Connection
 
     backend = url.get_backend_name()
@@ -94,14 +99,30 @@ def open_mariadb(url: sa.URL) -> MariaDBTarget:
             hint=f"Write it at the end: {backend}+pymysql://user@host/database.",
         )
     engine = sa.create_engine(url.update_query_dict({"charset": "utf8mb4"}), pool_pre_ping=True, hide_parameters=True)
+    _check_options(engine.dialect.create_connect_args(engine.url)[1])
     _adapt(engine.dialect)
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
-        return Connection(**options)
+        try:
+            return Connection(**options)
+        except OSError as error:  # a file of TLS's that is not there, or is none; PyMySQL's errors are no OSErrors
+            raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 
     sa.event.listen(engine, "connect", _on_connect)
     return MariaDBTarget(url, engine)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    from pymysql import connections  # which need not be installed where nobody asks
+
+    known = inspect.signature(connections.Connection.__init__).parameters
+    unknown = sorted(name for name in options if name not in known)
+    if unknown:
+        raise UsageError(
+            f'unknown option "{unknown[0]}" in the target URL',
+            hint="The options of a MariaDB URL are those of PyMySQL's connect(), such as connect_timeout=10 or ssl_ca=/….",
+        )
 
 
 def _on_connect(connection: Any, _record: object) -> None:
@@ -212,7 +233,7 @@ class MariaDBTarget(Target):
         READ COMMITTED, so that it keeps locks on the rows that it changes and on no gap between them: until it is finished, the
         changes that the publisher made beside it must get by.
         """
-        with self.reporting(), self.engine.connect() as connection:
+        with self._renewing_sessions(), self.reporting(), self.engine.connect() as connection:
             xid = self._xid(gid)
             try:
                 connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -346,7 +367,7 @@ class MariaDBTarget(Target):
     def begin(self) -> Iterator[sa.Connection]:
         """See :meth:`Target.begin`."""
         to_restart: list[TargetTable] = []
-        with super().begin() as connection:
+        with self._renewing_sessions(), super().begin() as connection:
             self._to_restart[connection] = to_restart
             try:
                 yield connection
@@ -354,6 +375,16 @@ class MariaDBTarget(Target):
                 del self._to_restart[connection]
         if to_restart:
             self._restart_counters(to_restart)
+
+    @contextmanager
+    def _renewing_sessions(self) -> Iterator[None]:
+        """After a value that was too large no session is used again: what somebody raises the limit to, only new ones are told."""
+        try:
+            yield
+        except UnsupportedValue as error:
+            if error.sqlstate == PACKET_TOO_LARGE:
+                self.engine.dispose()
+            raise
 
     def _restart_counters(self, tables: Sequence[TargetTable]) -> None:
         """The server raises a counter above what is in the table. What is committed stays so, whatever becomes of the counter."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError
+from subscriber.errors import ConflictError, TargetUnavailable
 from subscriber.target import mariadb_values
 from subscriber.target.table import TableKind, TargetColumn, TargetTable
 
@@ -15,6 +15,8 @@ _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema",
 _BINARY: Final = ("_bin", "binary")
 _LAST_OF_A_NAME: Final = "\uffff"
 """The last character that a name may have."""
+_SKIPPED: Final = 1684
+"""The warning that a table is left out of an answer, because somebody alters it and our transaction may not wait for that."""
 
 _HERE: Final = "COALESCE(:database, DATABASE())"
 _RELATION: Final = sa.text(
@@ -38,11 +40,15 @@ _REFERENCES: Final = sa.text(
 
 
 def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-    """The table that a table of the publisher's goes to, wherever it is; see :mod:`subscriber.target.mariadb`."""
+    """The table that a table of the publisher's goes to, wherever it is; see :mod:`subscriber.target.mariadb`.
+
+    Raises:
+        TargetUnavailable: it is being altered, and what it is can be asked later.
+    """
     for database, name in _places(schema, table):
         if max(name) > _LAST_OF_A_NAME:
             continue  # the server would not even compare it
-        found = connection.execute(_RELATION, {"database": database, "name": name}).all()
+        found = _answer(connection, _RELATION, {"database": database, "name": name})
         # The server may compare names without their case.
         exact = [row for row in found if row.name == name]
         if exact:
@@ -52,11 +58,22 @@ def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTabl
 
 def _table(connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
     place = {"database": database, "name": name}
-    columns = connection.execute(_COLUMNS, place).all()
+    columns = _answer(connection, _COLUMNS, place)
     # With versions of its rows a table has the end of their time in every key, which is the same for all that are not history.
     period = {row.name for row in columns if row.generated == "ROW END"}
-    key = tuple(name for name in connection.execute(_KEY, place).scalars() if name not in period)
+    key = tuple(row.name for row in _answer(connection, _KEY, place) if row.name not in period)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
+
+
+def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str, str | None]) -> Sequence[sa.Row[Any]]:
+    """The rows of a query about one table, if they are all of them: what is left out must not be taken for what is not there."""
+    rows = connection.execute(query, place).all()
+    if any(warning.Code == _SKIPPED for warning in connection.exec_driver_sql("SHOW WARNINGS")):
+        raise TargetUnavailable(
+            f'a table is being altered, and what is known of table "{place["name"]}" is not complete',
+            hint="It is tried again; SHOW PROCESSLIST in the target tells who alters what, and for what it waits.",
+        )
+    return rows
 
 
 def _places(schema: str, table: str) -> Iterator[tuple[str | None, str]]:
@@ -98,8 +115,9 @@ def check_references(connection: sa.Connection, table: TargetTable, truncated: S
 
     Raises:
         ConflictError: 0A000, with the name of one that refers to it.
+        TargetUnavailable: a table is being altered, so that it is not known whether it does.
     """
-    rows = connection.execute(_REFERENCES, {"database": table.schema, "name": table.name}).all()
+    rows = _answer(connection, _REFERENCES, {"database": table.schema, "name": table.name})
     gone = {(other.schema, other.name) for other in truncated}
     left = [row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone]
     if left:

@@ -24,9 +24,10 @@ _CONSTRAINTS: Final = {
     4025: ("23514", "new row violates check constraint"),
     1644: ("P0001", "a trigger of the target refused the change"),
 }
+PACKET_TOO_LARGE: Final = "54000"
 _VALUES: Final = {
-    1301: ("54000", "a value is larger than the server's max_allowed_packet"),
-    1153: ("54000", "a value is larger than the server's max_allowed_packet"),
+    1301: (PACKET_TOO_LARGE, "a value is larger than the server's max_allowed_packet"),
+    1153: (PACKET_TOO_LARGE, "a value is larger than the server's max_allowed_packet"),
     1264: ("22003", "value out of range for the column's type"),
     1265: ("22001", "value would be cut to the column's type"),
     1292: ("22007", "invalid input syntax for the column's type"),
@@ -64,6 +65,9 @@ _UNAVAILABLE: Final = frozenset(
     | {1026, 1037, 1038, 1135, 1206, 1317, 1613, 1614, 1637, 1792, 1836, 4031}
 )
 """Connections, logins, locks, full disks, memory, servers that are read-only, and statements that somebody has ended."""
+_CONNECTING: Final = frozenset({1044, 1045, 1049, 1130, 1698, 2002, 2003, 2005, 2026})
+"""What keeps one from connecting; the texts have names of hosts, users and databases, and nothing else."""
+_CONNECTING_HINT: Final = "Check host, port, user, password and database of the target's URL, and that the server runs."
 _DISK_FULL: Final = "Got error 28 "
 """How 1030 begins, which tells of any trouble of a storage engine."""
 _OTHER_NAME: Final = "Give the table another name here with the option map."
@@ -99,7 +103,8 @@ def translate_number(number: int, text: str) -> SubscriberError:
         )
     if number in _VALUES:
         sqlstate, message = _CHARACTER if text.startswith("Incorrect string value") else _VALUES[number]
-        hint = "Raise max_allowed_packet of the target's server; it may be up to 1 GB." if sqlstate == "54000" else None
+        too_large = sqlstate == PACKET_TOO_LARGE
+        hint = "Raise max_allowed_packet of the target's server; it may be up to 1 GB." if too_large else None
         return UnsupportedValue(message, sqlstate=sqlstate, column=column, hint=hint)
     symbol = _names().get(number)
     known = f"error {number}" + ("" if symbol is None else f", {symbol}")
@@ -107,8 +112,13 @@ def translate_number(number: int, text: str) -> SubscriberError:
         return TargetUnavailable(
             f"MariaDB is not available ({known})",
             detail="Another transaction holds a lock on a row that is to be changed or read past.",
-            hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them). A row of a table without a key is"
-            " found by reading the table, past every lock on it: give the table a primary key.",
+            hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them); if the publisher has finished it"
+            " since, XA COMMIT or XA ROLLBACK it here likewise. A row of a table without a key is found by reading the table, past every"
+            " lock on it: give the table a primary key.",
+        )
+    if number in _CONNECTING:
+        return TargetUnavailable(
+            f"MariaDB is not available ({known})", detail=" ".join(text.split()), hint=_CONNECTING_HINT
         )
     if number in _UNAVAILABLE or text.startswith(_DISK_FULL):
         return TargetUnavailable(f"MariaDB is not available ({known})")

@@ -27,6 +27,7 @@ from subscriber.errors import (
     NotSupportedError,
     SubscriberError,
     TargetUnavailable,
+    UsageError,
 )
 from subscriber.lsn import LSN
 from subscriber.target.capabilities import Capabilities
@@ -86,6 +87,7 @@ def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
 
     Raises:
         NotSupportedError: the URL asks for another driver.
+        UsageError: it has an option that libpq does not know.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -96,9 +98,25 @@ def open_postgresql(url: sa.URL) -> PostgreSQLTarget:
         )
     # Positional parameters: rows are bound as tuples.
     engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
+    _check_options(engine)
     sa.event.listen(engine, "connect", _on_connect)
     sa.event.listen(engine, "checkin", reset_origin)
     return PostgreSQLTarget(url, engine)
+
+
+def _check_options(engine: sa.Engine) -> None:
+    options = {
+        name: value for name, value in engine.dialect.create_connect_args(engine.url)[1].items() if name != "context"
+    }
+    conninfo = engine.dialect.dbapi.conninfo  # type: ignore[union-attr]  # psycopg, which is receive's to import
+    try:
+        conninfo.timeout_from_conninfo(conninfo.conninfo_to_dict(conninfo.make_conninfo(**options)))
+    except engine.dialect.dbapi.ProgrammingError as error:  # type: ignore[union-attr]  # the same
+        # "invalid connection option …", "bad value for connect_timeout: …"
+        raise UsageError(
+            f"the target URL cannot be used: {str(error).strip()}",
+            hint="The options of a PostgreSQL URL are libpq's, such as ?sslmode=require&connect_timeout=10.",
+        ) from None
 
 
 def _on_connect(connection: Any, record: Any) -> None:
@@ -121,6 +139,7 @@ class PostgreSQLTarget(Target):
         run_lock=True,
         prepared_transactions=True,
         statement_snapshots=True,
+        column_case=True,
         copy_format="text",
     )
 
@@ -414,7 +433,10 @@ class PostgreSQLTarget(Target):
             try:
                 yield
             finally:
-                connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
+                try:
+                    connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
+                except exc.SQLAlchemyError:
+                    connection.invalidate()  # the lock ends with its session, so one that is lost has released it
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by SQLSTATE."""
@@ -422,7 +444,11 @@ class PostgreSQLTarget(Target):
         sqlstate = getattr(original, "sqlstate", None)
         if isinstance(error, exc.OperationalError) and (sqlstate is None or error.connection_invalidated):
             # libpq's own words on the connection: host, port and user, never a row.
-            return TargetUnavailable("PostgreSQL is not available", detail=" ".join(str(original).split()))
+            return TargetUnavailable(
+                "PostgreSQL is not available",
+                detail=" ".join(str(original).split()),
+                hint="Check host, port, user, password and database of the target's URL, and that the server runs.",
+            )
         if original is None or sqlstate is None:
             return super().translate(error, columns)
         diag = original.diag

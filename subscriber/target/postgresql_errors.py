@@ -39,6 +39,18 @@ _REASONS: Final = {
 }
 
 
+_HINTS: Final = {
+    "28000": "Check the user of the target's URL, and the server's pg_hba.conf.",
+    "28P01": "Check the password of the target's URL, or of the user's password file.",
+    "3D000": "Check the database of the target's URL.",
+    "53100": "Free space on the target's disk; it is tried again meanwhile.",
+    "53300": "Raise max_connections of the target, or close some; it is tried again meanwhile.",
+    "55P03": "Another transaction holds a lock (pg_locks shows whose) for longer than lock_timeout allows; it is tried again meanwhile.",
+    "57014": "Somebody has canceled it, or statement_timeout of the target's role or database is shorter than a batch takes; it is"
+    " tried again.",
+}
+
+
 def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
     """The server's error by its class; of ``diag``, what can hold no row."""
     match sqlstate[:2]:
@@ -57,7 +69,11 @@ def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
             )
         case "08" | "28" | "40" | "53" | "55" | "57" | "58" if sqlstate != "55000":
             reason = f"{_REASONS[sqlstate]}, " if sqlstate in _REASONS else ""
-            return TargetUnavailable(f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})", sqlstate=sqlstate)
+            return TargetUnavailable(
+                f"PostgreSQL is not available ({reason}SQLSTATE {sqlstate})",
+                sqlstate=sqlstate,
+                hint=_HINTS.get(sqlstate, "It is tried again while `subscriber run` runs."),
+            )
         case "P0":
             return ConflictError("a trigger of the target refused the change", sqlstate=sqlstate)
         case _:

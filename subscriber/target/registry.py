@@ -63,10 +63,17 @@ def _not_installed(url: sa.URL, module: str) -> UsageError:
 
 def _parse(url: str | sa.URL) -> sa.URL:
     try:
-        return sa.make_url(url)
+        parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError):
         # The error would quote the URL, and with it a password.
         raise UsageError(
             "the target URL is not a SQLAlchemy URL",
             hint="It looks like sqlite:////path/to/file.db or postgresql://user@host/database.",
         ) from None
+    if "@" in (parsed.host or ""):
+        # The end of the password, which errors would show as a host.
+        raise UsageError(
+            "it is ambiguous where the password of the target URL ends",
+            hint='Write "@" as %40, "/" as %2F, ":" as %3A and "?" as %3F inside the parts of a URL.',
+        )
+    return parsed

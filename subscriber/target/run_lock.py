@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from subscriber.errors import AlreadyRunning, TargetUnavailable
+from subscriber.target.place import obstacle
 
 
 @contextmanager
@@ -26,7 +27,10 @@ def locked_file(database: str) -> Iterator[None]:
     try:
         handle = path.open("a")
     except OSError as error:
-        raise TargetUnavailable(f"cannot open the lock file {path}: {error.strerror}") from error
+        raise TargetUnavailable(
+            f"cannot open the lock file {path}: {error.strerror}",
+            hint=obstacle(database) or "It stands beside the database.",
+        ) from error
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ from subscriber.errors import (
 from subscriber.target import sqlite_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn, bind_block, insert_statement, read_block
+from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
@@ -72,7 +74,16 @@ def open_sqlite(url: sa.URL) -> SQLiteTarget:
             "an in-memory SQLite database cannot be a target",
             hint="Name a file: sqlite:////absolute/path.db or sqlite:///relative/path.db.",
         )
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+    with warnings.catch_warnings():
+        # SQLAlchemy passes over what it does not know.
+        warnings.simplefilter("error", exc.SAWarning)
+        try:
+            engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
+        except exc.SAWarning:
+            raise UsageError(
+                f"the target URL has options that SQLite does not know, among {', '.join(sorted(url.query))}",
+                hint="The options of SQLite's own URIs take effect only with uri=true, and the path as file:/….",
+            ) from None
     preparer = engine.dialect.identifier_preparer
     preparer.reserved_words = preparer.reserved_words | KEYWORDS
     sa.event.listen(engine, "connect", _on_connect)
@@ -409,9 +420,17 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
         return ConflictError("a constraint of the target forbids the change", sqlstate="23000")
     kind = name.removeprefix("SQLITE_").partition("_")[0]
     if kind in _UNAVAILABLE:
+        found = obstacle(database) if kind in ("CANTOPEN", "READONLY") else None
         return TargetUnavailable(
             f"the SQLite database {database} is not available ({name})",
-            hint="Another program may hold it locked, its disk may be full, or it may be read-only; the change will be tried again.",
+            hint="Another program may hold it locked, its disk may be full, or it may be read-only; the change will be tried again."
+            if found is None
+            else hint_at(found, "sqlite"),
+        )
+    if name == "SQLITE_NOTADB":
+        return TargetError(
+            f"{database} is not a SQLite database ({name})",
+            hint="Name another file in the target's URL; this one stays as it is.",
         )
     if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
         return TargetError(text, sqlstate="42000")

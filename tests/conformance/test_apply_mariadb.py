@@ -32,6 +32,7 @@ from subscriber.target.load import LoadColumn
 from subscriber.target.mariadb_values import INEXACT_KEY, check_column
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.shape import SequencePosition
+from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
@@ -123,6 +124,42 @@ def test_a_row_that_stays_locked_is_said_to_be_so(target):
             connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
             connection.exec_driver_sql("DELETE FROM bag WHERE a = 2")
     assert "COMMIT PREPARED" in str(raised.value.hint)
+
+
+def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepared(target):
+    """C49: InnoDB looks at the value behind it too, which PostgreSQL does not; the hint has the way out, the README the warning"""
+    create(target, "CREATE TABLE t (a int PRIMARY KEY, b varchar(9) UNIQUE)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    with target.begin_prepared("pg_gid_1_1") as connection:
+        connection.exec_driver_sql("UPDATE t SET b = 'z' WHERE a = 2")
+    with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
+        connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
+        connection.exec_driver_sql("UPDATE t SET b = 'y' WHERE a = 1")
+        connection.exec_driver_sql("UPDATE t SET b = 'a' WHERE a = 1")
+    assert "XA COMMIT or XA ROLLBACK it here likewise" in str(raised.value.hint)
+    target.finish_prepared("pg_gid_1_1", commit=False)
+
+
+def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(target):
+    """C3: information_schema leaves it out when it is asked in a transaction, which is no reason to stop or to disable"""
+    create(
+        target,
+        "CREATE TABLE t (a int AUTO_INCREMENT PRIMARY KEY, b int)",
+        "INSERT INTO t VALUES (1, 1)",
+        "CREATE TABLE o (a int)",
+    )
+    with target.begin_prepared("pg_gid_1_1") as connection:
+        connection.exec_driver_sql("UPDATE t SET b = 2")
+    with ThreadPoolExecutor() as pool, target.begin() as connection:
+        # It waits for the row's lock with the table in its hands.
+        altering = pool.submit(create, target, "ALTER TABLE t AUTO_INCREMENT = 50")
+        altered = "SELECT 1 FROM information_schema.processlist WHERE state LIKE 'Committing alter%%'"
+        wait_until(lambda: rows(target, altered), "ALTER TABLE to wait")
+        connection.exec_driver_sql("INSERT INTO o VALUES (1)")
+        with pytest.raises(TargetUnavailable, match="is being altered"):
+            target.reflect(connection, "public", "t")
+        target.finish_prepared("pg_gid_1_1", commit=True)
+        altering.result()
+        assert target.reflect(connection, "public", "t") is not None
 
 
 def test_a_server_that_is_not_there_is_unavailable():
@@ -624,6 +661,26 @@ def test_a_row_that_is_larger_than_a_packet_is_said_to_be_so(apply, target):
         apply([T], *transaction(200, insert("1", "x" * largest)))
     assert (raised.value.sqlstate, raised.value.transient) == ("54000", False)
     apply([T], *transaction(200, insert("1", "x" * (largest - 100))))
+
+
+@pytest.mark.parametrize("way", ["committed", "prepared"])
+def test_a_row_fits_once_somebody_has_raised_the_packet(target, mariadb, way):
+    """As the hint says, and without a restart of ours: a session keeps the limit that the server had when it began."""
+    create(target, "CREATE TABLE t (a INT PRIMARY KEY, b LONGTEXT)")
+    largest = int(str(rows(target, "SELECT @@max_allowed_packet")[0][0]))
+    change = ("INSERT INTO t VALUES (1, %s)", ("x" * largest,))
+    with target.begin(), target.begin():
+        pass  # so there is more than one session to be used again
+    transaction_of = {"committed": target.begin, "prepared": lambda: target.begin_prepared("g")}[way]
+    with pytest.raises(UnsupportedValue, match="max_allowed_packet"), transaction_of() as connection:
+        connection.exec_driver_sql(*change)
+    mariadb.execute(f"SET GLOBAL max_allowed_packet = {2 * largest}")
+    try:
+        with target.begin() as connection:
+            connection.exec_driver_sql(*change)
+    finally:
+        mariadb.execute(f"SET GLOBAL max_allowed_packet = {largest}")
+    assert rows(target, "SELECT a, length(b) FROM t") == [(1, largest)]
 
 
 CARELESS = {

@@ -268,6 +268,16 @@ def test_a_dropped_subscription_takes_its_journal_along(session):
     assert journal.names() == []
 
 
+def test_a_journal_that_cannot_be_removed_does_not_keep_the_subscription(session, tmp_path):
+    """Its slot is gone by then, so that a second DROP would fail."""
+    session.run("CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p WITH (enabled = false)")
+    (tmp_path / "file").write_text("")
+    session.settings = Settings(journal=str(tmp_path / "file"))
+    assert session.run("DROP SUBSCRIPTION s") == "DROP SUBSCRIPTION"
+    assert any(said.startswith('WARNING:  the journal of slot "s" is left: could not read') for said in session.said)
+    assert session.slots() == []
+
+
 def test_two_phase_cannot_be_disabled_while_prepared_transactions_wait_for_their_verdict(session, monkeypatch):
     """C52."""
     session.run(CREATE + " WITH (two_phase, enabled = false, copy_data = false)")

@@ -181,6 +181,26 @@ def test_with_stop_the_worker_waits_for_the_column_and_sees_it_when_it_tries_aga
     assert subscriber.execute("SELECT * FROM t") == [(1, "x")]
 
 
+@pytest.mark.parametrize("add_columns", [False, True])
+def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_that_would_fail(subscriber, add_columns):
+    """C2: PostgreSQL compares names letter by letter. Where the target does not, the column is to be renamed."""
+    if subscriber.database.target.capabilities.column_case:
+        pytest.skip("it has a place for both")
+    subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, B VARCHAR(9))")
+    subscriber.rules = Rules(add_columns=add_columns)
+    changes = transaction(200, insert("1", "x", into=2))
+    with pytest.raises(TargetRelationError, match=r'is missing replicated column: "b"$') as raised:
+        subscriber.apply([TWO], *changes, end=200)
+    database = subscriber.database.target.capabilities.database
+    assert raised.value.hint == (
+        f'{database} takes "b" and "B" for one name, PostgreSQL for two: rename the target\'s column to "b",'
+        " or publish the table without one of them."
+    )
+    subscriber.execute("ALTER TABLE t RENAME COLUMN B TO c", "ALTER TABLE t RENAME COLUMN c TO b")
+    subscriber.apply([TWO], *changes, end=200)
+    assert subscriber.execute("SELECT a, b FROM t") == [(1, "x")]
+
+
 def test_an_odd_name_is_a_name(subscriber):
     """names_are_data"""
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")

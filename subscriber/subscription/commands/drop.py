@@ -6,7 +6,7 @@ A slot that nobody remembers would hold the publisher's WAL for ever. Where the 
 from __future__ import annotations
 
 from subscriber.apply.prepared import forget_finished
-from subscriber.errors import PublisherError, UsageError
+from subscriber.errors import JournalError, PublisherError, UsageError
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.receive.connection import NOT_CONNECTED
 from subscriber.receive.publisher import Publisher, connect_publisher
@@ -45,7 +45,15 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                     catalog.set_enabled(connection, command.name, enabled=True)
             raise
         notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
-        _remove_journal(system_identifier, subscription.slot_name, settings)
+        try:
+            _remove_journal(system_identifier, subscription.slot_name, settings)
+        except (JournalError, UsageError) as error:
+            # The slot is gone: a subscription that stays could only be dropped in three steps.
+            warning(
+                notify,
+                f'the journal of slot "{subscription.slot_name}" is left: {error.message}',
+                hint="Nobody needs it any more; remove it.",
+            )
     with target.begin() as connection:
         catalog.delete_subscription(connection, command.name)
         target.drop_origin(connection, subscription.origin)

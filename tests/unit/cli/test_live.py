@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import logging
+import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -96,3 +98,18 @@ def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, log
         assert "the publisher is away" in after
         assert after.index("the publisher is away") < after.index("streaming")
         assert show is not None
+
+
+def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(capsys, logging_as_run_does):
+    class Endable(sqlite3.Connection):
+        ended = False
+
+        def rollback(self):
+            if self.ended:
+                raise sqlite3.OperationalError("Lost connection")
+
+    ours = sqlite3.connect(":memory:", factory=Endable)
+    engine = sa.create_engine("sqlite://", creator=lambda: ours)
+    with engine.connect():
+        ours.ended = True
+    assert capsys.readouterr().err == ""

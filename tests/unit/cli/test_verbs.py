@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 
 import pytest
 
 from subscriber.cli import VERBS, main
+from subscriber.cli.run import stop_on_signals
 from subscriber.protocol import messages as m
 from tests.frames import relation, transaction, values
 from tests.streams import receive
@@ -89,6 +91,20 @@ def test_sql_with_a_missing_file_says_so_in_one_sentence(run, target):
     code, _, err = run("sql", "--target", target, "-f", "/no/such/file.sql")
     assert code == 1
     assert err.startswith("ERROR:  /no/such/file.sql: No such file or directory")
+
+
+def test_sql_with_a_file_that_is_no_text_says_so(run, target, tmp_path):
+    (tmp_path / "dump.sql").write_bytes(b"SELECT 1 -- \xff")
+    code, _, err = run("sql", "--target", target, "-f", str(tmp_path / "dump.sql"))
+    assert code == 1
+    assert "byte 12 is no text in UTF-8" in err
+
+
+def test_the_demo_s_folder_may_not_be_a_file(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, _, err = run("demo", "--folder", str(tmp_path / "file"))
+    assert code == 1
+    assert "--folder takes a folder" in err
 
 
 def test_an_error_in_a_command_is_shown_as_psql_shows_it(run, target):
@@ -228,3 +244,22 @@ def test_journal_show_without_a_journal_says_where_it_looked(run, tmp_path):
     code, _, err = run("journal", "show", "--journal", str(tmp_path))
     assert code == 1
     assert str(tmp_path) in err
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_of_the_terminal_stops_in_order(ignored):
+    """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup ignores stays ignored."""
+    given = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+        stop = stop_on_signals()
+        if not ignored:
+            signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert stop.is_set() is not ignored
+        stop.set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        for number, handler in given.items():
+            signal.signal(number, handler)

@@ -13,7 +13,7 @@ from pyarrow import fs as arrow_fs
 
 from subscriber import failpoints
 from subscriber.errors import JournalUnavailable, UsageError
-from subscriber.journal.storage import LocalStorage, RemoteStorage, journal_url, open_storage
+from subscriber.journal.storage import LocalStorage, RemoteStorage, journal_folders, journal_url, open_storage
 
 TABLE = pa.table({"a": [1, 2]})
 
@@ -162,6 +162,20 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
         pass
 
 
+def test_a_place_that_cannot_be_read_is_said_to_be_so(tmp_path):
+    """A file where the folder should be: whoever looks for journals has an answer, and no traceback."""
+    (tmp_path / "file").write_text("")
+    storage = LocalStorage(tmp_path / "file")
+    for look in (
+        storage.names,
+        lambda: storage.read("journal.json"),
+        lambda: LocalStorage(tmp_path / "file" / "s").change_token(),
+    ):
+        with pytest.raises(JournalUnavailable, match="could not read the journal at") as caught:
+            look()
+        assert "SUBSCRIBER_JOURNAL" in str(caught.value.hint)
+
+
 def test_an_object_store_needs_no_lock():
     storage = open_storage("mock:///bucket")
     with storage.lock() as locked:
@@ -184,9 +198,10 @@ def test_a_url_of_pyarrow_is_remote():
     assert isinstance(open_storage("mock:///bucket/x"), RemoteStorage)
 
 
-def test_a_url_that_nobody_handles_is_refused():
+@pytest.mark.parametrize("look", [open_storage, journal_folders])
+def test_a_url_that_nobody_handles_is_refused(look):
     with pytest.raises(UsageError, match='no file system for the journal URL "what://x"') as caught:
-        open_storage("what://x")
+        look("what://x")
     assert caught.value.hint
 
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg import OperationalError, pq
 from psycopg.conninfo import conninfo_to_dict
 
-from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
+from subscriber.errors import PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse, UsageError
 from subscriber.receive.connection import (
     NAP_SECONDS,
     ReplicationConnection,
@@ -18,6 +18,7 @@ from subscriber.receive.connection import (
     server_error,
     session_conninfo,
 )
+from subscriber.receive.publisher import connect_publisher
 
 
 def parameters(conninfo: str) -> dict[str, Any]:
@@ -99,6 +100,29 @@ def test_libpq_s_reason_is_told_as_far_as_it_cannot_hold_a_password(bad, reason)
     assert caught.value.message == "invalid connection string syntax" + (f": {reason}" if reason else "")
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("bad", ["u:one@s3cret@h/d", "u:7/s3cret@h/d", "u:one?s3cret@h/d"])
+def test_a_password_whose_end_is_ambiguous_is_refused(bad):
+    """names_are_data: libpq takes its rest for a host, a port or a database, which its errors show."""
+    with pytest.raises(UsageError, match="invalid connection string syntax") as caught:
+        check_conninfo(f"postgresql://{bad}")
+    assert "s3cret" not in caught.value.report()
+    assert caught.value.hint
+    assert check_conninfo("postgresql://u:one%40s3cret@h/d")["password"] == "one@s3cret"
+
+
+def test_the_kind_of_connection_is_not_the_user_s_to_say():
+    """As in PostgreSQL, whose subscriber says it itself; an ordinary connection with it takes no ordinary statements."""
+    assert "replication" not in parameters("dbname=d replication=database")
+
+
+def test_a_timeout_that_is_no_number_is_an_error_of_the_connection():
+    with (
+        pytest.raises(PublisherError, match="bad value for connect_timeout"),
+        connect_publisher("host=127.0.0.1 port=1 connect_timeout=soon", "sub"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ PASSING = [PublisherUnavailable("away"), TargetUnavailable("away"), ConflictErro
 
 @pytest.mark.parametrize("half", ["_receiver", "_query"])
 @pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
-def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, half):
-    """The slot must not move past what could not be read, so nobody may stream from it."""
+def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, half, caplog):
+    """The slot must not move past what could not be read, so nobody may stream from it; the log says that it stays so."""
     setattr(worker, half, Ended(error))
     for _ in range(3):
         worker.tick()
@@ -83,6 +83,7 @@ def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, ha
     assert worker.state == "stopped"
     assert worker.failure is error
     assert worker.starts == []
+    assert "stays stopped until" in caplog.text
 
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)

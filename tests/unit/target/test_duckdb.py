@@ -150,11 +150,19 @@ def test_a_file_that_another_thread_is_about_to_close_is_opened_anew(target, mon
     assert rows(target, "SELECT * FROM t") == []
 
 
-def test_a_file_that_is_no_database_is_unavailable(tmp_path):
+def test_a_file_that_is_no_database_is_refused(tmp_path):
     (tmp_path / "t.duckdb").write_bytes(b"not a database" * 1000)
     target = open_target(f"duckdb:///{tmp_path / 't.duckdb'}")
-    with pytest.raises(TargetUnavailable, match="IOException"), target.begin():
+    with pytest.raises(TargetError, match="is not a DuckDB database") as raised, target.begin():
         pass
+    assert not raised.value.transient
+
+
+def test_an_option_that_duckdb_does_not_know_is_named(tmp_path):
+    target = open_target(f"duckdb:///{tmp_path / 't.duckdb'}?nonsense=1")
+    with pytest.raises(TargetError, match='does not know the option "nonsense"') as raised, target.begin():
+        pass
+    assert raised.value.hint
 
 
 def test_a_target_has_one_runner(target, tmp_path):

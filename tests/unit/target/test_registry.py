@@ -6,7 +6,7 @@ import traceback
 
 import pytest
 
-from subscriber.errors import NotSupportedError, UsageError
+from subscriber.errors import NotSupportedError, TargetUnavailable, UsageError
 from subscriber.target import open_target, registry
 from subscriber.target.duckdb import DuckDBTarget
 from subscriber.target.generic import GenericTarget
@@ -41,6 +41,11 @@ def test_another_dialect_is_opened_with_a_warning(caplog, monkeypatch, tmp_path)
         ("sqlite://", "an in-memory SQLite database cannot be a target"),
         ("sqlite:///:memory:", "an in-memory SQLite database cannot be a target"),
         ("sqlite:///file:x?mode=memory&uri=true", "an in-memory SQLite database cannot be a target"),
+        ("postgresql://user:one@secret@host/db", "ambiguous where the password of the target URL ends"),
+        ("postgresql://user:secret@host/db?nonsense=1", 'invalid connection option "nonsense"'),
+        ("postgresql://user:secret@host/db?connect_timeout=soon", "bad value for connect_timeout"),
+        ("mariadb://user:secret@host/db?nonsense=1", 'unknown option "nonsense"'),
+        ("sqlite:///t.db?nonsense=1", "options that SQLite does not know, among nonsense"),
     ],
 )
 def test_a_url_that_is_no_target_is_a_usage_error(url, message):
@@ -65,3 +70,36 @@ def test_a_driver_that_is_not_installed_is_named_with_what_installs_it(url, inst
 def test_another_driver_for_postgresql_is_refused():
     with pytest.raises(NotSupportedError, match="psycopg2"):
         open_target("postgresql+psycopg2://user@host/db")
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("missing/t.db", "There is no folder"),
+        ("file/t.db", "is not a folder"),
+        ("folder", "is a folder; a file is needed"),
+    ],
+)
+def test_a_path_that_cannot_be_is_told_from_a_file_that_is_busy(scheme, place, said, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    target = open_target(f"{scheme}:///{tmp_path / place}")
+    with pytest.raises(TargetUnavailable) as raised, target.begin():
+        pass
+    assert said in str(raised.value.hint)
+
+
+def test_a_target_that_does_not_answer_says_where_it_was_looked_for():
+    with pytest.raises(TargetUnavailable) as raised, open_target("mariadb://user:secret@127.0.0.1:1/db").begin():
+        pass
+    assert "'127.0.0.1'" in str(raised.value.detail)
+    assert "target's URL" in str(raised.value.hint)
+    assert "secret" not in raised.value.report()
+
+
+def test_a_certificate_that_is_not_there_is_no_traceback():
+    target = open_target("mariadb://user@127.0.0.1:1/db?ssl_ca=/nowhere/ca.pem")
+    with pytest.raises(TargetUnavailable, match="SSL_CONNECTION_ERROR") as raised, target.begin():
+        pass
+    assert "No such file" in str(raised.value.detail)

@@ -1,0 +1,32 @@
+"""What keeps the file of a target from being opened, as far as the file system tells."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def obstacle(database: str) -> str | None:
+    """What is wrong with the place of a database's file, in a sentence; None where nothing shows.
+
+    Args:
+        database: the file's path, as in the target's URL.
+    """
+    path = Path(database)
+    folder = path.parent
+    if not folder.exists():
+        return f"There is no folder {folder}."
+    if not folder.is_dir():
+        return f"{folder} is not a folder."
+    if path.is_dir():
+        return f"{path} is a folder; a file is needed."
+    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+        return f"{path} may not be read and written by this user."
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"This user may make no files in the folder {folder}, which the database needs."
+    return None
+
+
+def hint_at(obstacle: str, scheme: str) -> str:
+    """What to do about it."""
+    return f"{obstacle} Mend that, or the target's URL: {scheme}:////absolute/path or {scheme}:///relative/path."
