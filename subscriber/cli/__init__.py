@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import logging
 import sys
 from typing import Final
 
 import click
 
 from subscriber import __version__
+from subscriber.cli.options import warn_on_stderr
 from subscriber.errors import SubscriberError
 
 VERBS: Final = {
@@ -61,7 +61,7 @@ def _leave_quietly() -> None:
 def main() -> None:
     """The console script."""
     atexit.register(_leave_quietly)  # the first that is registered runs last
-    logging.basicConfig(format="%(levelname)s:  %(message)s", level=logging.WARNING)  # as psql's; ``run`` adds the time
+    warn_on_stderr()
     try:
         cli.main(prog_name="subscriber", standalone_mode=False)
     except click.exceptions.Abort:

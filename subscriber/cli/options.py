@@ -33,6 +33,12 @@ class _StandardError(logging.Handler):
             self.handleError(record)
 
 
+def warn_on_stderr() -> None:
+    """Print warnings and errors as psql does, on standard error."""
+    logging.basicConfig(format="%(levelname)s:  %(message)s", level=logging.WARNING)
+    _silence_libraries()
+
+
 def log_to_stderr(*, verbose: bool = False) -> None:
     """Log as PostgreSQL's server log does, on standard error."""
     logging.basicConfig(
@@ -41,6 +47,10 @@ def log_to_stderr(*, verbose: bool = False) -> None:
         handlers=[_StandardError()],
         force=True,
     )
+    _silence_libraries()
+
+
+def _silence_libraries() -> None:
     for chatty in ("py4j", "pyspark", "sqlalchemy.pool", "sqlglot"):
         # py4j logs a traceback for an error of ours that is handled and reported in its own words, and SQLAlchemy's pool one for a
         # connection that a target that went away has ended: what it was used for fails, and says so.

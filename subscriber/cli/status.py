@@ -36,7 +36,8 @@ def command(target: str, as_json: bool) -> None:
         click.echo(json.dumps([asdict(status) for status in statuses], indent=1))
         return
     if not statuses:
-        click.echo("no subscriptions; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
+        place = database.url.set(query={}).render_as_string()
+        click.echo(f"no subscriptions in {place}; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
         return
     click.echo(format_rows(_HEADINGS, [_row(status) for status in statuses]))
     pending = [

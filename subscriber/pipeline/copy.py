@@ -20,6 +20,7 @@ value whose binary form its column does not read (rule D7).
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Sequence
@@ -44,6 +45,8 @@ from subscriber.settings import Settings
 from subscriber.target import Target
 from subscriber.target.binary import refused_binary
 from subscriber.target.load import BlockFormat, LoadColumn
+
+logger = logging.getLogger(__name__)
 
 BeginCopy = Callable[[], AbstractContextManager[Any]]
 """Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.target.Target.begin` does."""
@@ -134,6 +137,14 @@ def copy_table(
     qualified = f"{source.schema}.{source.table}"
     try:
         plan, version = _plan(source, settings)
+        if plan.hidden_from is not None:
+            # PostgreSQL's worker copies what it sees, too, and the stream, which no policy holds for, then brings changes of other rows.
+            logger.warning(
+                'row security of table "%s" hides rows from role "%s" of the CONNECTION: only the others are copied. Give the role'
+                " BYPASSRLS, or let such a copy fail with options=-crow_security=off in the CONNECTION.",
+                qualified,
+                plan.hidden_from,
+            )
         local = _local_relation(source, target, plan.relation)
         columns = [
             LoadColumn(column, announced.type_oid)

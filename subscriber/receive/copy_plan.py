@@ -167,6 +167,7 @@ class CopyPlan:
         ranges: the pieces of about ``partition_bytes`` that it is read in.
         estimated_rows: by the publisher's statistics, of the table without filters.
         estimated_bytes: on the publisher's disk, out-of-line values included.
+        hidden_from: the role from which policies of row security hide rows of the table; None where none do.
     """
 
     relation: Relation
@@ -174,6 +175,7 @@ class CopyPlan:
     ranges: tuple[CopyRange, ...]
     estimated_rows: int
     estimated_bytes: int
+    hidden_from: str | None
 
 
 def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TableFiles]:
@@ -225,7 +227,8 @@ def plan_copy(
         psycopg.Error: what the server said.
     """
     row = connection.execute(
-        "SELECT c.oid::int8, c.relreplident::text, c.relkind = 'p' FROM pg_class c"
+        "SELECT c.oid::int8, c.relreplident::text, c.relkind = 'p',"
+        " CASE WHEN row_security_active(c.oid) THEN current_user::text END FROM pg_class c"
         " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
         (schema, table),
     ).fetchone()
@@ -236,7 +239,7 @@ def plan_copy(
             hint="If it was dropped or renamed, ALTER SUBSCRIPTION … REFRESH PUBLICATION.",
             relation=f"{schema}.{table}",
         )
-    oid, identity, partitioned = row
+    oid, identity, partitioned, hidden_from = row
     pieces = _pieces(connection, schema, table, oid, dict(files), partitioned=partitioned)
     if selection is None:
         selection = _selection(connection, publications, f"{schema}.{table}", oid)
@@ -254,6 +257,7 @@ def plan_copy(
         tuple(part for piece, pages, _ in pieces for part in cut_ranges(piece, pages, partition_bytes)),
         int(sum(rows for _, _, rows in pieces)),
         int(sum(pages * piece.page_bytes for piece, pages, _ in pieces)),
+        hidden_from,
     )
 
 

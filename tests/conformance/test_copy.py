@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +325,34 @@ def test_who_may_read_the_partitioned_table_only_reads_it_as_a_whole(copier, pub
         assert copier("t").rows == 9
     finally:
         publisher_database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_without_a_word(versions, database, caplog):
+    """D10: the manual's chapter on the security of logical replication, with the option that it names for a copy that should rather fail."""
+    role = f"reader_{database.name}"
+    database.execute(
+        "CREATE TABLE t(a int); CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT generate_series(1, 9);"
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY large ON t USING (a > 5);"
+        f"CREATE ROLE {role} LOGIN REPLICATION; GRANT SELECT ON t TO {role}"
+    )
+    conninfo = partial(psycopg.conninfo.make_conninfo, database.conninfo, user=role)
+    versions.run("CREATE TABLE t(a INT)")
+    try:
+        versions.publisher = dataclasses.replace(database, conninfo=conninfo(options="-c row_security=off"))
+        with pytest.raises(PublisherError, match="row-level security"):
+            versions("t")
+        caplog.clear()
+        versions.publisher = dataclasses.replace(database, conninfo=conninfo())
+        assert versions("t").rows == 4
+        (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+        assert warning.getMessage().startswith(f'row security of table "public.t" hides rows from role "{role}"')
+        versions.run("DELETE FROM t")
+        caplog.clear()
+        versions.publisher = database
+        assert versions("t").rows == 9
+        assert not [record for record in caplog.records if record.levelno == logging.WARNING]
+    finally:
+        database.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):

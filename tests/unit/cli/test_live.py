@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from subscriber.cli.live import live_table, worker_table, worker_view
-from subscriber.cli.options import log_to_stderr
+from subscriber.cli.options import log_to_stderr, warn_on_stderr
 from subscriber.lsn import LSN
 from subscriber.subscription.copies import CopyStatus
 
@@ -45,12 +45,16 @@ def console():
 
 
 @pytest.fixture
-def logging_as_run_does():
+def logging_before():
     root = logging.getLogger()
-    before = root.level, root.handlers[:]
-    log_to_stderr()
+    before = root.level, root.handlers
     yield
     root.level, root.handlers = before
+
+
+@pytest.fixture
+def logging_as_run_does(logging_before):
+    log_to_stderr()
 
 
 def test_the_table_fits_into_80_columns(console):
@@ -100,7 +104,11 @@ def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, log
         assert show is not None
 
 
-def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(capsys, logging_as_run_does):
+@pytest.mark.parametrize("log", [log_to_stderr, warn_on_stderr])
+def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(capsys, logging_before, log):
+    logging.getLogger().handlers = []  # pytest's
+    log()
+
     class Endable(sqlite3.Connection):
         ended = False
 
@@ -113,3 +121,11 @@ def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(c
     with engine.connect():
         ours.ended = True
     assert capsys.readouterr().err == ""
+
+
+def test_a_warning_of_a_short_command_begins_as_psqls(capsys, logging_before):
+    logging.getLogger().handlers = []  # pytest's
+    warn_on_stderr()
+    logging.getLogger("subscriber").warning("the publisher is away")
+    logging.getLogger("py4j.clientserver").error("an error of ours, with its traceback")
+    assert capsys.readouterr().err == "WARNING:  the publisher is away\n"
