@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ from subscriber.settings import Settings, default_journal
 from subscriber.subscription import catalog
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.target import open_target
+
+logger = logging.getLogger(__name__)
 
 
 @click.command("run")
@@ -48,6 +51,7 @@ def command(target: str, once: bool, master: str, on_message: str | None, verbos
     with open_target(target) as database, database.run_lock():
         with database.reporting():
             catalog.ensure_catalog(database.engine)
+        logger.info('starting Spark on master "%s"', master)  # a cluster that does not answer is waited for
         with spark_session(master, spark_log(settings)) as spark:
             supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
             with live_table(supervisor) as show:

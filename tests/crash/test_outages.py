@@ -189,6 +189,7 @@ def test_nothing_in_all_of_this_was_a_bug(replication, load):
     said = replication.runner.said()
     assert "Traceback" not in said
     assert "customer " not in said
+    assert 'starting Spark on master "local[2]"' in said
 
 
 def test_ctrl_c_ends_every_process_in_order(replication, load):
