@@ -2,8 +2,8 @@
 
 - *Processes.* A process that has the file open keeps all others out. A connection is therefore opened for one transaction and closed
   after it, which costs some twenty milliseconds, and lets ``subscriber sql`` and ``status`` (and the users' own tools) in between.
-  Whoever finds the file open elsewhere tries again for :data:`BUSY_TIMEOUT`. Closing writes no checkpoint: DuckDB makes one when
-  its write-ahead log has grown.
+  Whoever finds the file open elsewhere tries again (:mod:`subscriber.target.duckdb_connection`). Closing writes no checkpoint: DuckDB
+  makes one when its write-ahead log has grown.
   A transaction that copies a large table keeps them out until it ends.
 - *Transactions* are optimistic, and several connections of our process write at once: of two that change a row, the later one is refused, and tried again by us. There are no savepoints.
 - *Schemas.* ``public`` is ``main``; every other schema is the one of its name.
@@ -20,9 +20,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -50,10 +50,6 @@ from subscriber.target.target import Target
 from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 
-BUSY_TIMEOUT: Final = 10.0
-"""Seconds to wait for another process to close the file before the target counts as unavailable."""
-
-_BUSY_PAUSE: Final = 0.05
 _BLOCK_TABLE: Final = "SELECT 1 FROM information_schema.tables WHERE lower(table_name) = 'subscriber_block'"
 _BYTE_BY_BYTE: Final = "binary"
 """The collation that is none."""
@@ -76,7 +72,7 @@ def open_duckdb(url: sa.URL) -> DuckDBTarget:
         UsageError: an in-memory database, which would forget the progress with the data.
         ImportError: DuckDB is not installed.
     """
-    import duckdb
+    from subscriber.target.duckdb_connection import open_file
 
     if url.database in (None, "", ":memory:") or str(url.database).startswith(":memory:"):
         raise UsageError(
@@ -88,25 +84,9 @@ def open_duckdb(url: sa.URL) -> DuckDBTarget:
 
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: list[Any], options: dict[str, Any]) -> Any:
-        deadline = time.monotonic() + BUSY_TIMEOUT
-        while True:
-            try:
-                connection = dialect.connect(*arguments, **options)
-            except duckdb.Error as error:
-                if not _is_busy(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(_BUSY_PAUSE)
-            else:
-                connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-                return connection
+        return open_file(str(url.database), partial(dialect.connect, *arguments, **options))
 
     return DuckDBTarget(url, engine)
-
-
-def _is_busy(error: Exception) -> bool:
-    """Whether the file is open in another process, or another thread of this one is just about to close it."""
-    kind = type(error).__name__
-    return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in str(error))
 
 
 def _quote_every_name(dialect: Any, database: str) -> None:
@@ -472,4 +452,7 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             f'DuckDB does not know the option "{unknown[1]}" of the target URL',
             hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
         )
+    if kind == "CatalogException":
+        # What is not there, or there already: the first line has names only, and the others quote the statement.
+        return TargetError(text.partition("\n")[0].removeprefix("Catalog Error: "), hint=f"The database is {database}.")
     return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

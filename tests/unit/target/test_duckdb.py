@@ -27,7 +27,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.scenario.compare import replicated_rows, text_of
-from subscriber.target import TargetColumn, TargetTable, duckdb, open_target
+from subscriber.target import TargetColumn, TargetTable, duckdb_connection, open_target
 from subscriber.target.duckdb_values import check_column, declaration, storage
 from subscriber.target.load import LoadColumn, write_block
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
@@ -115,13 +115,13 @@ def test_between_transactions_another_process_can_open_the_file(target):
 
 @pytest.mark.parametrize("patience", [0.2, 30])
 def test_a_file_that_another_process_has_open_is_waited_for(target, monkeypatch, patience):
-    monkeypatch.setattr(duckdb, "BUSY_TIMEOUT", patience)
+    monkeypatch.setattr(duckdb_connection, "BUSY_TIMEOUT", patience)
     create(target, "CREATE TABLE t (a int)")
     seconds = 1 if patience > 1 else 30
     command = [sys.executable, "-c", OPEN.format(seconds), str(target.url.database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
-        other.stdout.readline()
+        assert other.stdout.readline()
         try:
             if patience < seconds:
                 with pytest.raises(TargetUnavailable, match=r"not available \(IOException\)"), target.begin():
@@ -148,6 +148,38 @@ def test_a_file_that_another_thread_is_about_to_close_is_opened_anew(target, mon
     monkeypatch.setattr(target.engine.dialect, "connect", connect)
     create(target, "CREATE TABLE t (a int)")
     assert rows(target, "SELECT * FROM t") == []
+
+
+CHANGE = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('CREATE TABLE u (a int)')"
+
+
+def test_a_file_that_another_process_changes_before_it_is_locked_is_opened_anew(target, monkeypatch):
+    """DuckDB 2.0 reads the headers before its lock: it would miss the table, and what it wrote then would be the end of the file."""
+    create(target, "CREATE TABLE t (a int)")
+    open_it = target.engine.dialect.connect
+    opened: list[duckdb_driver.DuckDBPyConnection] = []
+
+    def connect(*arguments: object, **options: object) -> object:
+        if not opened:
+            subprocess.run([sys.executable, "-c", CHANGE, str(target.url.database)], check=True)
+        opened.append(open_it(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(target.engine.dialect, "connect", connect)
+    create(target, "INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2)")
+    assert len(opened) == 2
+    with pytest.raises(duckdb_driver.ConnectionException, match="closed"):
+        opened[0].execute("SELECT 1")
+    assert rows(target, "SELECT t.a, u.a FROM t, u") == [(1, 2)]
+
+
+def test_a_look_at_the_headers_does_not_give_up_the_lock_of_a_file_that_is_open(target):
+    """POSIX: whoever closes one descriptor of a file loses the lock that he has by another."""
+    create(target, "CREATE TABLE t (a int)")
+    with target.begin(), target.engine.connect():
+        command = [sys.executable, "-c", OPEN.format(0), str(target.url.database)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Could not set lock on file" in answer.stderr
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
