@@ -75,12 +75,12 @@ def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
 
 
 def _headers(path: str) -> bytes | None:
-    """The headers of a file; None where there is no file yet, or no telling."""
+    """The headers of a file; None where there is none yet, or no telling (DuckDB itself will say why)."""
     if not os.path.exists(_DESCRIPTORS):
         return None
     try:
         place = os.stat(path)
-    except FileNotFoundError:
+    except OSError:
         return None
     for name in os.listdir(_DESCRIPTORS):
         with contextlib.suppress(OSError):  # one that has been closed since
