@@ -22,11 +22,12 @@ import sqlalchemy as sa
 
 from subscriber.apply.conflict import RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.identity import RowIdentity
-from subscriber.apply.leaves import Declared, in_leaf
+from subscriber.apply.leaves import in_leaf
 from subscriber.apply.relations import LocalRelation
 from subscriber.apply.statements import Parameter, bind_column
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target, TargetColumn, UniqueIndex
+from subscriber.target.declared import Declared
 from subscriber.target.query import value_text
 
 _DEFAULT: Final = "default"

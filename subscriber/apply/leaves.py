@@ -16,19 +16,7 @@ import sqlalchemy as sa
 from subscriber.apply.relations import LocalRelation
 from subscriber.errors import TargetRelationError
 from subscriber.target import TargetColumn
-
-
-class Declared(sa.types.UserDefinedType[Any]):
-    """A column's type as it is declared."""
-
-    cache_ok = True
-
-    def __init__(self, declared: str) -> None:
-        self.declared = declared
-
-    def get_col_spec(self, **_: object) -> str:
-        """For SQLAlchemy's compiler."""
-        return self.declared
+from subscriber.target.declared import Declared
 
 
 def in_leaf(

@@ -30,6 +30,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
 
 from subscriber.errors import NotSupportedError
+from subscriber.target.declared import Declared
 from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Target
 from subscriber.types import decode_column
@@ -123,20 +124,8 @@ def add_column(target: Target, table: TargetTable, name: str, type_oid: int, typ
         type_oid: its type.
         type_name: ``format_type``'s name of it.
     """
-    column = sa.Column(name, _Declared(target.column_type(type_oid, type_name)), nullable=True)
+    column = sa.Column(name, Declared(target.column_type(type_oid, type_name)), nullable=True)
     return AddColumn(sa.Table(table.name, sa.MetaData(), column, schema=table.schema), column)
-
-
-class _Declared(sa.types.UserDefinedType[Any]):
-    """A type by the words it is declared with."""
-
-    cache_ok = True
-
-    def __init__(self, declared: str) -> None:
-        self.declared = declared
-
-    def get_col_spec(self, **_: Any) -> str:
-        return self.declared
 
 
 # Columns ----------------------------------------------------------------------------------------
@@ -161,12 +150,12 @@ def _column(
 ) -> sa.Column[Any]:
     nullable = column.nullable and column.name not in shape.key
     if increment is not None:
-        return sa.Column(column.name, _Declared(increment.declared), nullable=nullable, autoincrement=False)
+        return sa.Column(column.name, Declared(increment.declared), nullable=nullable, autoincrement=False)
     declared = _declared(target, shape, column)
     generated = _generated(target, shape, column, notes)
     return sa.Column(
         column.name,
-        _Declared(declared),
+        Declared(declared),
         *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
         nullable=nullable,
         autoincrement=False,
@@ -266,6 +255,6 @@ def _foreign_keys(target: Target, shape: TableShape, notes: list[str]) -> Iterat
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
     # Columns of a stand-in, of which only the names are used: the table may be made later, or be the same.
     schema, name = target.place(key.schema, key.table)
-    columns = [sa.Column(column, _Declared("")) for column in key.referenced]
+    columns = [sa.Column(column, Declared("")) for column in key.referenced]
     sa.Table(name, sa.MetaData(), *columns, schema=schema)
     return columns

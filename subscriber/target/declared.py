@@ -1,4 +1,4 @@
-"""The sizes in a column's declaration, and values that they do not suffice for.
+"""A column's declaration: its words, its sizes, and values that they do not suffice for.
 
 Databases round a number that has too many decimals for its column, and most of them say nothing.
 """
@@ -6,12 +6,31 @@ Databases round a number that has too many decimals for its column, and most of 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import sqlalchemy as sa
 
 from subscriber.errors import UnsupportedValue
 from subscriber.target.table import TargetColumn
+
+
+class Declared(sa.types.UserDefinedType[Any]):
+    """A type by the words it is declared with.
+
+    Args:
+        declared: the words, which the target is given as they are.
+    """
+
+    cache_ok = True
+
+    def __init__(self, declared: str) -> None:
+        self.declared = declared
+
+    def get_col_spec(self, **_: object) -> str:
+        """For SQLAlchemy's compiler."""
+        return self.declared
 
 
 def check_number(column: TargetColumn, values: pa.Array) -> None:

@@ -108,10 +108,11 @@ def _check_options(engine: sa.Engine) -> None:
     options = {
         name: value for name, value in engine.dialect.create_connect_args(engine.url)[1].items() if name != "context"
     }
-    conninfo = engine.dialect.dbapi.conninfo  # type: ignore[union-attr]  # psycopg, which is receive's to import
+    psycopg: Any = engine.dialect.dbapi
+    conninfo = psycopg.conninfo
     try:
         conninfo.timeout_from_conninfo(conninfo.conninfo_to_dict(conninfo.make_conninfo(**options)))
-    except engine.dialect.dbapi.ProgrammingError as error:  # type: ignore[union-attr]  # the same
+    except psycopg.ProgrammingError as error:
         # "invalid connection option …", "bad value for connect_timeout: …"
         raise UsageError(
             f"the target URL cannot be used: {str(error).strip()}",
