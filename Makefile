@@ -1,7 +1,7 @@
 # `make` lists the targets. Each of them sets up what it needs, once (.venv is the only trace in the tree).
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test scenarios demo bench docs secrets clean
+.PHONY: help venv check test soak scenarios demo bench docs secrets clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -30,9 +30,13 @@ check: .venv/.installed ## format, lint, types, layers and the fast tests: under
 	$(BIN)/lint-imports
 	$(PYTEST) -q tests/unit tests/property -m "not server and not spark and not slow"
 
-test: .venv/.installed .venv/.servers ## every test, with real servers and Spark
-	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests --ignore=$(SCENARIOS)
-	@$(WITH_JAVA) $(PYTEST) -n 3 $(SCENARIOS)
+test: .venv/.installed .venv/.servers ## the tests, with real servers and Spark; soak has those that take minutes
+	@$(WITH_JAVA) $(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "not long" tests --ignore=$(SCENARIOS)
+	@$(WITH_JAVA) $(PYTEST) -n 3 -m "not long" $(SCENARIOS)
+
+soak: .venv/.installed .venv/.servers ## an hour of random faults under load, then the tests that take minutes (SEED=, SOAK_SECONDS=, ARGS="...")
+	@$(WITH_JAVA) SOAK_SECONDS=$${SOAK_SECONDS:-3600} $(PYTEST) -o log_cli=true --log-cli-level=INFO --log-cli-format='%(message)s' tests/soak $(ARGS)
+	@$(WITH_JAVA) $(PYTEST) -n 2 -m long tests
 
 scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own subscriber, on 18, 16 and 15, and on four targets of ours
 	@$(WITH_JAVA) $(BIN)/subscriber scenario run scenarios --subscriber native --pg 18 --pg 16 --pg 15 $(ARGS)

@@ -103,7 +103,7 @@ def rig() -> Iterator[Rig]:
             f"CREATE SUBSCRIPTION bench CONNECTION '{publisher.conninfo()}' PUBLICATION p WITH (copy_data = false)"
         )
         assert isinstance(command, CreateSubscription)
-        create_subscription(target, command, lambda _: None)
+        create_subscription(target, command, settings, lambda _: None)
         spark = stack.enter_context(spark_session("local[*]", folder / "spark.log"))
         supervisor = Supervisor(target, spark_pipeline(spark), settings, once=False)
         bench = Rig(publisher, target, file, settings, supervisor)

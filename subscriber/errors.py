@@ -13,6 +13,7 @@
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
     │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
     │   ├── PublisherTablesOutdated 55000  the publisher's tables have changed since they were read (transient)
+    │   ├── HistoryDiverged        55000   the publisher was restored or another server was promoted: its WAL is not what was received
     │   ├── BinaryFormNotRead      0A000   values of a type whose binary form is not read are to come: ask for text
     │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
     ├── JournalError
@@ -24,6 +25,7 @@
     │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
     │   └── AlreadyRunning         55006   another `subscriber run` owns this target
     ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
+    ├── Stopped                    57014   the work was told to end: nothing has failed           (transient)
     ├── PublicationsChanged        40001   an emulated publication was altered meanwhile          (transient)
     ├── RowFilterError             22000   a row filter cannot be evaluated for a row
     ├── MessageListenerError       38000   the user's function for logical messages raised
@@ -41,7 +43,7 @@ password: errors are logged, stored in the target and printed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 
 class SubscriberError(Exception):
@@ -91,6 +93,11 @@ class SubscriberError(Exception):
             if text:
                 lines.append(f"{label}:  {text}")
         return "\n".join(lines)
+
+    def without_frames(self) -> Self:
+        """This error without the frames that it was raised in, for whoever keeps it: they hold rows, files and connections."""
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Errors cross process boundaries (Spark executors, the walreceiver), so they must survive pickling.
@@ -199,6 +206,20 @@ class PublisherTablesOutdated(PublisherError):
         self.shape = shape
 
 
+class HistoryDiverged(PublisherError):
+    """The publisher's WAL is not the history that was received: it was restored to an older state, or a server that was behind was promoted.
+
+    Attributes:
+        diverged_at: the last position that both histories are known to share, or the end of the publisher's WAL.
+    """
+
+    sqlstate = "55000"
+
+    def __init__(self, message: str, *, diverged_at: int = 0, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.diverged_at = diverged_at
+
+
 class BinaryFormNotRead(PublisherError):
     """The stream describes a column whose type's binary form is not read: begin the stream anew, and ask for text."""
 
@@ -273,8 +294,17 @@ class PipelineError(SubscriberError):
     transient = True
 
 
+class Stopped(SubscriberError):
+    """What works was told to end, and has rolled back what it had begun: nothing has failed."""
+
+    sqlstate = "57014"
+    transient = True
+
+
 class PublicationsChanged(SubscriberError):
-    """ALTER PUBLICATION was given while a batch was on its way that the old definitions had filtered: it is filtered again."""
+    """A command was given while a batch was on its way, and what is published, or from which slot, is another thing now: the batch is
+    taken back, and its changes are looked at again.
+    """
 
     sqlstate = "40001"
     transient = True

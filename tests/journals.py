@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from subscriber.journal.builder import SegmentBuilder
 from subscriber.journal.reader import JournalReader, Reading, read_finish, read_rows
+from subscriber.journal.retention import Consumer, Purpose, write_consumer
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage, Storage
 from subscriber.journal.writer import JournalWriter, open_writer
@@ -108,3 +109,13 @@ def keys_of(storage: Storage | Path, start: int = INVALID_LSN, end: int = MAX_LS
     """The first column of every INSERT, in the order of the plan."""
     changes = [decode(row["message"]) for row in rows_of(storage, start, end)]  # type: ignore[arg-type]
     return [int(change.new[0].data) for change in changes if isinstance(change, m.Insert)]  # type: ignore[union-attr]
+
+
+def consumer(subid: int = 1, purpose: Purpose = "apply") -> Consumer:
+    """A consumer of some target."""
+    return Consumer("8c1f" * 8, subid, purpose)
+
+
+def passed(storage: Storage, lsn: int, who: Consumer | None = None) -> None:
+    """A consumer has applied everything up to ``lsn``."""
+    write_consumer(storage, who or consumer(), LSN(lsn), subscription="s", place="sqlite:////srv/app.db")

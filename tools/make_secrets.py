@@ -17,6 +17,9 @@ def main() -> None:
     publisher, target = (_password(name) for name in ("publisher_password", "target_password"))
     (DIRECTORY / "pgpass").write_text(f"publisher:5432:*:postgres:{publisher}\n")
     (DIRECTORY / "target.cnf").write_text(f"[client]\nuser=subscriber\npassword={target}\n")
+    (DIRECTORY / "spark-defaults.conf").write_text(
+        f"spark.authenticate true\nspark.authenticate.secret {_password('spark_secret')}\n"
+    )
     (DIRECTORY / ".gitignore").write_text("*\n")
     for path in DIRECTORY.iterdir():
         path.chmod(0o644)

@@ -47,7 +47,7 @@ from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.messages import Relation
-from subscriber.target import Target
+from subscriber.target import Interruption, Target
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +84,7 @@ class ExactApplier:
         on_message: called with the publisher's logical messages, see :mod:`subscriber.apply.logical_messages`.
 
     Attributes:
+        interruption: by which another thread ends a batch in progress.
         target: where to.
         subscription: its name.
         subid: its number.
@@ -106,6 +107,7 @@ class ExactApplier:
         self._read_rules = read_rules or _apply_everything
         self._progress: Final = kept or progress.OriginProgress(subid)
         self._on_message = on_message
+        self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
         # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.capabilities.prepared_transactions and kept is None
@@ -134,11 +136,12 @@ class ExactApplier:
             ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
             ColumnsToAdd: :meth:`add_columns`, and try again.
             MessageListenerError: all is applied, but not everything was heard.
+            Stopped: :attr:`interruption` has asked for the end; what was begun is rolled back.
             TargetUnavailable: try again.
         """
         # Those first that an earlier call has committed and not handed over.
         self.deliver_messages()
-        with LocalTransactions(self.target, self._progress, self._read_rules, self._writer) as local:
+        with self._local(self._writer) as local:
             stored = local.start()
             if stored < start:
                 raise _gap(self._progress.name, stored, start)
@@ -162,6 +165,16 @@ class ExactApplier:
         conflicts = batch.tally.by_kind()
         return ApplyResult(end, batch.transactions, batch.changes, conflicts, batch.commit_timestamp)
 
+    def read_progress(self) -> LSN:
+        """The progress that the target has.
+
+        Raises:
+            ProgressConflict: none is tracked here (any more).
+            TargetUnavailable: try again.
+        """
+        with self.target.reporting(), self.target.engine.connect() as connection:
+            return self._progress.read(connection)
+
     def deliver_messages(self) -> None:
         """Hand over the logical messages that are committed in the target, if somebody listens.
 
@@ -171,6 +184,9 @@ class ExactApplier:
         """
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
+
+    def _local(self, writer: Callable[[sa.Connection, Rules], ChangeWriter]) -> LocalTransactions:
+        return LocalTransactions(self.target, self._progress, self._read_rules, writer, self.interruption)
 
     def _writer(
         self, connection: sa.Connection, rules: Rules, make: Callable[..., ChangeWriter] = ChangeWriter
@@ -183,6 +199,7 @@ class ExactApplier:
             relations,
             show_values=rules.log_conflict_values,
             binary=rules.binary,
+            check=self.interruption.check,
         )
 
     def examine(self, frames: Iterable[Frame], error: SubscriberError, *, start: LSN, end: LSN) -> None:
@@ -202,7 +219,7 @@ class ExactApplier:
             return
         examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
-            with LocalTransactions(self.target, self._progress, self._read_rules, examiner) as local:
+            with self._local(examiner) as local:
                 if not start <= local.start() < end:
                     return
                 local.take()

@@ -13,7 +13,7 @@ that it used up, are moved by the transaction after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -27,7 +27,7 @@ from subscriber.apply.rules import ReadRules, Rules
 from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.target import Target
+from subscriber.target import Interruption, Target
 
 
 class LocalTransactions:
@@ -38,6 +38,7 @@ class LocalTransactions:
         kept: the progress that moves with the data.
         read_rules: reads what the catalog says, in each of them.
         make_writer: makes what writes changes in one of them.
+        interruption: ends the statement that runs in one of them.
 
     Attributes:
         target: where they are.
@@ -57,11 +58,13 @@ class LocalTransactions:
         kept: Progress,
         read_rules: ReadRules,
         make_writer: Callable[[sa.Connection, Rules], ChangeWriter],
+        interruption: Interruption,
     ) -> None:
         self.target = target
         self._progress = kept
         self._read_rules = read_rules
         self._make_writer = make_writer
+        self._interruption = interruption
         self._block = ExitStack()
         self.stored = INVALID_LSN
 
@@ -79,7 +82,7 @@ class LocalTransactions:
         Raises:
             ProgressConflict: none is tracked here (any more).
         """
-        self.connection = self._block.enter_context(self.target.begin())
+        self._enter(self.target.begin())
         self.stored = self._progress.read(self.connection)
         return self.stored
 
@@ -99,7 +102,7 @@ class LocalTransactions:
         Raises:
             ProgressConflict: somebody else has moved the progress since the one before.
         """
-        self.connection = self._block.enter_context(self.target.begin())
+        self._enter(self.target.begin())
         self.take()
 
     def commit(self, applied: LSN, timestamp: int | None = None) -> None:
@@ -131,7 +134,7 @@ class LocalTransactions:
         Raises:
             ApplyError: its name is in use.
         """
-        self.connection = self._block.enter_context(self.target.begin_prepared(transaction.gid))
+        self._enter(self.target.begin_prepared(transaction.gid))
         self._open()
         mark_committed(self.connection, transaction.subid, transaction.xid)
 
@@ -157,6 +160,11 @@ class LocalTransactions:
         self.target.finish_prepared(gid, commit=commit, origin=self._progress.name)
         failpoints.hit("target.finish.after")
         self.begin()
+
+    def _enter(self, transaction: AbstractContextManager[sa.Connection]) -> None:
+        self.connection = self._block.enter_context(transaction)
+        # Left first: how a transaction ends is not interrupted.
+        self._block.enter_context(self._interruption.of(self.connection))
 
     def _open(self) -> None:
         self.target.set_synchronous_commit(self.connection, self.rules.synchronous_commit)

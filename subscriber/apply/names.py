@@ -25,11 +25,13 @@ Place = Callable[[str, str], tuple[str | None, str]]
 OWN_TABLES: Final = frozenset(
     {
         "subscriber_conflict",
+        "subscriber_control",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_publication",
         "subscriber_publication_namespace",
         "subscriber_publication_rel",
+        "subscriber_released_slot",
         "subscriber_replication_origin_status",
         "subscriber_stat_subscription_stats",
         "subscriber_subscription",

@@ -10,14 +10,16 @@ the statement. NULL, unchanged and not-sent stay different here (invariant absen
     'u', unchanged  NULL (C6)  left alone (C9)    = NULL (C6)      IS NULL (C6)
     not published   default    left alone         -                IS NULL (C15)
     no equality     bound      bound              -                IS NULL (C17)
+    key, the same   -          left out           = bound          -
 
+An UPDATE that leaves its row's key as it is does not set it, where the row is known to have just that (:func:`unchanged_key`).
 The statement compares values as the target stores them. Where that is not how their type compares them, :class:`Search` says what else
 there is to do for a row that is not found (:mod:`subscriber.apply.search`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -98,10 +100,43 @@ class Statement:
     search: Search | None = None
 
 
-def build_statement(
+def unchanged_key(
     target: Target, local: LocalRelation, group: ChangeGroup, identity: RowIdentity | None
+) -> frozenset[str]:
+    """The columns of the key that no change of ``group`` changes, and that SET therefore leaves out.
+
+    Without an old tuple the key has not changed; with one, its values are compared, bit by bit. Whether a row that was found by such a value
+    has it to the letter, the target knows (:meth:`Target.found_as_written`). Of rows that are found whole nothing is left out.
+    """
+    if group.action != "U" or identity is None or identity.whole_row or group.new is None:
+        return frozenset()
+    types = {column.name: column.type_oid for column in local.remote.columns}
+    sent = _columns_of(group.new) & (_columns_of(group.new) if group.old is None else _columns_of(group.old))
+    return frozenset(
+        column.name
+        for column in local.table.columns
+        if column.name in identity.columns
+        and column.name in sent
+        and target.found_as_written(types[column.name], local.table, column)
+        and (group.old is None or group.old.column(column.name).equals(group.new.column(column.name)))
+    )
+
+
+def build_statement(
+    target: Target,
+    local: LocalRelation,
+    group: ChangeGroup,
+    identity: RowIdentity | None,
+    unchanged: Collection[str] = (),
 ) -> Statement:
-    """The statement for every change of ``group``; ``identity`` is needed for UPDATE and DELETE.
+    """The statement for every change of ``group``.
+
+    Args:
+        target: where it runs.
+        local: the group's relation.
+        group: changes of one shape.
+        identity: how rows are found; needed for UPDATE and DELETE.
+        unchanged: what :func:`unchanged_key` gives.
 
     Raises:
         TargetRelationError: an UPDATE would have to change an identity column that cannot be set, or one of several equal
@@ -113,7 +148,7 @@ def build_statement(
     elif identity is None:
         raise TypeError("UPDATE and DELETE need an identity")
     elif group.action == "U":
-        statement = builder.update(group, identity)
+        statement = builder.update(group, identity, unchanged)
     else:
         statement = builder.delete(group, identity)
     compiled = statement.compile(dialect=target.engine.dialect)
@@ -181,19 +216,26 @@ class _Builder:
         # "inline": no RETURNING for values that nobody reads.
         return self.target.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
 
-    def update(self, group: ChangeGroup, identity: RowIdentity) -> sa.Update:
+    def update(self, group: ChangeGroup, identity: RowIdentity, unchanged: Collection[str]) -> sa.Update:
         sent = _columns_of(group.new)
         values: dict[str, Any] = {
             column.name: self._bind("new", column)
             for column in self.local.columns
-            if column.name in sent and not _is_untouched_identity(column, group)
+            if column.name in sent and column.name not in unchanged and not _is_untouched_identity(column, group)
         }
         if not values:
-            # Everything is unchanged, yet the row must be there (C18).
-            name = self.local.table.columns[0].name
+            # Everything is unchanged, yet the row must be there (C18), and triggers fire.
+            name = self._any_column(identity)
             values = {name: self.table.c[name]}
         found = self._own(sa.update(self.table).where(*self._search(group, identity)).values(values))
         return self._limited(self.target.or_fail(self.local.table, found), identity)
+
+    def _any_column(self, identity: RowIdentity) -> str:
+        """A column to set to itself; one of the key only where there is no other."""
+        columns = self.local.table.columns
+        writable = [column.name for column in columns if not column.generated and not column.identity_always]
+        others = [name for name in writable if identity.whole_row or name not in identity.columns]
+        return (others or writable or [columns[0].name])[0]
 
     def delete(self, group: ChangeGroup, identity: RowIdentity) -> sa.Delete:
         return self._limited(self._own(sa.delete(self.table).where(*self._search(group, identity))), identity)

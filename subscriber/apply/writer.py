@@ -6,9 +6,9 @@ change on a shape of table never changes its SQL), tables for one batch, convert
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,7 +19,7 @@ from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.origins import find_rows_of_others, without_values
 from subscriber.apply.relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.search import RowSearch
-from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of
+from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
 from subscriber.apply.walk import Run
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
@@ -27,6 +27,9 @@ from subscriber.protocol.messages import Relation
 from subscriber.target import Target
 
 StatementCache = dict[tuple[LocalRelation, tuple[object, ...]], Statement]
+
+ROWS_AT_A_TIME: Final = 1_024
+"""Rows of one ``executemany``: enough that a call costs nothing beside them, and few enough to be taken back between two calls."""
 
 _MOST_STATEMENTS = 1_000
 """Compiled statements to keep: far more than shapes in any real stream, and some megabytes at most."""
@@ -50,6 +53,7 @@ class ChangeWriter:
         relations: the target's tables.
         show_values: conflicts are told with their rows' values.
         binary: see :class:`~subscriber.apply.rules.Rules`.
+        check: raises where the batch is to end; called before every few changes.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class ChangeWriter:
         *,
         show_values: bool = False,
         binary: bool = True,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._target = target
         self._connection = connection
@@ -68,6 +73,7 @@ class ChangeWriter:
         self._relations = relations or RelationMap(target, connection)
         self._shows_values = show_values
         self._binary = binary
+        self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
@@ -86,6 +92,7 @@ class ChangeWriter:
 
     def open_frame(self, frame: Frame) -> None:
         """Runs are of ``frame`` from now on."""
+        self._check()
         self._frame = frame
         self._prepared = {}
 
@@ -182,11 +189,12 @@ class ChangeWriter:
 
     def _statement(self, group: ChangeGroup) -> Statement:
         local = self._relations.open(group.relation)
-        key = (local, shape_of(group))
+        identity = None if group.action == "I" else self._identity(local)
+        unchanged = unchanged_key(self._target, local, group, identity)
+        key = (local, (*shape_of(group), unchanged))
         statement = self._statements.get(key)
         if statement is None:
-            identity = None if group.action == "I" else self._identity(local)
-            statement = build_statement(self._target, local, group, identity)
+            statement = build_statement(self._target, local, group, identity, unchanged)
             if len(self._statements) >= _MOST_STATEMENTS:
                 self._statements.clear()
             if not local.table.has_identity_always:
@@ -202,17 +210,33 @@ class ChangeWriter:
 
     def _search(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
         """Rows may have to be looked for more than once; returns how many were there."""
+        look = RowSearch(self._target, self._connection).change_rows
         try:
-            return RowSearch(self._target, self._connection).change_rows(statement, search, rows, changes)
+            return sum(
+                look(statement, search, rows[start:stop], changes.slice(start, stop))
+                for start, stop in self._parts(len(rows))
+            )
         except SQLAlchemyError as error:
             raise self._target.translate(error, [one.column.name for one in statement.parameters]) from None
 
+    def _parts(self, rows: int) -> Iterator[tuple[int, int]]:
+        """So few rows at a time that a batch which is to end does so soon."""
+        for start in range(0, rows, ROWS_AT_A_TIME):
+            self._check()
+            yield start, min(rows, start + ROWS_AT_A_TIME)
+
     def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
         run = self._connection.exec_driver_sql
+        one_by_one = count and not self._target.capabilities.multi_rowcount
+        found = 0
         try:
-            if not count or len(rows) == 1 or self._target.capabilities.multi_rowcount:
-                return run(statement.sql, rows).rowcount
-            return sum(run(statement.sql, row).rowcount for row in rows)
+            for start, stop in self._parts(len(rows)):
+                part = rows[start:stop]
+                if one_by_one:
+                    found += sum(run(statement.sql, row).rowcount for row in part)
+                else:
+                    found += run(statement.sql, part).rowcount
+            return found
         except SQLAlchemyError as error:
             columns = [parameter.column.name for parameter in statement.parameters]
             # The driver's error quotes rows, and must not be printed as the cause.

@@ -77,7 +77,7 @@ def _demonstrate(
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
         console.print("starting PostgreSQL 18 (wal_level = logical) …")
         with open_postgresql(18, _DEMO_SETTINGS) as publisher:
-            conninfo = _prepare(publisher, target, console)
+            conninfo = _prepare(publisher, target, settings, console)
             well = False
             if not stop.is_set():
                 console.print("starting Spark (local\\[*]) …")
@@ -94,7 +94,7 @@ def _demonstrate(
     return False
 
 
-def _prepare(publisher: PostgreSQL, target: Target, console: Console) -> str:
+def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console: Console) -> str:
     """The publisher's tables and the subscription, which makes the target's; gives the publisher's connection string."""
     publisher.execute(demo.PUBLISHER_SCHEMA)
     publisher.execute(demo.EARLIER_ORDERS)
@@ -106,7 +106,7 @@ def _prepare(publisher: PostgreSQL, target: Target, console: Console) -> str:
     console.print(create, style="bold", highlight=False)
     parsed = parse(create)
     assert isinstance(parsed, CreateSubscription)
-    create_subscription(target, parsed, console.print)
+    create_subscription(target, parsed, settings, console.print)
     console.print("CREATE SUBSCRIPTION")
     return conninfo
 

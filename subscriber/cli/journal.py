@@ -11,6 +11,8 @@ import click
 from subscriber.cli.options import json_option
 from subscriber.errors import UsageError
 from subscriber.journal.browse import JournalSummary, browse, list_journals, segments_of
+from subscriber.journal.retention import ConsumerPosition, list_consumers
+from subscriber.journal.storage import open_storage
 from subscriber.lsn import INVALID_LSN, MAX_LSN, format_lsn, parse_lsn
 from subscriber.settings import Settings
 
@@ -38,17 +40,44 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
         return
     for summary in summaries:
         control = summary.control
-        last = format_lsn(max([control.begin, *(entry.end for entry in summary.entries)]))
+        last = format_lsn(summary.end)
         click.echo(f"{summary.url}")
         click.echo(
             f"  slot {control.slot}, system {control.system_identifier}, from {format_lsn(control.begin)} to {last},"
             f" received {format_lsn(max(control.received, parse_lsn(last)))}, {len(summary.entries)} entries, {summary.size:,} bytes"
         )
+        for consumer in summary.consumers:
+            click.echo(f"  {_in_words(summary, consumer)}")
         if segments:
             for segment in segments_of(summary):
                 click.echo(f"  {segment.name}  {segment.size:>12,}")
     if not summaries:
         click.echo("no journals", err=True)
+
+
+@command.command("forget")
+@_journal_option
+@click.argument("consumer", metavar="CONSUMER_FILE")
+@click.option("--yes", is_flag=True, help="Do it; otherwise nothing is removed.")
+def forget(journal: str | None, consumer: str, yes: bool) -> None:
+    """Remove a consumer that nobody else will: its target is gone, or was restored to before it knew the subscription.
+
+    What the other consumers have passed is trimmed then. A subscription that still exists loses what it has not applied.
+    """
+    storage = open_storage(_the_journal(journal))
+    found = next((one for one in list_consumers(storage) if one.file == consumer), None)
+    if found is None:
+        raise UsageError(
+            f'the journal at "{storage.url}" has no consumer "{consumer}"',
+            hint="`subscriber journal ls` shows the files of consumers.",
+        )
+    if not yes:
+        raise UsageError(
+            f"nothing was removed: {_whose(found)} is at {format_lsn(found.lsn)}",
+            hint="Give --yes if nobody will ever read on from there.",
+        )
+    storage.delete([found.file])
+    click.echo(f"forgot {_whose(found)}")
 
 
 @command.command("show")
@@ -103,6 +132,27 @@ def _the_journal(given: str | None) -> str:
     )
 
 
+def _whose(consumer: ConsumerPosition) -> str:
+    name = (
+        "an unknown subscription" if consumer.subscription is None else f"subscription {_quoted(consumer.subscription)}"
+    )
+    purpose = " (table sync)" if consumer.purpose == "sync" else ""
+    return f"{name}{purpose} of {consumer.place or 'an unknown target'}"
+
+
+def _quoted(name: str) -> str:
+    """A name may hold line breaks."""
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _in_words(summary: JournalSummary, consumer: ConsumerPosition) -> str:
+    held = ", holds trimming back" if summary.holds_back(consumer) else ""
+    return (
+        f"{_whose(consumer)}: at {format_lsn(consumer.lsn)}, {summary.behind(consumer):,} bytes behind{held}"
+        f"\n    {consumer.file}"
+    )
+
+
 def _as_json(summary: JournalSummary) -> dict[str, object]:
     control = summary.control
     return {
@@ -112,5 +162,19 @@ def _as_json(summary: JournalSummary) -> dict[str, object]:
         "begin": format_lsn(control.begin),
         "received": format_lsn(control.received),
         "bytes": summary.size,
+        "consumers": [
+            {
+                "file": one.file,
+                "target": one.consumer and one.consumer.target,
+                "subid": one.consumer and one.consumer.subid,
+                "purpose": one.purpose,
+                "subscription": one.subscription,
+                "place": one.place,
+                "lsn": format_lsn(one.lsn),
+                "behind_bytes": summary.behind(one),
+                "holds_trimming_back": summary.holds_back(one),
+            }
+            for one in summary.consumers
+        ],
         "segments": [segment.name for segment in segments_of(summary)],
     }

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.cli.live import live_table
 from subscriber.cli.options import log_to_stderr, target_option
-from subscriber.errors import UsageError
+from subscriber.errors import SubscriberError, UsageError
+from subscriber.journal.storage import open_to_others
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.settings import Settings, default_journal
 from subscriber.subscription import catalog
+from subscriber.subscription.status import subscription_statuses
+from subscriber.subscription.status_file import keeping_status_file
 from subscriber.subscription.supervisor import Supervisor
 from subscriber.target import open_target
 
 logger = logging.getLogger(__name__)
+
+END_SECONDS: Final = 13.0
+"""How long the run has to end in order; whoever kills what does not end usually waits longer (systemd 90 s), and people do not."""
+_POLL_SECONDS: Final = 1.0
 
 
 @click.command("run")
@@ -45,19 +56,101 @@ def command(target: str, once: bool, master: str, on_message: str | None, verbos
     Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the target comes again at the next start.
     """
     log_to_stderr(verbose=verbose)
-    listener = None if on_message is None else message_listener(on_message)
-    settings = Settings.from_environment()
-    stop = stop_on_signals()
+    stop, working = stop_on_signals(), threading.Event()
+    with ending_in_time(stop, working):
+        listener = None if on_message is None else message_listener(on_message)
+        if not _run(target, master, Settings.from_environment(), listener, stop, working, once=once):
+            sys.exit(1)
+
+
+def _run(
+    target: str,
+    master: str,
+    settings: Settings,
+    listener: MessageListener | None,
+    stop: threading.Event,
+    working: threading.Event,
+    *,
+    once: bool,
+) -> bool:
+    """Work until it is done, or told to stop; tells whether no subscription has failed for good. ``working`` is set when Spark has started."""
+    warn_of_open_journals(settings)
     with open_target(target) as database, database.run_lock():
         with database.reporting():
             catalog.ensure_catalog(database.engine)
+        if stop.is_set():
+            return True
+        for lost in database.durability_warnings():
+            logger.warning("%s. HINT:  %s", lost.message, lost.hint)
         logger.info('starting Spark on master "%s"', master)  # a cluster that does not answer is waited for
-        with spark_session(master, spark_log(settings)) as spark:
-            supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
-            with live_table(supervisor) as show:
-                well = supervisor.run(stop, show)
-    if not well:
-        sys.exit(1)
+        try:
+            with spark_session(master, spark_log(settings)) as spark:
+                working.set()
+                supervisor = Supervisor(database, spark_pipeline(spark), settings, once=once, on_message=listener)
+                statuses = partial(subscription_statuses, database, settings)
+                with (
+                    keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
+                    live_table(supervisor) as show,
+                ):
+                    return supervisor.run(stop, show)
+        except SubscriberError as error:
+            if not stop.is_set():
+                raise
+            # systemd, among others, tells Spark's Java process to end together with us.
+            logger.info("stopped; Spark had ended before: %s", error.message)
+            return True
+
+
+@contextlib.contextmanager
+def ending_in_time(stop: threading.Event, working: threading.Event) -> Iterator[None]:
+    """Whatever hangs in the block, the process ends :data:`END_SECONDS` after ``stop`` was set: what is open the target takes back.
+
+    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may take as long to start.
+    After an interrupt, too, it ends without Python's own end: threads may be in a driver's code, which that would abort.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(_POLL_SECONDS):
+            if ended.is_set():
+                return
+        if ended.wait(END_SECONDS):
+            return
+        in_order = not working.is_set()
+        if not in_order:
+            logger.error(
+                "not everything has ended within %.0f s: the process ends now, and the target rolls back its open transactions",
+                END_SECONDS,
+            )
+        _leave(0 if in_order else 1)
+
+    threading.Thread(target=watch, name="end in time", daemon=True).start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave(130)
+    finally:
+        ended.set()
+
+
+def _leave(code: int) -> None:
+    """End the process at once; its children hear the end of their pipes."""
+    logging.shutdown()
+    os._exit(code)
+
+
+def warn_of_open_journals(settings: Settings) -> None:
+    """A journal holds the publisher's rows; one of an earlier version may be open to group or others.
+
+    Raises:
+        JournalUnavailable: the journals cannot be looked at now.
+    """
+    for folder in open_to_others(settings.journal):
+        logger.warning(
+            'group or others have access to the journal "%s", which holds the publisher\'s rows; take it away with: chmod -R go= %s',
+            folder,
+            shlex.quote(folder),
+        )
 
 
 def message_listener(place: str) -> MessageListener:

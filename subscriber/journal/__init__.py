@@ -11,5 +11,6 @@ hold the publisher back. The journal takes that role over: the slot is confirmed
 durable, and Spark's offsets stay readable until every consumer has committed what they stand for.
 
 One folder a slot: immutable Arrow files (:mod:`~subscriber.journal.segment` names them, :mod:`~subscriber.journal.builder`
-fills them), and a control file (:mod:`~subscriber.journal.control`).
+fills them), a control file (:mod:`~subscriber.journal.control`), and the position of each consumer
+(:mod:`~subscriber.journal.retention`).
 """

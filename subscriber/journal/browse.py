@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
+from subscriber.journal.retention import ConsumerPosition, list_consumers
 from subscriber.journal.segment import Entry, Segment, journal_entries
 from subscriber.journal.storage import journal_folders, open_storage
 from subscriber.lsn import LSN, format_lsn
@@ -39,16 +40,31 @@ from subscriber.protocol.messages import (
 
 @dataclass(frozen=True, slots=True)
 class JournalSummary:
-    """One journal: its URL, control file, entries and bytes."""
+    """One journal: its URL, control file, entries, consumers and bytes."""
 
     url: str
     control: Control
     entries: list[Entry]
+    consumers: list[ConsumerPosition]
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
         return sum(entry.size for entry in self.entries)
+
+    @property
+    def end(self) -> LSN:
+        """Finish LSN of the last entry."""
+        return LSN(max([self.control.begin, *(entry.end for entry in self.entries)]))
+
+    def behind(self, consumer: ConsumerPosition) -> int:
+        """How many bytes of WAL lie between a consumer's position and the last entry."""
+        return max(0, self.end - consumer.lsn)
+
+    def holds_back(self, consumer: ConsumerPosition) -> bool:
+        """Whether entries are kept because of this consumer, however far the others are."""
+        slowest = min(one.lsn for one in self.consumers)
+        return consumer.lsn == slowest and self.behind(consumer) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ def list_journals(base: str) -> list[JournalSummary]:
         storage = open_storage(url)
         control = read_control(storage)
         if control is not None:
-            summaries.append(JournalSummary(url, control, journal_entries(storage)))
+            summaries.append(JournalSummary(url, control, journal_entries(storage), list_consumers(storage)))
     return summaries
 
 

@@ -29,15 +29,16 @@ import itertools
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from subscriber.errors import JournalUnavailable
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, Segment
-from subscriber.journal.storage import Storage
+from subscriber.journal.storage import Storage, is_out_of_space
 from subscriber.lsn import LSN
 from subscriber.protocol.batch import group_changes
 from subscriber.protocol.decode import decode
@@ -75,15 +76,30 @@ class _Part:
 class SegmentBuilder:
     """Collects one entry of the journal.
 
+    Args:
+        storage: where it goes.
+        relations: the relation map that it begins with.
+        in_stream: whether the frames are of stream blocks.
+        make_room: called when the disk is full, before a part is tried once more.
+
     Attributes:
-        relations: the relation map as of the first unwritten frame (rule C1).
+        relations: the relation map as of the first unwritten frame (rule C1). A map is never changed but replaced by another,
+            since thousands of descriptions may be in it and only few batches bring one.
         unwritten_bytes: size of the CopyData frames that are not yet written (invariant bounded_memory).
     """
 
-    def __init__(self, storage: Storage, relations: Mapping[int, Relation], *, in_stream: bool) -> None:
-        self.relations = dict(relations)
+    def __init__(
+        self,
+        storage: Storage,
+        relations: Mapping[int, Relation],
+        *,
+        in_stream: bool,
+        make_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.relations = relations
         self.unwritten_bytes = 0
         self._storage = storage
+        self._make_room = make_room
         self._in_stream = in_stream
         self._parts: list[_Part] = []
         self._written_rows = 0
@@ -131,7 +147,7 @@ class SegmentBuilder:
         needed = batch.used_before | _truncated_relations(messages, batch.controls)
         metadata = _metadata([self.relations[key] for key in sorted(needed) if key in self.relations], finish)
         name = _temporary_name()
-        self._storage.create(name, _sealed(table, metadata))
+        self._create(name, _sealed(table, metadata))
         self._parts.append(_Part(name, table.num_rows, table.num_rows))
         self._written_rows += table.num_rows
         self.relations = batch.relations
@@ -155,7 +171,7 @@ class SegmentBuilder:
             self.unwritten_bytes += len(frame)
             return
         name = _temporary_name()
-        self._storage.create(name, _sealed(_table([frame], in_stream=False), _metadata([], None)))
+        self._create(name, _sealed(_table([frame], in_stream=False), _metadata([], None)))
         self._parts.insert(0, _Part(name, 1, 1))
         self._written_rows += 1
 
@@ -184,14 +200,27 @@ class SegmentBuilder:
 
         What they described stays in :attr:`relations`: the publisher will not describe it again (rule A24).
         """
+        described: dict[int, Relation] = {}
         for frame in self._frames:
             if frame[XLOGDATA_HEADER_SIZE] == ord("R"):
                 relation = decode(frame[XLOGDATA_HEADER_SIZE:], in_stream=self._in_stream)
                 assert isinstance(relation, Relation)
-                self.relations[relation.relation_id] = replace(relation, xid=None)
+                described[relation.relation_id] = replace(relation, xid=None)
+        if described:
+            self.relations = {**self.relations, **described}
         self._storage.delete([part.name for part in self._parts])
         self._forget_parts()
         self._forget_frames()
+
+    def _create(self, name: str, table: pa.Table) -> None:
+        """Write a temporary file; on a full disk once more when room was made."""
+        try:
+            self._storage.create(name, table)
+        except JournalUnavailable as error:
+            if not is_out_of_space(error):
+                raise
+            self._make_room()
+            self._storage.create(name, table)
 
     def _truncate_parts(self, position: int) -> None:
         """Cut what is on disk: whole parts go at once, the one with the cut in it counts fewer rows."""
@@ -215,7 +244,7 @@ class SegmentBuilder:
         with self._storage.open(part.name) as file:
             table = pa.ipc.open_file(file).read_all()
             name = _temporary_name()
-            self._storage.create(name, _sealed(table.slice(0, part.rows), table.schema.metadata))
+            self._create(name, _sealed(table.slice(0, part.rows), table.schema.metadata))
         self._storage.delete([part.name])
         return _Part(name, part.rows, part.rows)
 

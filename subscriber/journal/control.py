@@ -5,7 +5,9 @@ Like ``pg_control`` it is small, replaced whole and synced. ``begin`` is where t
 publisher's stream is known to hold nothing else for us: on an idle slot it moves on while no
 segment is written, and it is made durable *before* the slot is confirmed that far. A slot confirmed
 beyond it therefore proves that the journal lost something. ``end`` is the last entry's end at that moment:
-an entry that is lost afterwards is missed by it, though ``received`` lies beyond.
+an entry that is lost afterwards is missed by it, though ``received`` lies beyond. ``timeline`` is the publisher's
+timeline that all of this was received on; it proves later that the publisher still has that history
+(:mod:`subscriber.receive.history`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from subscriber.journal.storage import Storage
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 CONTROL_FILE: Final = "journal.json"
-FORMAT: Final = 1
+FORMAT: Final = 2
+_READABLE: Final = (1, FORMAT)
+"""Format 1 had no timeline."""
 _POSITIONS: Final = ("begin", "received", "end")
 
 
@@ -33,6 +37,7 @@ class Control:
         begin: the chain of segments starts here.
         received: nothing unrecorded was published up to here.
         end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was none.
+        timeline: of the publisher when it was last connected to; 0 is unknown.
     """
 
     system_identifier: str
@@ -40,6 +45,7 @@ class Control:
     begin: LSN
     received: LSN
     end: LSN
+    timeline: int = 0
 
     def moved(self, *, begin: LSN | None = None, received: LSN | None = None, end: LSN | None = None) -> Control:
         """The same with positions moved forward; a position never moves back."""
@@ -62,7 +68,7 @@ def read_control(storage: Storage) -> Control | None:
         return None
     try:
         fields = json.loads(content)
-        if fields.pop("format") != FORMAT:
+        if fields.pop("format") not in _READABLE:
             raise JournalCorrupt(
                 f'the journal at "{storage.url}" has a format that this version does not know',
                 hint="Run the version of subscriber that wrote it.",

@@ -20,6 +20,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable, Pr
 from subscriber.journal.builder import CHECKSUM_KEY, FINISH_KEY, RELATIONS_KEY, checksum
 from subscriber.journal.control import Control, read_control
 from subscriber.journal.segment import Entry, Kind, Segment, check_chain, journal_entries
+from subscriber.journal.sparing import Sparing
 from subscriber.journal.storage import Storage, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.decode import decode
@@ -77,6 +79,14 @@ def journal_positions(url: str) -> tuple[LSN, LSN]:
         return INVALID_LSN, INVALID_LSN
     last = LSN(max([control.begin, *(entry.end for entry in journal_entries(storage))]))
     return LSN(max(control.received, last)), last
+
+
+def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
+    """What :func:`journal_positions` gives, for somebody who asks all the time; of a remote journal once a second.
+
+    Both are of one moment, so that who has applied the last entry has everything that was received.
+    """
+    return Sparing(partial(journal_positions, url), open_storage(url).remote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +219,23 @@ class JournalReader:
                 readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in changes]
             readings += [Reading(segment, entry.end, entry.segments[-1]) for segment in entry.segments]
         return readings
+
+
+def changed_relations(storage: Storage, start: LSN) -> list[str]:
+    """The relations that have changes after ``start`` in a journal, by name, as far as it still has them.
+
+    Raises:
+        JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
+    """
+    found: set[str] = set()
+    for entry in journal_entries(storage):
+        if entry.end > start:
+            for segment in entry.segments:
+                reading = Reading(segment, entry.end, entry.segments[-1])
+                for rows in read_rows(storage, reading, read_finish(storage, reading)):
+                    # A segment describes each relation that it has changes of, truncates included.
+                    found.update(name for name in rows.column("relation").unique().to_pylist() if name is not None)
+    return sorted(found)
 
 
 def read_finish(storage: Storage, reading: Reading) -> Finish | None:

@@ -3,16 +3,23 @@
 Everything above asks for six things only: list, read, create a temporary file, publish it under its
 name, replace a small file, delete. *Durable* means: on a local disk, ``fsync`` of the file before the
 rename and of the folder after it; on an object store, that the store has acknowledged the object.
+
+A local journal holds the publisher's rows: its folder is for its user alone (0700, its files 0600), as PostgreSQL's data directory.
+
+On a disk without a free byte the target's progress could not be written down, so nothing could be trimmed, so nothing would ever
+become free. A local journal therefore has a *reserve*, a file that nobody reads: it is given up when a small file cannot be written,
+and made again when there is room.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import pyarrow as pa
 from pyarrow import fs as arrow_fs
@@ -20,11 +27,26 @@ from pyarrow import fs as arrow_fs
 from subscriber import failpoints
 from subscriber.errors import JournalUnavailable, UsageError
 
+RESERVE_FILE: Final = "journal.reserve"
+RESERVE_BYTES: Final = 256 * 1024
+"""Room for many small files: each takes a block or two while it is replaced."""
+
+_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_PRIVATE_FOLDER: Final = 0o700
+_PRIVATE_FILE: Final = 0o600
+_OTHERS: Final = 0o077
+
 
 class Storage(Protocol):
-    """The files of one journal."""
+    """The files of one journal.
+
+    Attributes:
+        url: where they are.
+        remote: whether each file that is read, and each listing, is a request to a server.
+    """
 
     url: str
+    remote: bool
 
     def names(self) -> list[tuple[str, int]]:
         """Every file's name and size in bytes, in no order."""
@@ -44,8 +66,18 @@ class Storage(Protocol):
     def publish(self, renames: list[tuple[str, str]]) -> None:
         """Give durable temporary files their names, in order; durable when this returns."""
 
-    def replace(self, name: str, content: bytes, *, durable: bool) -> None:
-        """Write a small file whole, so that a reader sees the old or the new content."""
+    def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:
+        """Write a small file whole, so that a reader sees the old or the new content.
+
+        Args:
+            name: the file.
+            content: of all of it.
+            durable: whether it outlives a power failure.
+            from_reserve: whether the reserve may be given up for it.
+        """
+
+    def make_reserve(self) -> None:
+        """Have the reserve again, where it is missing and there is room."""
 
     def delete(self, names: list[str]) -> None:
         """Remove files, in order; one that is not there is no error."""
@@ -76,6 +108,24 @@ def open_storage(url: str) -> Storage:
     return RemoteStorage(url, *_filesystem(url))
 
 
+def move_journal(old: str, new: str) -> None:
+    """Give the folder of a journal another name, in the same place.
+
+    Raises:
+        JournalUnavailable: it could not be moved.
+        UsageError: no file system handles the URL.
+    """
+    if "://" not in old or old.startswith("file://"):
+        with _writing(old):
+            Path(old.removeprefix("file://")).rename(new.removeprefix("file://"))
+        return
+    filesystem, source = _filesystem(old)
+    _, destination = _filesystem(new)
+    with _writing(old):
+        arrow_fs.copy_files(source, destination, source_filesystem=filesystem, destination_filesystem=filesystem)
+        filesystem.delete_dir(source)
+
+
 def journal_folders(base: str) -> list[str]:
     """The folders directly below a folder or URL, by name; none where there is no such folder.
 
@@ -93,6 +143,38 @@ def journal_folders(base: str) -> list[str]:
     return sorted(f"{base.rstrip('/')}/{info.base_name}" for info in found if info.type == arrow_fs.FileType.Directory)
 
 
+def open_to_others(base: str) -> list[str]:
+    """The journals below a local folder, or the one that it is, of which group or others may read or write something.
+
+    Those of other users, which this one may not look into, are not among them.
+
+    Raises:
+        JournalUnavailable: the folder cannot be listed now.
+    """
+    if "://" in base and not base.startswith("file://"):
+        return []
+    folders = [Path(folder) for folder in (base.removeprefix("file://"), *journal_folders(base))]
+    return [str(folder) for folder in folders if _is_open(folder)]
+
+
+def _is_open(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        (folder / "journal.json").stat()
+        if folder.stat().st_mode & _OTHERS:
+            return True
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.stat().st_mode & _OTHERS:
+                        return True
+    return False
+
+
+def is_out_of_space(error: JournalUnavailable) -> bool:
+    """Whether a file could not be written because the disk, or the user's part of it, is full."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_SPACE
+
+
 def _filesystem(url: str) -> tuple[Any, str]:
     try:
         filesystem, path = arrow_fs.FileSystem.from_uri(url)
@@ -106,6 +188,8 @@ def _filesystem(url: str) -> tuple[Any, str]:
 
 class LocalStorage:
     """A folder on a local disk."""
+
+    remote = False
 
     def __init__(self, folder: Path) -> None:
         self.url = str(folder)
@@ -141,7 +225,7 @@ class LocalStorage:
         """See :class:`Storage`."""
         path = self.folder / name
         try:
-            with path.open("wb") as file:
+            with _private(path) as file:
                 _write_arrow(file, table)
                 file.flush()
                 failpoints.hit("journal.sync.before")
@@ -164,13 +248,24 @@ class LocalStorage:
         except OSError as error:
             raise _unavailable(self.url, error) from error
 
-    def replace(self, name: str, content: bytes, *, durable: bool) -> None:
+    def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:
         """See :class:`Storage`."""
+        try:
+            try:
+                self._replace(name, content, durable=durable)
+            except OSError as error:
+                if not (from_reserve and error.errno in _NO_SPACE and self._give_up_reserve()):
+                    raise
+                self._replace(name, content, durable=durable)
+        except OSError as error:
+            raise _unavailable(self.url, error) from error
+
+    def _replace(self, name: str, content: bytes, *, durable: bool) -> None:
         path = self.folder / name
         temporary = path.with_name(f"{name}.{os.getpid()}.tmp")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
+            _make_private(self.folder)
+            with _private(temporary) as file:
                 file.write(content)
                 file.flush()
                 if durable:
@@ -178,10 +273,31 @@ class LocalStorage:
             temporary.rename(path)
             if durable:
                 self._sync_folder()
-        except OSError as error:
+        except OSError:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise _unavailable(self.url, error) from error
+            raise
+
+    def make_reserve(self) -> None:
+        """See :class:`Storage`; bytes that no file system can leave out, synced because some find their place only then."""
+        path = self.folder / RESERVE_FILE
+        try:
+            if path.exists() and path.stat().st_size == RESERVE_BYTES:
+                return
+            with _private(path) as file:
+                file.write(os.urandom(RESERVE_BYTES))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            self._give_up_reserve()
+
+    def _give_up_reserve(self) -> bool:
+        """Whether there was one."""
+        try:
+            (self.folder / RESERVE_FILE).unlink()
+        except OSError:
+            return False
+        return True
 
     def delete(self, names: list[str]) -> None:
         """See :class:`Storage`."""
@@ -193,8 +309,8 @@ class LocalStorage:
     def lock(self) -> Iterator[bool]:
         """See :class:`Storage`; an ``flock``, which the kernel releases with the process."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = (self.folder / "journal.lock").open("w")
+            _make_private(self.folder)
+            file = _private(self.folder / "journal.lock")
         except OSError as error:
             raise _unavailable(self.url, error) from error
         with file:
@@ -219,6 +335,8 @@ class RemoteStorage:
     An object appears whole or not at all, and the store's acknowledgement is its durability. There
     is no lock: the replication slot itself admits one receiver only.
     """
+
+    remote = True
 
     def __init__(self, url: str, filesystem: Any, path: str) -> None:
         self.url = url
@@ -274,14 +392,17 @@ class RemoteStorage:
         except OSError as error:
             raise _unavailable(self.url, error) from error
 
-    def replace(self, name: str, content: bytes, *, durable: bool) -> None:  # noqa: ARG002 - an object store is always durable
-        """See :class:`Storage`."""
+    def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:  # noqa: ARG002 - an interface's arguments
+        """See :class:`Storage`; an object store is always durable, and has no end."""
         try:
             self._fs.create_dir(os.path.dirname(self._at(name)), recursive=True)
             with self._fs.open_output_stream(self._at(name)) as file:
                 file.write(content)
         except OSError as error:
             raise _unavailable(self.url, error) from error
+
+    def make_reserve(self) -> None:
+        """See :class:`Storage`."""
 
     def delete(self, names: list[str]) -> None:
         """See :class:`Storage`."""
@@ -296,6 +417,19 @@ class RemoteStorage:
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone."""
+    if not folder.exists():
+        _make_private(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(_PRIVATE_FOLDER)
+
+
+def _private(path: Path) -> BinaryIO:
+    """A file to write, empty, and for this user alone if it is new."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, _PRIVATE_FILE))
 
 
 def _write_arrow(file: Any, table: pa.Table) -> None:

@@ -12,7 +12,8 @@ resends a transaction after a crash changes nothing. Nothing is removed that a c
 is looked up in the folder in the same turn.
 
 The folder may hold thousands of segments, and the receiver asks for the consumers' position many times a second. So
-between two trims only the consumers' own files are read, those that the last listing showed.
+between two trims only the consumers' own files are read, those that the last listing showed; and those of a remote journal, each a
+request, once a second.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from subscriber.errors import JournalGap, SlotInUse
+from subscriber.errors import JournalGap, JournalUnavailable, SlotInUse
 from subscriber.journal.builder import SegmentBuilder
 from subscriber.journal.control import Control, check_identity, read_control, write_control
-from subscriber.journal.retention import consumer_files, slowest_consumer, trimmable, without_kept
+from subscriber.journal.retention import consumer_files, list_consumers, slowest_consumer, trimmable, without_kept
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, group_entries, journal_entries, parse_segment_name
+from subscriber.journal.sparing import Sparing
 from subscriber.journal.storage import Storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol.messages import Relation
@@ -65,8 +67,10 @@ def open_writer(
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
             # Left over from a subscription that had this slot's name before: the target has all of it, the slot all the rest.
             writer.restart(applied_lsn)
-        _refuse_gaps(writer, confirmed_lsn, applied_lsn)
+        writer.check_confirmed(confirmed_lsn)
+        _refuse_gaps(writer, applied_lsn)
         write_control(storage, writer.control)
+        writer.trim()  # first of all: the disk may be full, and the target further than it was
         yield writer
 
 
@@ -82,6 +86,7 @@ class JournalWriter:
         self._storage = storage
         self._keep_size = keep_size
         self.control = control
+        self._slowest = Sparing(lambda: slowest_consumer(storage, self._consumers), storage.remote)
         names = storage.names()
         self._consumers = consumer_files(storage, names)
         segments = [segment for name, size in names if (segment := parse_segment_name(name, size))]
@@ -91,8 +96,11 @@ class JournalWriter:
         self.end = LSN(max([control.begin, *(entry.end for entry in entries)]))
 
     def restart(self, begin: LSN) -> None:
-        """Forget every entry and begin anew at ``begin``."""
-        self._storage.delete([name for name, _ in self._storage.names() if parse_segment_name(name)])
+        """Forget every entry and begin anew at ``begin``, without the consumers that lie before it: they can never read on."""
+        names = self._storage.names()
+        behind = [one.file for one in list_consumers(self._storage) if one.lsn < begin]
+        self._storage.delete([name for name, _ in names if parse_segment_name(name)] + behind)
+        self._consumers -= frozenset(behind)
         self.control = replace(self.control, begin=begin, received=begin, end=begin)
         write_control(self._storage, self.control)
         self.end = begin
@@ -102,9 +110,29 @@ class JournalWriter:
         """Everything published up to here is on disk (or was nothing for us)."""
         return LSN(max(self.end, self.control.received))
 
+    def check_confirmed(self, confirmed_lsn: LSN) -> None:
+        """Refuse a slot that was confirmed beyond the journal's end (invariant slot_after_disk): never skip what nobody has.
+
+        Raises:
+            JournalGap: with both LSNs.
+        """
+        if confirmed_lsn > self.durable_lsn:
+            raise JournalGap(
+                f"the slot was confirmed up to {format_lsn(confirmed_lsn)}, but the journal ends at {format_lsn(self.durable_lsn)}",
+                detail="The changes in between were received once and are no longer in the journal.",
+                hint="Restore the journal's folder. Otherwise drop the subscription and create it again, with a new copy.",
+                lsn=self.durable_lsn,
+            )
+
+    def receive_on(self, timeline: int) -> None:
+        """Keep durably on which timeline of the publisher the following is received; 0 is unknown."""
+        if timeline != self.control.timeline:
+            self.control = replace(self.control, timeline=timeline)
+            write_control(self._storage, self.control)
+
     def builder(self, relations: Mapping[int, Relation], *, in_stream: bool) -> SegmentBuilder:
         """A builder for a new entry."""
-        return SegmentBuilder(self._storage, relations, in_stream=in_stream)
+        return SegmentBuilder(self._storage, relations, in_stream=in_stream, make_room=self._make_room)
 
     def publish(self, builder: SegmentBuilder, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
         """Make an entry durable and visible, unless it is in the journal already.
@@ -131,16 +159,28 @@ class JournalWriter:
         return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in entries)
 
     def applied(self) -> LSN:
-        """How far the slowest consumer has come, of those that were there when the folder was last listed."""
-        return slowest_consumer(self._storage, self._consumers)
+        """How far the slowest consumer has come, of those that were there when the folder was last listed.
+
+        Of a remote journal: at the last look, which is at most :data:`~subscriber.journal.sparing.REMOTE_SECONDS` ago.
+        """
+        return self._slowest.get()
 
     def trim(self) -> None:
         """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), but for what is kept to be looked at.
 
         Lists the folder, which takes some 5 µs a file; about once a second is often enough.
         """
+        self._remove_passed()
+        self._storage.make_reserve()
+
+    def _make_room(self) -> None:
+        with contextlib.suppress(JournalUnavailable):
+            self.trim()
+
+    def _remove_passed(self) -> None:
         names = self._storage.names()
         self._consumers = consumer_files(self._storage, names, self._consumers)
+        self._slowest.forget()
         passed = self.applied()
         if passed == INVALID_LSN:
             return
@@ -155,15 +195,8 @@ class JournalWriter:
         self._storage.delete([segment.name for entry in trimmed for segment in entry.segments])
 
 
-def _refuse_gaps(writer: JournalWriter, confirmed_lsn: LSN, applied_lsn: LSN) -> None:
-    """Invariant slot_after_disk: never skip what nobody has."""
-    if confirmed_lsn > writer.durable_lsn:
-        raise JournalGap(
-            f"the slot was confirmed up to {format_lsn(confirmed_lsn)}, but the journal ends at {format_lsn(writer.durable_lsn)}",
-            detail="The changes in between were received once and are no longer in the journal.",
-            hint="Restore the journal's folder. Otherwise drop the subscription and create it again, with a new copy.",
-            lsn=writer.durable_lsn,
-        )
+def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
+    """Refuse a journal that does not have what the target has not applied."""
     if writer.end < writer.control.end and applied_lsn < writer.control.end:
         raise JournalGap(
             f"the journal held changes up to {format_lsn(writer.control.end)}, but now ends at {format_lsn(writer.end)}",

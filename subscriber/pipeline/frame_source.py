@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from subscriber.errors import SubscriberError
+from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.frames import decode_frames
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
@@ -86,6 +87,27 @@ class FrameStreamReader(PgoutputStreamReader):
             SubscriberError: what ends the partition.
         """
         return decode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing)
+
+    def first_end(self, start: LSN) -> LSN:
+        """Where the first entry after ``start`` ends.
+
+        Raises:
+            SubscriberError: the journal cannot be read, or has a gap.
+        """
+        return self._journal.latest(start, max_bytes=0)
+
+    def frames_between(self, start: LSN, end: LSN) -> Iterator[Frame]:
+        """The frames of the entries in (``start``, ``end``], planned, read and decoded here.
+
+        Args:
+            start: the end of an entry, or of what was applied before.
+            end: the end of an entry.
+
+        Raises:
+            SubscriberError: what ends them.
+        """
+        for partition in self.partitions({"lsn": format_lsn(start)}, {"lsn": format_lsn(end)}):
+            yield from self.frames(partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ text and the other in binary form, and the group remembers which (rule C5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ class FrameDecoder:
 
     def __init__(self, *, as_text: bool = False) -> None:
         self._as_text = as_text
-        self._relations: dict[int, Relation] = {}
+        self._relations: Mapping[int, Relation] = {}
 
     def decode(self, messages: pa.BinaryArray, lsns: pa.Int64Array, finish_lsns: pa.Int64Array | None = None) -> Frame:
         """One batch of messages as a frame.

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subscriber.errors import SubscriberError
+from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
@@ -54,6 +55,8 @@ def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame
     position, failure = min(failures, key=itemgetter(0))
     yield _attempt(_before(frame, position), programs)[0]
     failure.lsn = int(lsns[position])
+    of = f' of relation "{failure.relation}"' if failure.relation else ""
+    failure.context = failure.context or f"filtering a change{of}, sent at {format_lsn(LSN(failure.lsn))}"
     raise failure
 
 

@@ -22,12 +22,14 @@ from subscriber.errors import PipelineError, SubscriberError
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
-from subscriber.pipeline.frame_source import FrameSource, as_option
-from subscriber.pipeline.sink import BatchSink
+from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, as_option
+from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
 
 _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
+_INTERRUPT_SECONDS: Final = 0.2
+"""Between two interrupts of a batch that is to end: one that comes between two statements is lost."""
 _OUR_ERROR: Final = re.compile(r"subscriber\.errors\.(\w+): (.+)")
 
 
@@ -47,7 +49,18 @@ class JournalStream:
 
 
 class ApplyQuery:
-    """A running query from one journal into one target."""
+    """A running query from one journal into one target.
+
+    Args:
+        spark: the session.
+        name: of the query; no other that runs has it.
+        stream: what it reads.
+        applier: applies the batches.
+        settings: sizes.
+        on_applied: told the progress after each batch.
+        turn: held while the target is written.
+        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is called in the thread that applies.
+    """
 
     def __init__(
         self,
@@ -59,7 +72,9 @@ class ApplyQuery:
         *,
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[Any],
+        on_failure: OnFailure = end_query,
     ) -> None:
+        self._applier = applier
         self._journal = stream.journal
         self._two_phase = applier.two_phase
         # Thrown away with the query: where to begin is the target's to say (progress_with_data).
@@ -69,6 +84,16 @@ class ApplyQuery:
             self._checkpoint,
             stream.applied,
             on_applied,
+            FrameStreamReader(
+                url=stream.journal,
+                starting_lsn=format_lsn(stream.applied),
+                max_bytes=settings.max_batch_bytes,
+                partition_bytes=settings.segment_bytes,
+                two_phase=applier.two_phase,
+                as_text=applier.target.capabilities.postgresql_text,
+                publishing=stream.publishing,
+            ),
+            on_failure,
             turn=turn,
         )
         try:
@@ -124,8 +149,19 @@ class ApplyQuery:
         exception = self._query.exception()
         return None if exception is None else self._explain(exception)
 
+    def cancel(self) -> None:
+        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing; :meth:`stop` does."""
+        self._applier.interruption.stop.set()
+
     def stop(self) -> None:
-        """Stop it; a batch in progress is rolled back by the target."""
+        """Stop it; a batch in progress is rolled back.
+
+        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a driver's code then would abort the
+        process. So that thread is waited for first, whatever has become of the JVM.
+        """
+        self.cancel()
+        while not self._sink.idle.wait(_INTERRUPT_SECONDS):
+            self._applier.interruption.interrupt()
         with contextlib.suppress(PySparkException, Py4JError, OSError):  # of a JVM that has ended it has ended too
             self._query.stop()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -182,6 +218,7 @@ class StartQuery(Protocol):
         *,
         on_applied: Callable[[ApplyResult], None],
         turn: contextlib.AbstractContextManager[Any],
+        on_failure: OnFailure = end_query,
     ) -> ApplyQuery:
         """A running query; the arguments are those of :class:`ApplyQuery`.
 

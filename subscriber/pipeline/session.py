@@ -1,4 +1,14 @@
-"""A Spark session that suits small, frequent micro-batches and stays quiet on the terminal."""
+"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and listens to nobody else.
+
+Whoever can talk to Spark's ports can have it run code as us, so::
+
+    local[*]          every socket is on loopback, and what comes there is authenticated: other users of the machine are strangers
+    yarn, k8s://…     authenticated, unless the configuration says otherwise; Spark makes the secret and brings it to the executors
+    spark://…         as the cluster is: its executors are given the worker's secret, and no other. Where there is none, a warning
+
+A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where settings of ours go, never has one.
+Python processes do not look for modules in the current directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +24,25 @@ import sys
 import tempfile
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from subscriber.errors import PipelineError, UsageError
+from subscriber.interpreter import search_path
 from subscriber.journal.reader import BATCH_ROWS
+
+logger = logging.getLogger(__name__)
 
 OLDEST_JAVA: Final = 17
 
-_END_SECONDS: Final = 2.0
+END_SECONDS: Final = 2.0
+"""How long a JVM whose sockets are closed may take to be gone."""
 
 _SETTINGS: Final = {
     "spark.app.name": "subscriber",
@@ -56,18 +71,21 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         PipelineError: Spark's Java process has ended before the block has.
     """
     os.environ["JAVA_HOME"] = str(find_java())
-    log_file.parent.mkdir(parents=True, exist_ok=True)
+    log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    local = _is_local(master)
     # Whatever Spark writes into its working places lives and dies with the session.
     with (
-        tempfile.TemporaryDirectory(prefix="subscriber-spark-") as scratch,
-        _log_settings(log_file, Path(scratch)) as logging,
-        _worker_python(Path(scratch), local=master.startswith("local")),
+        tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
+        _log_settings(log_file, Path(scratch)) as log_settings,
+        _environment({**search_path(os.environ), **_spark_home()}),
+        _worker_python(Path(scratch), local=local),
     ):
         builder = SparkSession.builder.master(master)
         settings = {
             **_SETTINGS,
+            **_network_settings(master),
             # The serial collector suits a small heap on few cores, and takes frames of some megabytes without fragmenting.
-            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()} "
+            "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings.as_uri()} "
             f"-Dderby.system.home={scratch}",
             "spark.local.dir": scratch,
             "spark.sql.warehouse.dir": f"{scratch}/warehouse",
@@ -85,11 +103,13 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
             ) from error
         with _expecting_the_end(session):
             try:
-                if not master.startswith("local"):
+                if not local:
+                    if session.sparkContext.getConf().get("spark.authenticate", "false") != "true":
+                        logger.warning(_NOT_AUTHENTICATED, master)
                     session.sparkContext.addPyFile(str(package_archive(Path(scratch))))
                 yield session
             except (Py4JError, OSError):
-                if not _has_ended(session, _END_SECONDS):
+                if not has_ended(session, END_SECONDS):
                     raise
                 raise PipelineError(
                     "Spark's Java process has ended",
@@ -97,8 +117,66 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
                     hint=f"{log_file} may say more. Start again: what is not in the target comes once more.",
                 ) from None
             finally:
-                if not _has_ended(session):
-                    session.stop()
+                if not has_ended(session):
+                    with contextlib.suppress(Py4JError, OSError):  # it may end just now
+                        session.stop()
+
+
+_NOT_AUTHENTICATED: Final = (
+    'Spark does not authenticate its connections on master "%s": whoever reaches its ports can run programs as this user. Set'
+    " spark.authenticate and spark.authenticate.secret in the spark-defaults.conf of the cluster's machines and of this one"
+)
+
+
+def _is_local(master: str) -> bool:
+    """Whether executors are threads of this machine's JVM; ``local-cluster[…]`` has processes."""
+    return re.fullmatch(r"local(\[.*\])?", master) is not None
+
+
+def _network_settings(master: str) -> dict[str, str]:
+    """Who may connect; see the module."""
+    if _is_local(master):
+        loopback = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
+        return {**loopback, "spark.authenticate": "true"}
+    remote = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
+    # There Spark makes a secret for each session; elsewhere it is the cluster's.
+    makes_secret = master == "yarn" or master.startswith("k8s://")
+    return {**remote, "spark.authenticate": "true"} if makes_secret and not _user_says("spark.authenticate") else remote
+
+
+def _user_says(name: str) -> bool:
+    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override it."""
+    home = os.environ.get("SPARK_HOME") or _spark_home().get("SPARK_HOME", "")
+    defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")) / "spark-defaults.conf"
+    setting = re.compile(rf"^\s*{re.escape(name)}[\s=:]", re.MULTILINE)
+    with contextlib.suppress(OSError):
+        if setting.search(defaults.read_text(errors="replace")):
+            return True
+    return f"{name}=" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+
+
+def _spark_home() -> dict[str, str]:
+    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory before it looks into itself."""
+    if "SPARK_HOME" in os.environ:
+        return {}
+    package = Path(str(pyspark.__file__)).resolve().parent
+    places = (package / "spark-distribution", package)
+    return next(({"SPARK_HOME": str(place)} for place in places if (place / "bin" / "spark-submit").is_file()), {})
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let the JVM, and what it starts, inherit these."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager
@@ -121,7 +199,7 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return "py4j" not in Path(record.pathname).parts
 
 
-def _has_ended(session: SparkSession, seconds: float = 0) -> bool:
+def has_ended(session: SparkSession, seconds: float = 0) -> bool:
     """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets are closed a moment before it is.
 
     One that somebody else has started is his to look after.
@@ -252,4 +330,9 @@ def package_archive(folder: Path) -> Path:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    """The first line of what an error says, or its class: py4j asks the JVM for the text of its errors, which may have ended."""
+    try:
+        lines = str(error).strip().splitlines()
+    except (Py4JError, OSError):
+        lines = []
+    return lines[0] if lines else type(error).__name__

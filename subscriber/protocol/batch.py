@@ -87,7 +87,7 @@ class MessageBatch:
         buffer: the bytes that all offsets in the groups refer to.
         groups: the changes.
         controls: ascending row numbers of everything that is neither a change nor R nor Y.
-        relations: the relation map after the batch.
+        relations: the relation map after the batch; that before it when the batch describes nothing new.
         used_before: relation ids whose shape from before the batch was needed.
         relations_before: the relation map before the batch.
         shapes: for each relation id the rows of the batch that describe it anew, ascending.
@@ -96,7 +96,7 @@ class MessageBatch:
     buffer: Bytes
     groups: tuple[ChangeRows, ...]
     controls: Offsets
-    relations: dict[int, Relation]
+    relations: Mapping[int, Relation]
     used_before: frozenset[int]
     relations_before: Mapping[int, Relation]
     shapes: Mapping[int, list[tuple[int, Relation]]]
@@ -156,8 +156,7 @@ def group_changes(
         row = int(too_short[0])
         view.fail(row, "insufficient data left in message", offset=int(view.ends[row] - view.starts[row]))
 
-    known = dict(relations)
-    shapes = _relation_changes(view, messages, known)
+    known, shapes = _relation_changes(view, messages, relations)
     groups: list[ChangeRows] = []
     used_before: set[int] = set()
     relation_ids = _u32(view.buffer, view.starts[changes] + _RELATION_ID_AT)
@@ -191,20 +190,21 @@ def _view(messages: pa.BinaryArray, lsns: Offsets | None) -> _Messages:
 
 
 def _relation_changes(
-    view: _Messages, messages: pa.BinaryArray, known: dict[int, Relation]
-) -> dict[int, list[tuple[int, Relation]]]:
-    """Where the batch itself describes relations anew; brings ``known`` up to date."""
+    view: _Messages, messages: pa.BinaryArray, before: Mapping[int, Relation]
+) -> tuple[Mapping[int, Relation], dict[int, list[tuple[int, Relation]]]]:
+    """The relation map after the batch, and where the batch itself describes relations anew."""
     shapes: dict[int, list[tuple[int, Relation]]] = {}
+    described: dict[int, Relation] = {}
     for row in np.flatnonzero(view.types == _RELATION):
         try:
             relation = decode(messages[int(row)].as_py())
         except ProtocolError as error:
             view.fail(int(row), error.message, offset=error.offset or 0)
         assert isinstance(relation, Relation)
-        if known.get(relation.relation_id) != relation:
-            known[relation.relation_id] = relation
+        if described.get(relation.relation_id, before.get(relation.relation_id)) != relation:
+            described[relation.relation_id] = relation
             shapes.setdefault(relation.relation_id, []).append((int(row), relation))
-    return shapes
+    return ({**before, **described} if described else before), shapes
 
 
 def _by_shape(

@@ -36,11 +36,11 @@ class EntryBuilder(Protocol):
     """One entry on its way into the journal: messages in stream order, the first of them on disk already, perhaps.
 
     Attributes:
-        relations: the relation map as of the first frame that is not yet written.
+        relations: the relation map as of the first frame that is not yet written; never changed, but replaced by another.
         unwritten_bytes: size of the frames that are not yet written.
     """
 
-    relations: dict[int, Relation]
+    relations: Mapping[int, Relation]
     unwritten_bytes: int
 
     @property

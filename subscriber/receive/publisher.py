@@ -219,8 +219,18 @@ class Publisher:
         return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
-        """The end of the publisher's durable WAL."""
-        return parse_lsn(self._one("SELECT pg_current_wal_flush_lsn()::text")[0])
+        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed."""
+        return parse_lsn(
+            self._one(
+                "SELECT CASE WHEN pg_is_in_recovery()"
+                " THEN GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+                " ELSE pg_current_wal_flush_lsn() END::text"
+            )[0]
+        )
+
+    def is_standby(self) -> bool:
+        """Whether the server is in recovery."""
+        return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
     def write_barrier(self) -> LSN:
         """A position that the stream is sure to pass soon: the end of a small logical message.
@@ -229,6 +239,17 @@ class Publisher:
         has not flushed yet.
         """
         return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
+
+    def end_backend(self, pid: int) -> None:
+        """Ask a backend to end (``pg_terminate_backend``); one that has ended is no error.
+
+        Raises:
+            PublisherNotReady: 42501, this role may not.
+        """
+        try:
+            self.connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise error_of(error) from error
 
     def drop_slot(self, name: str) -> bool:
         """Drop a replication slot; tells whether there was one (none is no error, as in DROP SUBSCRIPTION).

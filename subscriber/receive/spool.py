@@ -17,7 +17,7 @@ transaction that goes on or finishes is not there; the text for that is ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic
 
@@ -38,6 +38,7 @@ from subscriber.protocol.messages import (
     StreamStart,
 )
 from subscriber.receive.contracts import B
+from subscriber.receive.subtransactions import SubtransactionIndex
 
 _XID: Final = slice(XLOGDATA_HEADER_SIZE + 1, XLOGDATA_HEADER_SIZE + 5)
 """Where a message in a block has its (sub)transaction: after the type byte (rule A3)."""
@@ -51,14 +52,14 @@ class StreamedTransaction(Generic[B]):
         xid: the top-level transaction.
         builder: its changes so far.
         current: raw xid of the (sub)transaction that made the last change.
-        first_changes: for each subtransaction, in order of appearance, where it began.
+        first_changes: for each subtransaction where it began.
         described: relation id → when it was described, counted over the whole connection.
     """
 
     xid: int
     builder: B
     current: bytes = b""
-    first_changes: dict[bytes, int] = field(default_factory=dict)
+    first_changes: SubtransactionIndex = field(default_factory=SubtransactionIndex)
     described: dict[int, int] = field(default_factory=dict)
 
     def append(self, frame: bytes) -> None:
@@ -67,18 +68,22 @@ class StreamedTransaction(Generic[B]):
         if xid != self.current:
             self.current = xid
             if int.from_bytes(xid) != self.xid:
-                self.first_changes.setdefault(xid, self.builder.position)
+                self.first_changes.begin(xid, self.builder.position)
         self.builder.append(frame)
 
     def abort_subtransaction(self, subxid: int) -> None:
         """Cut off what ``subxid`` did; an unknown one had done nothing (rule C43)."""
-        wanted = subxid.to_bytes(4)
-        if wanted not in self.first_changes:
+        position = self.first_changes.position(subxid.to_bytes(4))
+        if position is None:
             return
-        self.builder.truncate(self.first_changes[wanted])
+        self.builder.truncate(position)
         self.current = b""
-        while self.first_changes.popitem()[0] != wanted:
-            pass  # what began later is gone with it
+        self.first_changes.forget_from(position)  # what began later is gone with it
+
+    def discard(self) -> None:
+        """Forget all of it."""
+        self.builder.discard()
+        self.first_changes.close()
 
 
 class Spools(Generic[B]):
@@ -118,7 +123,7 @@ class Spools(Generic[B]):
         known = self.transactions.get(message.xid)
         if message.first_segment:
             if known is not None:
-                known.builder.discard()
+                known.discard()
             known = self.transactions[message.xid] = StreamedTransaction(message.xid, self._new_builder())
         elif known is None:
             # The walsender streams each transaction from its beginning on every connection: what came before is lost.
@@ -167,6 +172,7 @@ class Spools(Generic[B]):
                 f"STREAM {name} message without STREAM START: transaction {message.xid}, {name.lower()} LSN {format_lsn(lsn)}",
                 message_type=message_type,
             )
+        transaction.first_changes.close()
         finish = encode(end)
         transaction.builder.prepend(_frame(encode(begin), INVALID_LSN))
         transaction.builder.append(_frame(finish, LSN(message.end_lsn)))
@@ -186,7 +192,7 @@ class Spools(Generic[B]):
         if transaction is None:
             return
         if message.subxid == message.xid:
-            transaction.builder.discard()
+            transaction.discard()
             del self.transactions[message.xid]
         else:
             transaction.abort_subtransaction(message.subxid)
@@ -203,16 +209,20 @@ class Spools(Generic[B]):
         described = self._described if self.block is None else self.block.described
         described[relation_id] = self._descriptions
 
-    def adopt_descriptions(self, transaction: StreamedTransaction[B], relations: MutableMapping[int, Relation]) -> None:
-        """What a stream described holds for everybody once it has committed (rule A24): add it to their ``relations``.
+    def adopt_descriptions(
+        self, transaction: StreamedTransaction[B], relations: Mapping[int, Relation]
+    ) -> Mapping[int, Relation]:
+        """What a stream described holds for everybody once it has committed (rule A24): their ``relations`` with it.
 
         The publisher tracks what it sent last, so of two descriptions the one that *arrived* later wins, even if
         its stream committed earlier.
         """
+        adopted: dict[int, Relation] = {}
         for relation_id, arrived in transaction.described.items():
             if arrived > self._described.get(relation_id, 0) and relation_id in transaction.builder.relations:
                 self._described[relation_id] = arrived
-                relations[relation_id] = transaction.builder.relations[relation_id]
+                adopted[relation_id] = transaction.builder.relations[relation_id]
+        return {**relations, **adopted} if adopted else relations
 
 
 def _frame(message: bytes, lsn: LSN) -> bytes:

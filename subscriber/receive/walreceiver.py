@@ -244,7 +244,8 @@ class WalReceiver(Generic[B]):
         transaction, finish = self._spools.finish(message)
         self._plain.publish_finished()
         self._journal.publish(transaction.builder, LSN(message.end_lsn), kind=kind, xid=message.xid, finish=finish)
-        self._spools.adopt_descriptions(transaction, self._plain.builder.relations)
+        plain = self._plain.builder
+        plain.relations = self._spools.adopt_descriptions(transaction, plain.relations)
 
     # Feedback -----------------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ class Block:
         with target.begin() as source, self._copy.begin() as connection:
             for table in (*catalog.CATALOG.sorted_tables, *STATE.sorted_tables):
                 if rows := [dict(row) for row in source.execute(sa.select(table)).mappings()]:
+                    connection.execute(sa.delete(table))  # the copy has an identifier of its own
                     connection.execute(sa.insert(table), rows)
 
     @property

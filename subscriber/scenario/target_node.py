@@ -111,6 +111,7 @@ class TargetNode(Node):
             given = self._target.url
             if own:
                 self._target = open_apart(self._target)
+            self._target.is_throwaway = True
             self._made_catalog = _make_catalog(self._target)
             self._engine = Engine(name, self._target, pipeline, settings)
             noted = self._engine.note_change

@@ -30,7 +30,7 @@ class Attempts:
     def failed(self, error: SubscriberError, longest: float) -> float:
         """Note a failure; gives the seconds to wait, which double up to ``longest``."""
         delay = float(min(longest, _FIRST_RETRY_SECONDS * 2**self.failures))
-        self.error = error
+        self.error = error.without_frames()
         self.failures += 1
         self.failed_attempts += 1
         self.not_before = time.monotonic() + delay

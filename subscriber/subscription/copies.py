@@ -55,9 +55,9 @@ class CopyStatus:
 class Copies:
     """The tables of one subscription that are being copied now."""
 
-    def __init__(self, storage: Storage, subscription: str) -> None:
+    def __init__(self, storage: Storage, target_identifier: str, subid: int) -> None:
         self._storage = storage
-        self._subscription = subscription
+        self._file = copies_file(target_identifier, subid)
         self._lock = threading.Lock()
         self._began: dict[tuple[str, str], tuple[float, str]] = {}
         self._current: dict[tuple[str, str], CopyStatus] = {}
@@ -117,16 +117,17 @@ class Copies:
         with contextlib.suppress(SubscriberError):
             if current:
                 content = json.dumps([asdict(status) for status in current]).encode()
-                self._storage.replace(_file(self._subscription), content, durable=False)
+                self._storage.replace(self._file, content, durable=False, from_reserve=False)
             else:
-                self._storage.delete([_file(self._subscription)])
+                self._storage.delete([self._file])
 
 
-def read_copies(storage: Storage, subscription: str) -> list[CopyStatus]:
+def read_copies(storage: Storage, target_identifier: str, subid: int) -> list[CopyStatus]:
     """What another process is copying for a subscription, as it last said; a process that was killed may have left it."""
-    content = storage.read(_file(subscription))
+    content = storage.read(copies_file(target_identifier, subid))
     return [CopyStatus(**status) for status in json.loads(content)] if content else []
 
 
-def _file(subscription: str) -> str:
-    return f"copy-{subscription}.json"
+def copies_file(target_identifier: str, subid: int) -> str:
+    """The file of a subscription's copies; its name has nothing in it that somebody may choose."""
+    return f"copy-{target_identifier}-{subid}.json"

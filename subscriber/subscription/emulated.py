@@ -95,8 +95,8 @@ def kept_text(publishing: Publishing) -> str:
     return json.dumps({_TABLES: to_json(_own(publishing.tables)), _SETTLED: settled})
 
 
-def read_tables_at_start(target: Target, subscription: Subscription) -> None:
-    """Read the publisher's tables again where it can be asked, and keep them.
+def read_tables_at_start(target: Target, subscription: Subscription) -> bool:
+    """Read the publisher's tables again where it can be asked, and keep them; tells that this is done.
 
     A partition that was attached or detached looks in the stream as it did before, so nothing else would ask.
 
@@ -106,6 +106,7 @@ def read_tables_at_start(target: Target, subscription: Subscription) -> None:
     if subscription.options.carrier is not None:
         with contextlib.suppress(PublisherError):
             _read_tables(target, subscription, None)
+    return True
 
 
 def read_tables_anew(target: Target, subscription: Subscription, error: PublisherTablesOutdated) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
@@ -23,11 +24,12 @@ class Gate:
         self._condition = threading.Condition()
         self._closings = 0
         self._busy = False
+        self._busy_since = 0.0
 
     def __enter__(self) -> None:
         with self._condition:
             self._condition.wait_for(lambda: not self._closings and not self._busy)
-            self._busy = True
+            self._busy, self._busy_since = True, time.monotonic()
         try:
             self._turn.__enter__()
         except BaseException:
@@ -46,6 +48,12 @@ class Gate:
     def busy(self) -> bool:
         """Whether a batch is being applied, or waits for its turn."""
         return self._busy
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when (monotonic seconds); None where it is not."""
+        since = self._busy_since
+        return since if self._busy else None
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:

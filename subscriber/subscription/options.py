@@ -73,10 +73,10 @@ ALTERABLE: Final = frozenset(
     {
         *("slot_name", "synchronous_commit", "binary", "streaming", "two_phase", "disable_on_error"),
         *("password_required", "run_as_owner", "failover", "origin", "create_tables", "map", "schema_changes"),
-        "log_conflict_values",
+        *("log_conflict_values", "system_identifier"),
     }
 )
-"""What ALTER SUBSCRIPTION … SET (…) knows."""
+"""What ALTER SUBSCRIPTION … SET (…) knows. ``system_identifier`` is no option that is kept, but a step after pg_upgrade."""
 REFRESHING: Final = frozenset({"copy_data", "refresh"})
 """What ALTER SUBSCRIPTION … SET, ADD and DROP PUBLICATION know."""
 SKIPPING: Final = frozenset({"lsn"})
@@ -184,6 +184,16 @@ def _schema_changes(name: str, value: OptionValue) -> str:
     return fold(text)
 
 
+def _system_identifier(name: str, value: OptionValue) -> str:
+    identifier = read_text(name, value)
+    if not (identifier.isascii() and identifier.isdigit()):
+        raise UsageError(
+            f'invalid value for parameter "{name}": "{identifier}"',
+            hint="Give the number that the publisher answers to SELECT system_identifier FROM pg_control_system().",
+        )
+    return identifier
+
+
 def _lsn(name: str, value: OptionValue) -> LSN:
     """The LSN to skip; ``NONE`` is 0/0."""
     text = read_text(name, value)
@@ -214,6 +224,7 @@ _READERS: Final[Mapping[str, OptionReader]] = {
     "carrier": _carrier,
     "map": _map,
     "schema_changes": _schema_changes,
+    "system_identifier": _system_identifier,
 }
 
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import threading
 from typing import Final
 
 from subscriber.errors import PublisherUnavailable, SubscriberError
-from subscriber.subscription.walreceiver import Assignment
+from subscriber.interpreter import search_path
+from subscriber.subscription.walreceiver import GO, Assignment
 
 logger = logging.getLogger(__name__)
 
@@ -22,11 +24,17 @@ _END_SECONDS: Final = 5.0
 
 
 class ReceiverProcess:
-    """A running (or ended) walreceiver."""
+    """A running (or ended) walreceiver.
+
+    Attributes:
+        ready: whether it holds the slot, and waits for :meth:`go`.
+        streaming: whether it receives and confirms.
+    """
 
     def __init__(self, assignment: Assignment) -> None:
         self._name = assignment.subscription
         self._error: SubscriberError | None = None
+        self.ready = False
         self.streaming = False
         # A session of its own: the terminal's Ctrl-C reaches the supervisor only, which ends it in order.
         self._process = subprocess.Popen(
@@ -35,6 +43,7 @@ class ReceiverProcess:
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            env={**os.environ, **search_path(os.environ)},
         )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -47,6 +56,14 @@ class ReceiverProcess:
     def running(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None
+
+    def go(self) -> None:
+        """Let it receive and confirm: the subscription is still the one that it was assigned."""
+        self.ready = False
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended, which the next look finds
+            self._process.stdin.write(GO)
+            self._process.stdin.flush()
 
     def failure(self) -> SubscriberError:
         """Why it ended; a process that was killed is a transient failure."""
@@ -73,6 +90,8 @@ class ReceiverProcess:
         for line in self._process.stdout:
             event = json.loads(line)
             match event["event"]:
+                case "ready":
+                    self.ready = True
                 case "streaming":
                     self.streaming = True
                     logger.info('walreceiver of subscription "%s" streams from %s', self._name, event["start"])

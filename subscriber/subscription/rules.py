@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from subscriber.apply.rules import Rules
 from subscriber.errors import PublicationsChanged
@@ -13,7 +13,7 @@ from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
 from subscriber.publication.publishing import Publishing
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription, SubscriptionRelation
+from subscriber.subscription.catalog import KeptStates, Subscription, SubscriptionRelation
 
 logger = logging.getLogger(__name__)
 
@@ -29,20 +29,21 @@ class BatchRules:
         self.publishing: Publishing | None = None
         self._subid = subscription.subid
         self._name = subscription.name
+        self._replicated = _Replicated(subscription)
         self._ignored: set[str] = set()
+        self._states = KeptStates()
+        self._definitions = _Definitions()
 
     def __call__(self, connection: Any) -> Rules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
-            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more.
+            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more, or the subscription has another
+                slot, other publications or another name now.
         """
-        _check_unchanged(connection, self.publishing)
-        stored = catalog.get_subscription(connection, self._name)
-        begins = {
-            (relation.schema, relation.name): relation.applies_from
-            for relation in catalog.relations_of(connection, self._subid)
-        }
+        self._definitions.check(connection, self.publishing)
+        stored = self._replicated.read(connection)
+        begins = self._states.read(connection, stored).begins
         return Rules(
             partial(self._should_apply, begins),
             skip_lsn=stored.skip_lsn,
@@ -83,9 +84,10 @@ class CatchUpRules:
     def __init__(
         self, subscription: Subscription, relation: SubscriptionRelation, publishing: Publishing | None
     ) -> None:
-        self._name = subscription.name
+        self._replicated = _Replicated(subscription)
         self._key = relation.schema, relation.name
         self._publishing = publishing
+        self._definitions = _Definitions()
 
     def __call__(self, connection: Any) -> Rules:
         """The rules as they are in the transaction of ``connection``.
@@ -93,8 +95,8 @@ class CatchUpRules:
         Raises:
             PublicationsChanged: as :meth:`BatchRules.__call__`.
         """
-        _check_unchanged(connection, self._publishing)
-        options = catalog.get_subscription(connection, self._name).options
+        self._definitions.check(connection, self._publishing)
+        options = self._replicated.read(connection).options
         return Rules(
             should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key,
             names=options.map,
@@ -104,11 +106,50 @@ class CatchUpRules:
         )
 
 
-def _check_unchanged(connection: Any, publishing: Publishing | None) -> None:
-    if publishing is None:
-        return
-    # Only those that are its own are read: this is asked in every batch.
-    if any(catalog.find_publication(connection, one.name) != one for one in publishing.publications):
-        raise PublicationsChanged(
-            "the subscription's publications have changed", hint="The changes are filtered anew, by what they are now."
-        )
+class _Replicated:
+    """Whether a subscription still replicates what a worker was started for.
+
+    A command that takes the slot away writes down what has been applied (:mod:`subscriber.subscription.commands.release`); no batch may
+    move that afterwards. With publications of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by
+    the old list.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def read(self, connection: Any) -> Subscription:
+        """The subscription as it is in the transaction of ``connection``; raises PublicationsChanged where it is another one."""
+        before = self._subscription
+        stored = catalog.find_subscription(connection, before.name)
+        if stored is None or stored.subid != before.subid:
+            raise PublicationsChanged(f'subscription "{before.name}" was dropped or renamed', hint=_LOOKED_AT_AGAIN)
+        if stored.slot_name != before.slot_name or stored.publications != before.publications:
+            raise PublicationsChanged(
+                f'the slot or the publications of subscription "{before.name}" have changed', hint=_LOOKED_AT_AGAIN
+            )
+        return stored
+
+
+_LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what the catalog says now."
+
+
+class _Definitions:
+    """Whether publications are as they were, found by their versions (:mod:`subscriber.subscription.catalog.version`)."""
+
+    def __init__(self) -> None:
+        self._checked: tuple[Publishing, Mapping[str, int]] | None = None
+
+    def check(self, connection: Any, publishing: Publishing | None) -> None:
+        """Raises PublicationsChanged where the catalog's are others."""
+        if publishing is None:
+            return
+        # Only those that are its own are read: this is asked in every batch.
+        versions = catalog.publication_versions(connection, [one.name for one in publishing.publications])
+        if self._checked is not None and self._checked[0] is publishing and self._checked[1] == versions:
+            return
+        if any(catalog.find_publication(connection, one.name) != one for one in publishing.publications):
+            raise PublicationsChanged(
+                "the subscription's publications have changed",
+                hint="The changes are filtered anew, by what they are now.",
+            )
+        self._checked = publishing, versions

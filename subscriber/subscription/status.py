@@ -71,7 +71,8 @@ class SubscriptionStatus:
         confirmed_lsn: what the slot has confirmed.
         received_lsn: what the journal holds.
         applied_lsn: what the target has.
-        lag_bytes: publisher's end of WAL less what was received, plus what is received and not applied.
+        lag_bytes: publisher's end of WAL less what was received, plus what is received and not applied; None also where more was
+            received than the publisher has, which was restored to an older state then, and until a run has begun with a slot that was there before.
         lag_seconds: since the target last moved while something waits; 0 when nothing does.
         tables: state letter → number of tables (rule D1).
         relations: each table, by schema and name.
@@ -79,6 +80,8 @@ class SubscriptionStatus:
         apply_errors: number.
         last_error: its report.
         last_error_at: when.
+        history_diverged: whether more was received than the publisher has: it was restored to an older state.
+        as_of: when all this was so, where it is not now: a run that holds the target has left it (ISO 8601).
     """
 
     name: str
@@ -99,6 +102,8 @@ class SubscriptionStatus:
     apply_errors: int
     last_error: str | None
     last_error_at: str | None
+    history_diverged: bool = False
+    as_of: str | None = None
 
 
 def subscription_statuses(target: Target, settings: Settings) -> list[SubscriptionStatus]:
@@ -110,10 +115,12 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
     with target.reporting():
         catalog.ensure_catalog(target.engine)
     with target.reporting(), target.engine.connect() as connection:
+        identifier = catalog.target_identifier(connection)
         return [
             _status(
                 subscription,
                 settings,
+                identifier,
                 applied=progress.read_progress(connection, subscription.origin),
                 moved_at=progress.read_progress_time(connection, subscription.origin),
                 tables=catalog.relations_of(connection, subscription.subid),
@@ -126,6 +133,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
 def _status(
     subscription: Subscription,
     settings: Settings,
+    target_identifier: str,
     *,
     applied: LSN,
     moved_at: str,
@@ -136,7 +144,7 @@ def _status(
     publisher_lsn, slot = _publisher_positions(subscription)
     waiting = last_entry is not None and last_entry > applied
     states = [relation.state.value for relation in tables]
-    copies = {(copy.schema, copy.name): copy for copy in _copies(subscription, settings)}
+    copies = {(copy.schema, copy.name): copy for copy in _copies(subscription, settings, target_identifier)}
     known = max(received or INVALID_LSN, applied)
     return SubscriptionStatus(
         name=subscription.name,
@@ -149,9 +157,7 @@ def _status(
         confirmed_lsn=None if slot is None else format_lsn(slot.confirmed_flush_lsn),
         received_lsn=_text(received),
         applied_lsn=format_lsn(applied),
-        lag_bytes=None
-        if publisher_lsn is None
-        else max(0, publisher_lsn - known) + (max(0, known - applied) if waiting else 0),
+        lag_bytes=_lag(publisher_lsn, known, applied, waiting=waiting),
         lag_seconds=None if last_entry is None else (_seconds_since(moved_at) if waiting else 0.0),
         tables={state: states.count(state) for state in sorted(set(states))},
         relations=tuple(_relation(relation, copies) for relation in tables),
@@ -163,7 +169,19 @@ def _status(
         apply_errors=statistics.get("apply_error_count", 0),
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
+        history_diverged=publisher_lsn is not None and known > publisher_lsn,
     )
+
+
+def _lag(publisher: LSN | None, known: LSN, applied: LSN, *, waiting: bool) -> int | None:
+    """Bytes behind the publisher.
+
+    None where it cannot be asked, where more is known than it has (that was another history), and as long as nothing is: then the first
+    run finds out where the changes of the slot begin.
+    """
+    if publisher is None or known > publisher or known == INVALID_LSN:
+        return None
+    return publisher - known + (max(0, known - applied) if waiting else 0)
 
 
 def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[LSN | None, LSN | None]:
@@ -179,12 +197,12 @@ def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[
     return (received, last) if last else (None, None)
 
 
-def _copies(subscription: Subscription, settings: Settings) -> list[CopyStatus]:
+def _copies(subscription: Subscription, settings: Settings, target_identifier: str) -> list[CopyStatus]:
     if subscription.system_identifier is None or subscription.slot_name is None:
         return []
     url = journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
     try:
-        return read_copies(open_storage(url), subscription.name)
+        return read_copies(open_storage(url), target_identifier, subscription.subid)
     except SubscriberError:
         return []
 

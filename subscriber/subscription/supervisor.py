@@ -1,7 +1,11 @@
 """``subscriber run``: a worker for every enabled subscription of one target.
 
 The catalog in the target says which subscriptions there are; it is read again about once a second, so that CREATE and DROP
-SUBSCRIPTION given elsewhere take effect without a restart. One subscription in trouble does not stop the others.
+SUBSCRIPTION given elsewhere take effect without a restart.
+
+One subscription in trouble does not stop the others, nor make them wait: an error that nobody has foreseen stops its worker alone, and
+a worker that is to end does so in threads of its own; the next one for its subscription starts when it has ended. What ends all is only the
+end of Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from subscriber.errors import SubscriberError, TargetUnavailable
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription, SubscriptionRelation
+from subscriber.subscription.catalog import KeptStates, Subscription, TableStates
+from subscriber.subscription.consumers import collect_consumers
 from subscriber.subscription.worker import SubscriptionWorker
 from subscriber.target import Target
 
@@ -26,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 _TICK_SECONDS: Final = 0.1
 _CATALOG_SECONDS: Final = 1.0
+_COLLECT_SECONDS: Final = 60.0
 
 Turn = contextlib.AbstractContextManager[Any]
 """Held by whoever writes the target's tables."""
@@ -70,44 +76,76 @@ class Supervisor:
         self._turn = turn or (threading.Lock() if target.capabilities.single_writer else contextlib.nullcontext())
         self._tick_seconds = tick_seconds
         self._catalog_seconds = catalog_seconds
-        self._catalog_read = 0.0
+        self._next_look = 0.0
+        self._has_looked = False
+        self._cannot_look = False
+        self._ending: dict[int, SubscriptionWorker] = {}
+        self._collect_again = 0.0
+        self._subscriptions: Sequence[Subscription] = ()
+        self._collected: object = None
         self._disabled = False
+        self._states = KeptStates()
 
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
         """Work until ``stop`` is set; tells whether no subscription has failed for good.
 
         With ``once`` it ends when every subscription has caught up or given up; without, when every one is stopped for good.
+
+        Raises:
+            SubscriberError: the catalog could not be read at all.
+            Exception: what Spark's end has made of whatever was asked of it.
         """
         try:
             while not stop.is_set():
                 self._reconcile()
                 for worker in self.workers.values():
-                    worker.tick()
-                    self._mark(worker)
+                    self._look_after(worker, stop)
                 if on_tick is not None:
                     on_tick(self)
                 if self._finished():
                     break
                 stop.wait(self._tick_seconds)
         finally:
-            for worker in self.workers.values():
+            workers = [*self.workers.values(), *self._ending.values()]
+            for worker in workers:
+                worker.end()
+            for worker in workers:
                 worker.stop()
         if self._once:
             return not self._disabled and not any(worker.given_up for worker in self.workers.values())
         return not any(worker.stopped for worker in self.workers.values())
 
+    @property
+    def busy_since(self) -> float | None:
+        """Since when a worker holds the target with a batch or a copy (monotonic seconds); None where none does."""
+        moments = [worker.busy_since for worker in [*self.workers.values(), *self._ending.values()]]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _look_after(self, worker: SubscriptionWorker, stop: threading.Event) -> None:
+        try:
+            worker.tick()
+            self._mark(worker)
+        except Exception as error:
+            if stop.is_set():
+                return  # whoever has told us to end may have told Spark, too
+            if self._pipeline.has_ended():
+                raise
+            worker.fault(error)
+
     def _mark(self, worker: SubscriptionWorker) -> None:
         """With ``once``, note how far the publisher is now; the first time it can be asked."""
-        if not self._once or worker.stopped or worker.has_mark:
-            return
+        if not self._once or worker.stopped or worker.has_mark or not worker.receives:
+            return  # a position of a publisher whose history has not been checked means nothing
         try:
-            worker.wants_caught_up()
+            worker.set_mark()
         except SubscriberError as error:
             # The receiver asks the same server and will say the same; it also decides when to give up.
             logger.debug("no mark yet: %s", error.message)
 
     def _finished(self) -> bool:
         workers = self.workers.values()
+        if self._ending:
+            return False  # another may be about to begin in its place
         if self._once:
             return all(worker.caught_up() or worker.given_up for worker in workers)
         # One that was disabled because of an error waits to be enabled again.
@@ -115,26 +153,33 @@ class Supervisor:
 
     def _reconcile(self) -> None:
         """Start and stop workers as the catalog says."""
-        if time.monotonic() - self._catalog_read < self._catalog_seconds and self._catalog_read:
+        self._let_go()
+        if time.monotonic() < self._next_look:
             return
         try:
             wanted = self._read_catalog()
-        except TargetUnavailable as error:
-            if not self._catalog_read:
+        except SubscriberError as error:
+            if not self._has_looked:
                 raise
-            logger.debug("the catalog cannot be read now: %s", error.message)
+            self._say_once(error)
+            self._next_look = time.monotonic() + self._catalog_seconds
             return
-        if not wanted and not self._catalog_read:
+        if not wanted and not self._has_looked:
             logger.warning("no subscription is enabled in this target")
-        self._catalog_read = time.monotonic()
+        self._has_looked, self._cannot_look = True, False
+        self._next_look = time.monotonic() + self._catalog_seconds
         for subid, worker in list(self.workers.items()):
             if subid not in wanted or worker.needs_restart(wanted[subid][0]):
                 logger.info('subscription "%s" was dropped, disabled or changed', worker.subscription.name)
                 self._disabled = self._disabled or worker.disabled
-                self.workers.pop(subid).stop()
-                if subid in wanted and wanted[subid][0].name != worker.subscription.name:
-                    worker.forget_consumers()
+                self._ending[subid] = self.workers.pop(subid)
+                worker.end()
+        self._let_go()
+        if not self._ending:
+            self._collect_consumers()  # a worker that is still ending would leave its position once more
         for subid, (subscription, relations) in wanted.items():
+            if subid in self._ending:
+                continue
             if subid not in self.workers:
                 self.workers[subid] = SubscriptionWorker(
                     subscription, self._target, self._pipeline, self._settings, self._turn, self._on_message
@@ -142,10 +187,49 @@ class Supervisor:
             self.workers[subid].subscription = subscription
             self.workers[subid].relations = relations
 
-    def _read_catalog(self) -> dict[int, tuple[Subscription, Sequence[SubscriptionRelation]]]:
+    def _let_go(self) -> None:
+        """Forget the workers that have ended; whoever waits for that is started at once."""
+        for subid, worker in list(self._ending.items()):
+            if worker.ended:
+                del self._ending[subid]
+                self._next_look = 0.0
+
+    def _say_once(self, error: SubscriberError) -> None:
+        logger.log(
+            logging.DEBUG if self._cannot_look or isinstance(error, TargetUnavailable) else logging.WARNING,
+            "the catalog cannot be read now: %s",
+            error.message,
+        )
+        self._cannot_look = True
+
+    def _read_catalog(self) -> dict[int, tuple[Subscription, TableStates]]:
         with self._target.reporting(), self._target.engine.connect() as connection:
+            self._subscriptions = catalog.list_subscriptions(connection)
             return {
-                subscription.subid: (subscription, catalog.relations_of(connection, subscription.subid))
-                for subscription in catalog.list_subscriptions(connection)
+                subscription.subid: (subscription, self._states.read(connection, subscription))
+                for subscription in self._subscriptions
                 if subscription.enabled
             }
+
+    def _collect_consumers(self) -> None:
+        """Where subscriptions came, went or changed their slots, forget what nobody reads from the journals any more.
+
+        What cannot be reached now is seen to a minute later.
+        """
+        slots = [(one.subid, one.system_identifier, one.slot_name, one.slot_adopted) for one in self._subscriptions]
+        if slots == self._collected and time.monotonic() < self._collect_again:
+            return
+        try:
+            with self._target.reporting(), self._target.engine.connect() as connection:
+                identifier = catalog.target_identifier(connection)
+                released = [(one.system_identifier, one.slot) for one in catalog.released_slots(connection)]
+            removed, complete = collect_consumers(
+                self._settings.journal, identifier, self._subscriptions, keep=released
+            )
+        except SubscriberError as error:
+            logger.debug("consumers that nobody needs may be left in the journals: %s", error.message)
+            removed, complete = [], False
+        self._collected = slots
+        self._collect_again = float("inf") if complete else time.monotonic() + _COLLECT_SECONDS
+        for file in removed:
+            logger.info('forgot consumer "%s": its subscription is gone, or has another slot', file)

@@ -18,6 +18,8 @@ Invariants:
 - A transaction's changes of a table are in exactly one of: the copy (it committed before L), the catch-up (up to C), the stream.
 - What a step leaves behind is in the target, in the transaction of the data; a crash anywhere repeats a step, or does nothing.
 - The journal keeps everything from L on while the round lasts: the round is a consumer of its own.
+- A table in f whose changes the journal has lost all the same goes back to i, and keeps its position there: the rows of its first copy
+  are in it, so it is copied again only when somebody has emptied it. That it says, and looks again.
 - A table that fails stays where it is, with its error; the others go on. It is tried again in a round of its own, with a new
   snapshot, not sooner than ``wal_retrieve_retry_interval`` (D15).
 
@@ -40,16 +42,18 @@ from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import (
+    JournalGap,
     JournalUnavailable,
     PipelineError,
     ProgressConflict,
     PublicationsChanged,
     PublisherUnavailable,
     SlotInUse,
+    Stopped,
     SubscriberError,
+    TargetRelationError,
     TargetUnavailable,
 )
-from subscriber.journal.retention import remove_consumer, write_consumer
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.copy import CopyProgress, CopySource
@@ -63,16 +67,17 @@ from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
-from subscriber.subscription.consumers import sync_consumer
+from subscriber.subscription.consumers import JournalConsumers
 from subscriber.subscription.copies import Copies, CopyStatus
 from subscriber.subscription.emulated import read_publishing, selection_of
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.rules import CatchUpRules
-from subscriber.target import Target
+from subscriber.target import Interruption, Target
 
 logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.05
+_INTERRUPT_SECONDS: Final = 0.2
 _HOLD_SECONDS: Final = 5.0
 """How long the apply worker waits for the first round: tables that are copied by then need no catch-up."""
 _RACE_SECONDS: Final = 60.0
@@ -80,10 +85,6 @@ _RACE_SECONDS: Final = 60.0
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
 PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
 """The states of a table that still has to be copied, or handed over."""
-
-
-class StoppedError(Exception):
-    """The worker is to end: nothing has failed."""
 
 
 @dataclass(slots=True)
@@ -101,7 +102,7 @@ class TableSync:
     Args:
         subscription: whose tables.
         target: where they are copied to.
-        journal: URL of the subscription's journal.
+        consumers: the subscription's, in its journal.
         gate: what the batches of the apply worker go through.
         turn: held while the target is written.
         pipeline: copies tables, and starts the query of a catch-up.
@@ -110,13 +111,14 @@ class TableSync:
 
     Attributes:
         attempts: at rounds as a whole.
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None where none is.
     """
 
     def __init__(
         self,
         subscription: Subscription,
         target: Target,
-        journal: str,
+        consumers: JournalConsumers,
         *,
         gate: Gate,
         turn: contextlib.AbstractContextManager[Any],
@@ -126,18 +128,20 @@ class TableSync:
     ) -> None:
         self._subscription = subscription
         self._target = target
-        self._journal = journal
+        self._consumers = consumers
         self._gate = gate
         self._turn = turn
         self._pipeline = pipeline
         self._settings = settings
         self._on_error = on_error
-        self._stop = threading.Event()
+        self._interruption = Interruption(target)
+        self._stop = self._interruption.stop
         self._thread: threading.Thread | None = None
         self._failures: dict[tuple[str, str], _Failure] = {}
         self._may_be_kept = True
         self.attempts = Attempts()
-        self._copies = Copies(open_storage(journal), subscription.name)
+        self.loads_since: float | None = None
+        self._copies = Copies(open_storage(consumers.journal), consumers.target_identifier, subscription.subid)
 
     # From the worker's thread -------------------------------------------------------------------------
 
@@ -157,11 +161,16 @@ class TableSync:
             )
             self._thread.start()
 
-    def stop(self) -> None:
-        """End it; a copy in progress is rolled back by the target."""
+    def cancel(self) -> None:
+        """Have it end, without waiting for that; a copy in progress is rolled back by the target."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+
+    def stop(self) -> None:
+        """End it, and wait until it has."""
+        self.cancel()
+        while self._thread is not None and self._thread.is_alive():
+            self._interruption.interrupt()
+            self._thread.join(_INTERRUPT_SECONDS)
 
     @property
     def running(self) -> bool:
@@ -193,7 +202,7 @@ class TableSync:
         try:
             self._sync(due)
             self.attempts.works()
-        except StoppedError:
+        except Stopped:
             pass
         except SubscriberError as error:
             self._round_failed(error)
@@ -220,7 +229,13 @@ class TableSync:
             for relation in due:
                 if relation.state is RelationState.FINISHEDCOPY:
                     self._attempt(relation, self._hand_over)
-            to_copy = [relation for relation in due if relation.state in _COPIED]
+                elif _must_be_empty(relation):
+                    self._attempt(relation, self._copy_again)
+            to_copy = [
+                one
+                for one in self._relations()
+                if _key(one) in keys and one.state in _COPIED and not _must_be_empty(one)
+            ]
             if not to_copy:
                 return
             with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
@@ -254,7 +269,7 @@ class TableSync:
         """Do one table's step; what is wrong with this table alone is kept with it, and the others go on."""
         began = time.monotonic()
         if self._stop.is_set():
-            raise StoppedError
+            raise _stopped()
         try:
             step(relation)
         except (ProgressConflict, PublicationsChanged) as error:
@@ -262,7 +277,7 @@ class TableSync:
             logger.info('table "%s": %s', relation.qualified_name, error.message)
         except SubscriberError as error:
             if self._stop.is_set():
-                raise StoppedError from None
+                raise _stopped() from None
             if isinstance(error, _FOR_ALL):
                 raise
             before = self._failures.get(_key(relation))
@@ -311,9 +326,9 @@ class TableSync:
 
         @contextlib.contextmanager
         def begin() -> Iterator[Any]:
-            with self._turn, self._target.begin() as connection:
+            with self._turn, self._target.begin() as connection, self._interruption.of(connection), self._loading():
                 yield connection
-                catalog.check_map(connection, self._subscription)
+                catalog.check_replicated(connection, self._subscription)
                 catalog.advance_relation(connection, self._subscription.subid, relation, copied.state, copied.lsn)
                 failpoints.hit("copy.commit.before")
 
@@ -332,6 +347,14 @@ class TableSync:
         self._hand_over(copied)
         self._log(relation, "has finished")
 
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        self.loads_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.loads_since = None
+
     # Hand-over ------------------------------------------------------------------------------------------
 
     def _hand_over(self, relation: SubscriptionRelation) -> None:
@@ -340,6 +363,14 @@ class TableSync:
             if self._position(relation) >= applied:
                 self._synced(relation)
                 return
+        try:
+            self._catch_up(relation, applied)
+        except JournalGap:
+            lost = self._position(relation)
+            self._change(relation, RelationState.INIT, lost)
+            raise self._lost(relation, lost) from None
+
+    def _catch_up(self, relation: SubscriptionRelation, applied: LSN) -> None:
         query = self._start_catch_up(relation)
         try:
             # Beside the apply worker first, so that it need not stand still for long.
@@ -350,6 +381,30 @@ class TableSync:
                 self._synced(relation)
         finally:
             query.stop()
+
+    def _copy_again(self, relation: SubscriptionRelation) -> None:
+        """Let a table that could not catch up be copied like any other, if the rows of its first copy are gone.
+
+        Raises:
+            TargetRelationError: they are not.
+        """
+        assert relation.lsn is not None
+        place = self._subscription.options.map.local(relation.schema, relation.name)
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            table = self._target.reflect(connection, *place)
+            if table is not None and table.has_rows(connection):
+                raise self._lost(relation, relation.lsn)
+        self._change(relation, RelationState.INIT, None)
+
+    def _lost(self, relation: SubscriptionRelation, position: LSN) -> TargetRelationError:
+        table = self._subscription.options.map.qualified(relation.schema, relation.name)
+        return TargetRelationError(
+            f'table "{table}" cannot catch up: the journal has lost its changes after {format_lsn(position)}',
+            sqlstate="55000",
+            detail="It is to be copied again, but still has the rows of its first copy.",
+            hint="TRUNCATE it at the subscriber; it is copied again then.",
+            relation=table,
+        )
 
     def _synced(self, relation: SubscriptionRelation) -> None:
         """The table's changes are everybody's from its own position on; no batch is in progress."""
@@ -371,8 +426,8 @@ class TableSync:
         )
         logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
         return self._pipeline.start_query(
-            f"{self._subscription.name} {relation.qualified_name}",
-            JournalStream(self._journal, position, publishing),
+            f"table sync {self._subscription.subid}: {relation.qualified_name}",
+            JournalStream(self._consumers.journal, position, publishing),
             applier,
             self._settings,
             on_applied=_nothing,
@@ -384,14 +439,14 @@ class TableSync:
 
         Raises:
             SubscriberError: why it ended.
-            StoppedError: it is of no use any more.
+            Stopped: it is of no use any more.
         """
         deadline = time.monotonic() + longest if longest is not None else float("inf")
         while query.applied < position and time.monotonic() < deadline:
             if self._stop.wait(_POLL_SECONDS):
-                raise StoppedError
+                raise _stopped()
             if not query.running:
-                raise query.failure() or StoppedError()
+                raise query.failure() or _stopped()
 
     # The catalog ----------------------------------------------------------------------------------------
 
@@ -428,11 +483,10 @@ class TableSync:
         ]
         if snapshot_lsn is not None:
             needed.append(snapshot_lsn)
-        storage = open_storage(self._journal)
         if needed:
-            write_consumer(storage, sync_consumer(self._subscription.name), min(needed))
+            self._consumers.keep(min(needed))
         else:
-            remove_consumer(storage, sync_consumer(self._subscription.name))
+            self._consumers.release()
 
     def _release_journal(self) -> None:
         """Once no table is to be copied or to catch up, let the journal be trimmed.
@@ -441,7 +495,7 @@ class TableSync:
         """
         if self._may_be_kept:
             with contextlib.suppress(SubscriberError):
-                remove_consumer(open_storage(self._journal), sync_consumer(self._subscription.name))
+                self._consumers.release()
                 self._may_be_kept = False
 
     def _log(self, relation: SubscriptionRelation, what: str) -> None:
@@ -455,6 +509,14 @@ class TableSync:
 
 _FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
 """Errors that are not about one table: the round ends, and the next one begins with a new snapshot."""
+
+
+def _stopped() -> Stopped:
+    return Stopped("the table synchronization was stopped")
+
+
+def _must_be_empty(relation: SubscriptionRelation) -> bool:
+    return relation.state is RelationState.INIT and relation.lsn is not None
 
 
 def _key(relation: SubscriptionRelation) -> tuple[str, str]:

@@ -7,7 +7,9 @@
              ├─ starting ─▶ query running ─────┤            lasting failure: stay stopped, say why
              └─ tables to copy? ─▶ a round ────┘            (subscriber.subscription.tablesync)
 
-The halves fail and restart independently: while the target is away the receiver goes on, and the other way round.
+The halves fail and restart independently: while the target is away the receiver goes on, and the other way round. A batch that fails
+is tried again where it is (:mod:`subscriber.pipeline.sink`), in the thread that applies it, which asks here; the query is started again
+only when that would not help: it reads by publications that have changed, or Spark itself has failed.
 Lasting are failures that the next attempt would only repeat without anybody noticing: a message that does not decode, a
 gap in the journal, a slot that is gone. A change that cannot be applied is retried for ever, as PostgreSQL's worker does (rule
 C35): somebody may remove the conflicting row.
@@ -17,10 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from subscriber.apply import progress
@@ -28,14 +33,16 @@ from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.errors import (
     ApplyError,
+    PipelineError,
     ProgressConflict,
     PublicationsChanged,
     PublisherTablesOutdated,
     SubscriberError,
+    TargetUnavailable,
 )
-from subscriber.journal.reader import journal_positions
-from subscriber.journal.retention import remove_consumer, write_consumer
-from subscriber.journal.storage import journal_url, open_storage
+from subscriber.journal.reader import watched_positions
+from subscriber.journal.sparing import Sparing
+from subscriber.journal.storage import journal_url
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.query import ApplyQuery, JournalStream
@@ -43,15 +50,16 @@ from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.attempts import Attempts
-from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation
-from subscriber.subscription.consumers import consumers_of
+from subscriber.subscription.background import Background
+from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
+from subscriber.subscription.consumers import JournalConsumers, place_of
 from subscriber.subscription.copies import CopyStatus
 from subscriber.subscription.emulated import read_publishing, read_tables_anew, read_tables_at_start
 from subscriber.subscription.failures import disable, record
-from subscriber.subscription.first_position import first_position, know_publisher
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.receiver import ReceiverProcess
 from subscriber.subscription.rules import BatchRules
+from subscriber.subscription.slot_position import adopt_slot
 from subscriber.subscription.tablesync import TableSync
 from subscriber.subscription.walreceiver import Assignment
 from subscriber.target import Target
@@ -62,6 +70,16 @@ PATIENT_FAILURES: Final = 5
 """How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target that restarts."""
 PATIENT_COPIES: Final = 2
 """How many failed copies of one table it puts up with."""
+_CHANGED_SECONDS: Final = 1.0
+"""How long a worker whose subscription has changed waits to be replaced before it starts a receiver again."""
+
+_NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
+"""Errors of a batch that the same query would meet again: it has filtered by what is no longer true, or Spark itself has failed."""
+
+
+def _is_tried_again(error: SubscriberError) -> bool:
+    """Rule C35; nobody but somebody else's progress gives way to ours."""
+    return error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict))
 
 
 class SubscriptionWorker:
@@ -89,7 +107,7 @@ class SubscriptionWorker:
         self.subscription = subscription
         self.stopped = False
         self.disabled = False
-        self.relations: Sequence[SubscriptionRelation] = ()
+        self.relations = TableStates()
         self.applied = INVALID_LSN
         self.transactions = 0
         self.changes = 0
@@ -109,6 +127,15 @@ class SubscriptionWorker:
         self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
+        self._watched: Sparing[tuple[LSN, LSN]] | None = None
+        self._consumers: JournalConsumers | None = None
+        self._positions = INVALID_LSN, INVALID_LSN
+        self._synchronizing = Attempts()
+        self._ending: list[threading.Thread] = []
+        name = subscription.name
+        self._adopting = Background(lambda: adopt_slot(target, self.subscription, settings), f"slot of {name}")
+        self._reading = Background(lambda: read_tables_at_start(target, self.subscription), f"tables of {name}")
+        self._marking = Background(self._write_barrier, f"mark of {name}")
 
     # Running --------------------------------------------------------------------------------------
 
@@ -117,33 +144,59 @@ class SubscriptionWorker:
         if not self.stopped:
             self._watch()
         if self.stopped:
-            self.stop()
+            self.end()
             return
+        if self._consumers is not None:
+            self._consumers.write_late()
         now = time.monotonic()
         if self._receiver is None and now >= self._receiving.not_before:
             self._attempt(self._receiving, self._start_receiver)
-        if self._receiver_ready():
-            self._synchronize_tables()
-        if self._query is None and self._journal_exists() and now >= self._applying.not_before and not self.stopped:
-            self._attempt(self._applying, self._start_query)
+        if self._receiver is not None and self._receiver.ready:
+            self._let_receive(self._receiver)
+        if self.receives and now >= self._synchronizing.not_before and not self.stopped:
+            self._attempt(self._synchronizing, self._synchronize_tables)
+        if self._query is None and now >= self._applying.not_before and not self.stopped:
+            self._attempt(self._applying, self._start_query_of_journal)
 
-    def stop(self) -> None:
-        """End all of it; what is not durable or not committed comes again."""
+    def fault(self, error: Exception) -> None:
+        """Stop for good because of an error that nobody has foreseen: what is wrong with one subscription is nothing to the others."""
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        found = PipelineError(
+            "the apply worker failed",
+            # Not its text, which may have values.
+            detail=f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}",
+            hint="This is a fault of the program: please report it.",
+        )
+        self._note(self._applying, found)
+        self._stop_for_good()
+
+    def end(self) -> None:
+        """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not durable or not committed comes again."""
         sync, self._sync = self._sync, None
         query, self._query = self._query, None
         receiver, self._receiver = self._receiver, None
+        # First all are told, then each is waited for: a round of copies may wait for the batch, and the batch for nobody.
         if sync is not None:
-            sync.stop()
+            sync.cancel()
         if query is not None:
-            query.stop()
-        if receiver is not None:
-            receiver.stop()
+            query.cancel()
+        for half in (sync, query, receiver):
+            if half is not None:
+                thread = threading.Thread(target=half.stop, name=f"end of {self.subscription.name}", daemon=True)
+                thread.start()
+                self._ending.append(thread)
 
-    def forget_consumers(self) -> None:
-        """After a RENAME: under the old name nobody will ever pass anything in the journal."""
-        if self._journal:
-            for name in consumers_of(self.subscription.name):
-                remove_consumer(open_storage(self._journal), name)
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it is left, once it was told to end."""
+        self._ending = [thread for thread in self._ending if thread.is_alive()]
+        return not self._ending
+
+    def stop(self) -> None:
+        """End all of it, and wait until it has."""
+        self.end()
+        for thread in self._ending:
+            thread.join()
 
     def needs_restart(self, subscription: Subscription) -> bool:
         """Whether the subscription has changed in a way that a worker takes up only when it starts (rule C39)."""
@@ -157,14 +210,29 @@ class SubscriptionWorker:
         return replace(self.subscription, options=options, skip_lsn=subscription.skip_lsn) != subscription
 
     def wants_caught_up(self) -> None:
-        """Set the mark that :meth:`caught_up` asks for: everything the publisher has committed by now."""
+        """Set the mark that :meth:`caught_up` asks for: everything the publisher has committed by now.
+
+        Raises:
+            PublisherError: it cannot be asked.
+        """
+        self._barrier = self._write_barrier()
+
+    def set_mark(self) -> None:
+        """The same, without waiting for the publisher: the mark is set by a later call, when it has answered.
+
+        Raises:
+            PublisherError: it cannot be asked.
+        """
+        self._barrier = self._marking.take()
+
+    def _write_barrier(self) -> LSN:
         with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
-            self._barrier = Publisher(server).write_barrier()
+            return Publisher(server).write_barrier()
 
     @property
     def failure(self) -> SubscriberError | None:
         """The last failure of what does not work; None while everything does."""
-        return self._receiving.error or self._applying.error or self._sync_error
+        return self._receiving.error or self._applying.error or self._synchronizing.error or self._sync_error
 
     @property
     def given_up(self) -> bool:
@@ -177,7 +245,7 @@ class SubscriptionWorker:
                 sync is not None
                 and (
                     sync.attempts.failures >= PATIENT_FAILURES
-                    or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations)
+                    or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations.unfinished)
                 )
             )
         )
@@ -195,6 +263,11 @@ class SubscriptionWorker:
         Only a change of the target's own, made after that, can let it go on.
         """
         return self._stuck_since if isinstance(self._applying.error, ApplyError) else None
+
+    @property
+    def receives(self) -> bool:
+        """Whether a receiver streams, which has made sure that the publisher is the one that was received from before."""
+        return self._receiver is not None and self._receiver.streaming
 
     @property
     def has_mark(self) -> bool:
@@ -223,9 +296,8 @@ class SubscriptionWorker:
             return False
         sync = self._sync
         return all(
-            relation.state is RelationState.READY
-            or (sync is not None and sync.has_failed_since(relation, target_changed))
-            for relation in self.relations
+            sync is not None and sync.has_failed_since(relation, target_changed)
+            for relation in self.relations.unfinished
         )
 
     @property
@@ -234,8 +306,17 @@ class SubscriptionWorker:
         return [] if self._sync is None else self._sync.copies
 
     def positions(self) -> tuple[LSN, LSN]:
-        """How far the journal has received, and where its last entry ends."""
-        return journal_positions(self._journal) if self._journal else (INVALID_LSN, INVALID_LSN)
+        """How far the journal has received, and where its last entry ends, as of when it could last be read."""
+        with contextlib.suppress(SubscriberError):  # whoever needs the journal says what is wrong with it
+            self._read_positions()
+        return self._positions
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when it holds the target with a batch or a copy (monotonic seconds); None where it does not."""
+        sync = self._sync
+        moments = [self._gate.busy_since, None if sync is None else sync.loads_since]
+        return min((moment for moment in moments if moment is not None), default=None)
 
     @property
     def state(self) -> str:
@@ -246,7 +327,7 @@ class SubscriptionWorker:
             return "retrying"
         if self.copies:
             return "copying"
-        return "streaming" if self._receiver_ready() and self._query is not None else "starting"
+        return "streaming" if self.receives and self._query is not None else "starting"
 
     def summary(self) -> str:
         """One line for people."""
@@ -258,12 +339,15 @@ class SubscriptionWorker:
 
     # The two halves ---------------------------------------------------------------------------------
 
-    def _receiver_ready(self) -> bool:
-        return self._receiver is not None and self._receiver.streaming
+    def _read_positions(self) -> None:
+        if self._watched is not None:
+            self._positions = self._watched.get()
 
-    def _journal_exists(self) -> bool:
-        """What was received can be applied while the publisher is away."""
-        return self.positions()[0] != INVALID_LSN
+    def _start_query_of_journal(self) -> None:
+        """Start it once there is a journal: what was received can be applied while the publisher is away."""
+        self._read_positions()
+        if self._positions[0] != INVALID_LSN:
+            self._start_query()
 
     def _attempt(self, half: Attempts, start: Callable[[], None]) -> None:
         try:
@@ -278,7 +362,7 @@ class SubscriptionWorker:
             self._receiver.stop()
             self._receiver = None
             self._failed(self._receiving, error)
-        elif self._receiver_ready() and self._receiving.error is not None and self._receiving_for_long():
+        elif self.receives and self._receiving.error is not None and self._receiving_for_long():
             self._receiving.works()
         if self._query is not None and not self._query.running:
             failure = self._query.failure()
@@ -292,8 +376,10 @@ class SubscriptionWorker:
             elif failure is not None:
                 self._failed(self._applying, failure)
                 self._stuck_since = began  # only now: who waits for it finds what was recorded of this failure
-        elif self._query is not None and self._applying.error is not None and self.applied >= self.positions()[1]:
-            self._applying.works()  # there is nothing to apply that could fail again
+        elif self._query is not None and self._applying.error is not None:
+            self.applied = LSN(max(self.applied, self._query.applied))  # a batch that fails has committed its good part
+            if self.applied >= self.positions()[1]:
+                self._applying.works()  # there is nothing to apply that could fail again
 
     def _read_tables_anew(self, outdated: PublisherTablesOutdated) -> None:
         read_tables_anew(self._target, self.subscription, outdated)
@@ -306,19 +392,41 @@ class SubscriptionWorker:
         return time.monotonic() - self._receiving.not_before >= self._settings.wal_retrieve_retry_interval
 
     def _failed(self, half: Attempts, error: SubscriberError) -> None:
+        delay = self._note(half, error)
+        if self._disables(error):
+            try:
+                self._disable()
+            except SubscriberError as away:
+                # The target, which would have to know it: then the next failure disables the subscription.
+                logger.warning('subscription "%s" cannot be disabled now: %s', self.subscription.name, away.message)
+                self._say_when(delay)
+        elif _is_tried_again(error):
+            self._say_when(delay)
+        else:
+            self._stop_for_good()
+
+    def _batch_failed(self, error: SubscriberError, began: float) -> float | None:
+        """Asked by the query, in the thread that applies. What it does not try again it ends with, and :meth:`_watch` says the rest."""
+        if isinstance(error, _NEEDS_ANOTHER_QUERY) or not _is_tried_again(error) or self._disables(error):
+            return None
+        delay = self._note(self._applying, error)
+        self._stuck_since = began  # only now: who waits for it finds what was recorded of this failure
+        self._say_when(delay)
+        return delay
+
+    def _note(self, half: Attempts, error: SubscriberError) -> float:
+        """Log, record and count a failure; gives the seconds to wait."""
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
         record(self._target, self.subscription, error)
-        delay = half.failed(error, self._settings.wal_retrieve_retry_interval)
-        if self._disables(error):
-            self._disable()
-        elif error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict)):
-            logger.info('subscription "%s": trying again in %.1f s', self.subscription.name, delay)
-        else:
-            self.stopped = True
-            self.stop()
-            logger.error(
-                'subscription "%s" stays stopped until "subscriber run" is started again', self.subscription.name
-            )
+        return half.failed(error, self._settings.wal_retrieve_retry_interval)
+
+    def _say_when(self, delay: float) -> None:
+        logger.info('subscription "%s": trying again in %.1f s', self.subscription.name, delay)
+
+    def _stop_for_good(self) -> None:
+        self.stopped = True
+        self.end()
+        logger.error('subscription "%s" stays stopped until "subscriber run" is started again', self.subscription.name)
 
     def _disables(self, error: SubscriberError) -> bool:
         """A connection that is lost comes back: that is no reason to disable a subscription."""
@@ -334,17 +442,19 @@ class SubscriptionWorker:
     def _synchronize_tables(self) -> None:
         """Have tables copied, call those ready that are, and begin with two-phase when all are."""
         if self._sync is None:
+            assert self._consumers is not None
             self._sync = TableSync(
                 self.subscription,
                 self._target,
-                self._journal,
+                self._consumers,
                 gate=self._gate,
                 turn=self._turn,
                 pipeline=self._pipeline,
                 settings=self._settings,
                 on_error=self._copy_failed,
             )
-        self._sync.tick(self.relations)
+        self._synchronizing.works()
+        self._sync.tick(self.relations.unfinished)
         if self._sync.running or self._gate.busy:
             return  # the target may have one writer
         with contextlib.suppress(SubscriberError):
@@ -362,7 +472,7 @@ class SubscriptionWorker:
                 return
         table = "" if relation is None else f', table "{relation.qualified_name}"'
         logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
-        self._sync_error = error
+        self._sync_error = error.without_frames()
         record(self._target, self.subscription, error, relation, sync=True)
         if self._disables(error):
             with contextlib.suppress(SubscriberError):
@@ -370,7 +480,7 @@ class SubscriptionWorker:
 
     def _make_ready(self) -> None:
         """Tables that were handed over are ready when the apply worker's position has passed theirs (D5)."""
-        if all(relation.state is not RelationState.SYNCDONE for relation in self.relations):
+        if all(relation.state is not RelationState.SYNCDONE for relation in self.relations.unfinished):
             return
         received, last = self.positions()
         # Where nothing is left to apply, the position is how far the journal has received.
@@ -378,16 +488,13 @@ class SubscriptionWorker:
         self._read_relations()
         passed = [
             relation
-            for relation in self.relations
+            for relation in self.relations.unfinished
             if relation.state is RelationState.SYNCDONE and relation.lsn is not None and relation.lsn <= position
         ]
         if not passed:
             return
         with self._target.begin() as connection:
-            for relation in passed:
-                catalog.advance_relation(
-                    connection, self.subscription.subid, relation, RelationState.READY, relation.lsn
-                )
+            catalog.make_ready(connection, self.subscription.subid, passed)
         self._read_relations()
         if self._tables_ready():
             self._sync_error = None
@@ -408,25 +515,30 @@ class SubscriptionWorker:
             receiver.stop()
 
     def _tables_ready(self) -> bool:
-        return all(relation.state is RelationState.READY for relation in self.relations)
+        return not self.relations.unfinished
 
     def _read_relations(self) -> None:
         with self._target.reporting(), self._target.engine.connect() as connection:
-            self.relations = catalog.relations_of(connection, self.subscription.subid)
+            self.relations = catalog.read_states(connection, self.subscription.subid)
 
     # Starting the halves ------------------------------------------------------------------------------
 
     def _start_receiver(self) -> None:
-        self.subscription = know_publisher(self._target, self.subscription, self._settings)
         if self.applied == INVALID_LSN:
             # Read once: only this worker advances it, and a receiver must be able to start again while the target is away.
-            self.applied = first_position(self._target, self.subscription)
+            adopted = self._adopting.take()
+            if adopted is None:
+                return
+            self.subscription, self.applied = adopted
         options = self.subscription.options
         assert self.subscription.slot_name is not None
         assert self.subscription.system_identifier is not None
-        self._journal = journal_url(
-            self._settings.journal, self.subscription.system_identifier, self.subscription.slot_name
-        )
+        if self._consumers is None:
+            journal = journal_url(
+                self._settings.journal, self.subscription.system_identifier, self.subscription.slot_name
+            )
+            self._consumers = self._open_consumers(journal)
+            self._journal, self._watched = journal, watched_positions(journal)
         self._receiver = ReceiverProcess(
             Assignment(
                 subscription=self.subscription.name,
@@ -444,12 +556,46 @@ class SubscriptionWorker:
             )
         )
 
+    def _let_receive(self, receiver: ReceiverProcess) -> None:
+        """A receiver holds the slot. It may go on unless a command has changed the subscription since it was assigned.
+
+        Where the target cannot be read the receiver goes on: a command would need the target as well, and the publisher must not wait.
+        """
+        try:
+            with self._target.reporting(), self._target.engine.connect() as connection:
+                stored = catalog.find_subscription(connection, self.subscription.name)
+        except TargetUnavailable:
+            stored = self.subscription
+        if stored is not None and stored.enabled and not self.needs_restart(stored):
+            receiver.go()
+            return
+        self._receiver = None
+        receiver.stop()
+        # The supervisor sees the change when it reads the catalog next, and makes another worker.
+        self._receiving.not_before = time.monotonic() + _CHANGED_SECONDS
+
+    def _open_consumers(self, journal: str) -> JournalConsumers:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            identifier = catalog.target_identifier(connection)
+        consumers = JournalConsumers(
+            journal,
+            identifier,
+            self.subscription.subid,
+            subscription=self.subscription.name,
+            place=place_of(self._target),
+        )
+        consumers.replace_earlier()
+        return consumers
+
     def _start_query(self) -> None:
-        read_tables_at_start(self._target, self.subscription)
+        assert self._consumers is not None
+        if self._reading.take() is None:
+            return
         with self._target.reporting(), self._target.engine.connect() as connection:
             self.applied = progress.read_progress(connection, self.subscription.origin)
             self._rules.publishing = read_publishing(connection, self.subscription)
-        write_consumer(open_storage(self._journal), self.subscription.name, self.applied)
+        self._consumers.note_applied(self.applied)
+        self._consumers.take_over()
         applier = ExactApplier(
             self._target,
             subscription=self.subscription.name,
@@ -459,12 +605,13 @@ class SubscriptionWorker:
         )
         applier.deliver_messages()
         self._query = self._pipeline.start_query(
-            self.subscription.name,
+            f"apply {self.subscription.subid}: {self.subscription.name}",
             JournalStream(self._journal, self.applied, self._rules.publishing),
             applier,
             self._settings,
             on_applied=self._note_applied,
             turn=self._gate,
+            on_failure=self._batch_failed,
         )
         logger.info('apply of subscription "%s" starts at %s', self.subscription.name, format_lsn(self.applied))
 
@@ -473,4 +620,5 @@ class SubscriptionWorker:
         self.transactions += result.transactions
         self.changes += result.changes
         self._applying.works()
-        write_consumer(open_storage(self._journal), self.subscription.name, result.progress)
+        assert self._consumers is not None
+        self._consumers.note_applied(result.progress)

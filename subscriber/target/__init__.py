@@ -5,12 +5,15 @@ can do is asked of ``target.capabilities``, never of its name. One file a dialec
 """
 
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.interruption import Interruption
 from subscriber.target.registry import leave_quietly, open_target
 from subscriber.target.table import LeafRouting, RowVersion, TargetColumn, TargetTable, UniqueIndex
-from subscriber.target.target import Target
+from subscriber.target.target import DurabilityWarning, Target
 
 __all__ = [
     "Capabilities",
+    "DurabilityWarning",
+    "Interruption",
     "LeafRouting",
     "RowVersion",
     "Target",

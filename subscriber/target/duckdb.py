@@ -21,7 +21,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -196,6 +196,11 @@ class DuckDBTarget(Target):
         """See :meth:`Target.equals`; DuckDB's indexes know of no collation, its ``=`` does."""
         return self.comparable(column, clause) == value
 
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """See :meth:`Target.found_as_written`; there are no triggers."""
+        del table
+        return column.storage in duckdb_values.STORED_ALIKE and self.equality(type_oid, column) == EXACT
+
     @contextmanager
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
@@ -235,6 +240,14 @@ class DuckDBTarget(Target):
         names = ", ".join(quote.quote(column.name) for column in columns)
         casts = ", ".join(f"CAST(c{number} AS {column.declared_type})" for number, column in enumerate(columns))
         return f"INSERT INTO {quote.format_table(table.clause())} ({names}) SELECT {casts} FROM subscriber_block"
+
+    def interrupt(self, connection: sa.Connection) -> None:
+        """See :meth:`Target.interrupt`."""
+        import duckdb
+
+        with suppress(exc.SQLAlchemyError, duckdb.Error):  # it may just be closed
+            driver: Any = connection.connection.driver_connection
+            driver.interrupt()
 
     # New tables -----------------------------------------------------------------------------------------
 
@@ -294,6 +307,11 @@ class DuckDBTarget(Target):
             if restart_identity:
                 for table in tables:
                     _restart_sequences(connection, table)
+
+    @property
+    def status_file(self) -> Path:
+        """See :attr:`Target.status_file`; beside the file of :meth:`run_lock`."""
+        return Path(f"{self.url.database}.subscriber-status")
 
     @contextmanager
     def run_lock(self) -> Iterator[None]:

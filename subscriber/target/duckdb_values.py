@@ -42,6 +42,11 @@ from subscriber.types import family_of, type_name
 VARCHAR, BOOLEAN, FLOAT, DOUBLE, BLOB, DECIMAL = "VARCHAR", "BOOLEAN", "FLOAT", "DOUBLE", "BLOB", "DECIMAL"
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ = "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
 TEMPORAL: Final = frozenset({DATE, TIME, TIMESTAMP, TIMESTAMPTZ})
+STORED_ALIKE: Final = frozenset(
+    {VARCHAR, BOOLEAN, BLOB, DECIMAL, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, "UUID"}
+    | {f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")}
+)
+"""Types of which no two values are equal that are not the same, as the two zeros of a DOUBLE are, or ``1 month`` and ``30 days``."""
 
 _NATIVE: Final = {
     1082: DATE,

@@ -49,7 +49,7 @@ from subscriber.target.mariadb_catalog import check_references, counts, read_tab
 from subscriber.target.mariadb_errors import PACKET_TOO_LARGE, translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
-from subscriber.target.target import Change, Target
+from subscriber.target.target import Change, DurabilityWarning, Target
 from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
 
@@ -170,6 +170,20 @@ class MariaDBTarget(Target):
         self._to_restart: dict[sa.Connection, list[TargetTable]] = {}
         """Tables whose counters are to be set back when the transaction of a connection is committed."""
 
+    def durability_warnings(self) -> Sequence[DurabilityWarning]:
+        """See :meth:`Target.durability_warnings`; what the binary log is synced at does not matter, as InnoDB's log has the commit."""
+        with self.reporting(), self.engine.connect() as connection:
+            flushed: int = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar_one()
+        if flushed == 1:
+            return ()
+        return (
+            DurabilityWarning(
+                f"the target may lose committed changes in a crash: its innodb_flush_log_at_trx_commit is {flushed}",
+                "Run SET GLOBAL innodb_flush_log_at_trx_commit = 1 there, and set it in the server's configuration file. The journal"
+                " does not keep what is committed.",
+            ),
+        )
+
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect` and the module."""
         with self.reporting():
@@ -211,6 +225,11 @@ class MariaDBTarget(Target):
             return equal
         return sa.and_(equal, self.comparable(column, clause) == value)
 
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """See :meth:`Target.found_as_written`; triggers are for whole rows."""
+        del table
+        return column.storage in mariadb_values.STORED_ALIKE and self.equality(type_oid, column) == EXACT
+
     def change_first(self, statement: Change) -> Change:
         """See :meth:`Target.change_first`; LIMIT 1."""
         return statement.with_dialect_options(mysql_limit=1)
@@ -223,6 +242,14 @@ class MariaDBTarget(Target):
         from subscriber.target.mariadb_load import load_blocks
 
         yield load_blocks(self, connection, table, columns)
+
+    def interrupt(self, connection: sa.Connection) -> None:
+        """See :meth:`Target.interrupt`; KILL QUERY, on a connection of its own."""
+        with suppress(exc.SQLAlchemyError, OSError):  # it may just be closed, or the server take no more connections
+            driver: Any = connection.connection.driver_connection
+            number = driver.thread_id()
+            with self.engine.connect() as other:
+                other.exec_driver_sql(f"KILL QUERY {number}")
 
     # Prepared transactions ------------------------------------------------------------------------------
 

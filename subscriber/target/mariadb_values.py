@@ -47,6 +47,11 @@ INEXACT_KEY: Final = " of a key that ignores case"
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+STORED_ALIKE: Final = TEXTS | INTEGERS | {"decimal", "date", "uuid", "varbinary"}
+"""Columns of a key in which no two values are equal that are not the same, texts being compared letter by letter.
+
+Not CHAR, whose letters of both cases may be equal, DOUBLE, and what can be ``ON UPDATE CURRENT_TIMESTAMP`` where SET does not name it.
+"""
 _SIZED: Final = frozenset({"varchar", "char", "varbinary"})
 _BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
 """What texts without a length may be long."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ from subscriber.target.postgresql_errors import (
 from subscriber.target.postgresql_origins import ReplicationOrigins, reset_origin
 from subscriber.target.query import QueryResult
 from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetTable, UniqueIndex
-from subscriber.target.target import Target, Touching
+from subscriber.target.target import DurabilityWarning, Target, Touching
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
@@ -59,6 +59,8 @@ logger = logging.getLogger(__name__)
 RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
 """The advisory lock that a runner holds: eight letters that nobody else picks by accident."""
 
+_CANCEL_SECONDS: Final = 2.0
+"""How long a cancel request may take to reach the server."""
 _ZONE: Final = "subscriber_time_zone"
 """Under this name a connection knows the time zone that its role and database have of their own."""
 _SESSION: Final = (
@@ -169,6 +171,13 @@ class PostgreSQLTarget(Target):
         connection.execution_options(schema_translate_map={None: self._schema})
         connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
 
+    def interrupt(self, connection: sa.Connection) -> None:
+        """See :meth:`Target.interrupt`; libpq's cancel, which no server answers but by ending the statement."""
+        psycopg: Any = self.engine.dialect.dbapi
+        with suppress(exc.SQLAlchemyError, psycopg.Error):  # it may just be closed, or the server be gone
+            driver: Any = connection.connection.driver_connection
+            driver.cancel_safe(timeout=_CANCEL_SECONDS)
+
     @contextmanager
     def begin_prepared(self, gid: str) -> Iterator[sa.Connection]:
         """See :meth:`Target.begin_prepared`; PREPARE TRANSACTION."""
@@ -228,6 +237,19 @@ class PostgreSQLTarget(Target):
         if value != "off":
             connection.execute(sa.select(sa.func.set_config("synchronous_commit", value, True)))
 
+    def durability_warnings(self) -> Sequence[DurabilityWarning]:
+        """See :meth:`Target.durability_warnings`; synchronous_commit is our connections' own."""
+        with self.reporting(), self.engine.connect() as connection:
+            fsync: str = connection.execute(sa.select(sa.func.current_setting("fsync"))).scalar_one()
+        if fsync == "on":
+            return ()
+        return (
+            DurabilityWarning(
+                "the target may lose committed changes, and all others, when its machine fails: its fsync is off",
+                "Run ALTER SYSTEM SET fsync = on and SELECT pg_reload_conf() there. The journal does not keep what is committed.",
+            ),
+        )
+
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
         """See :meth:`Target.reflect`."""
         with self.reporting():
@@ -273,6 +295,11 @@ class PostgreSQLTarget(Target):
         """See :meth:`Target.equality`; the server compares by the type of its own column, where that can be compared."""
         del type_oid  # the publisher's
         return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
+
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """Never: PostgreSQL's worker names every column that was sent, and a trigger that is UPDATE OF the key fires."""
+        del type_oid, table, column
+        return False
 
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]

@@ -17,7 +17,7 @@ import re
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -45,6 +45,8 @@ from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
 from subscriber.target.target import Target, Writing
+from subscriber.types import family_of
+from subscriber.types.equality import EXACT
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 
 BUSY_TIMEOUT: Final = 5.0
@@ -105,6 +107,8 @@ def new_database(file: Path) -> None:
 def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = OFF")
+    # The journal is trimmed behind a commit, so that must be on disk: some builds' default is NORMAL.
+    connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
@@ -157,6 +161,14 @@ class SQLiteTarget(Target):
     ) -> sa.ColumnElement[bool]:
         """See :meth:`Target.equals`; as the key's index does."""
         return (clause if column.key_collation is None else sa.collate(clause, column.key_collation)) == value
+
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """See :meth:`Target.found_as_written`; integers, and texts that the key's index tells apart letter by letter."""
+        if table.may_watch_columns or self.equality(type_oid, column) != EXACT:
+            return False
+        if column.storage == sqlite_values.INTEGER:
+            return bool(pa.types.is_integer(family_of(type_oid).arrow_type))
+        return column.storage == sqlite_values.TEXT and column.key_collation == _BINARY
 
     def or_fail(self, table: TargetTable, statement: Writing) -> Writing:
         """See :meth:`Target.or_fail`; OR ABORT goes before what constraints say, in the statement and in its triggers."""
@@ -252,6 +264,12 @@ class SQLiteTarget(Target):
             if restart_identity:
                 _restart_identities(connection, tables)
 
+    def interrupt(self, connection: sa.Connection) -> None:
+        """See :meth:`Target.interrupt`."""
+        with suppress(exc.SQLAlchemyError, sqlite3.Error):  # it may just be closed
+            driver: Any = connection.connection.driver_connection
+            driver.interrupt()
+
     @contextmanager
     def interruptible(self, connection: sa.Connection) -> Iterator[None]:
         """See :meth:`Target.interruptible`; Python sees a signal only where SQLite calls it."""
@@ -340,7 +358,15 @@ def _reflect(
         _KINDS.get(kind, "other"),
         locator,
         resolves_conflicts="CONFLICT" in statement.upper(),
+        may_watch_columns=_has_trigger(connection, database, name),
     )
+
+
+def _has_trigger(connection: sa.Connection, database: str, name: str) -> bool:
+    schema = sa.table("sqlite_master", sa.column("type"), sa.column("tbl_name"), schema=database)
+    # The table's name as the trigger spells it.
+    of_table = (schema.c.type == "trigger") & (sa.collate(schema.c.tbl_name, "NOCASE") == name)
+    return connection.execute(sa.select(sa.literal_column("1")).where(of_table)).first() is not None
 
 
 def _sql_of(connection: sa.Connection, database: str | None, name: str) -> str:

@@ -72,6 +72,7 @@ class TargetTable:
         routing: where to look for a row, where ``key`` is the partitions' and not the table's.
         resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an error (SQLite).
         may_suppress: a trigger may leave a row as it is without a word (PostgreSQL's BEFORE triggers that return NULL).
+        may_watch_columns: a trigger may fire for an UPDATE OF some columns, that is by what SET names (SQLite).
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
     """
 
@@ -85,6 +86,7 @@ class TargetTable:
     routing: LeafRouting | None = None
     resolves_conflicts: bool = False
     may_suppress: bool = False
+    may_watch_columns: bool = False
 
     @property
     def has_identity_always(self) -> bool:
@@ -94,6 +96,10 @@ class TargetTable:
     def column(self, name: str) -> TargetColumn | None:
         """The column of exactly this name (rule C2)."""
         return next((column for column in self.columns if column.name == name), None)
+
+    def has_rows(self, connection: sa.Connection) -> bool:
+        """Whether anything is in it."""
+        return connection.execute(sa.select(sa.literal(1)).select_from(self.clause()).limit(1)).first() is not None
 
     def clause(self) -> sa.TableClause:
         """The table for SQLAlchemy Core: names to quote, nothing that adds defaults or types."""

@@ -13,6 +13,8 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import pyarrow as pa
@@ -42,6 +44,19 @@ Writing = TypeVar("Writing", sa.Insert, sa.Update)
 Touching = TypeVar("Touching", sa.Update, sa.Delete, sa.Select[Any])
 
 
+@dataclass(frozen=True, slots=True)
+class DurabilityWarning:
+    """A setting of the target's by which a commit can be lost.
+
+    Attributes:
+        message: what may happen, and why.
+        hint: what to run.
+    """
+
+    message: str
+    hint: str
+
+
 class Target(ABC):
     """A database that rows are replicated into.
 
@@ -49,9 +64,11 @@ class Target(ABC):
         url: where it is; its string form hides the password.
         engine: the SQLAlchemy engine; write through :meth:`begin` only.
         capabilities: what this kind of database can do.
+        is_throwaway: it was made for a while, and nobody asks whether what it has survives a power failure.
     """
 
     capabilities: ClassVar[Capabilities]
+    is_throwaway: bool = False
 
     def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
         self.url = url
@@ -79,6 +96,13 @@ class Target(ABC):
 
     def _write_engine(self) -> sa.Engine:
         return self.engine
+
+    def interrupt(self, connection: sa.Connection) -> None:
+        """Have the statement end that another thread runs on ``connection``, which then raises; where none runs, nothing happens.
+
+        What cannot be interrupted just goes on.
+        """
+        del connection  # nothing is known of its driver
 
     def prepare_transaction(self, connection: sa.Connection) -> None:
         """Make ``connection`` apply as a replica (rule C23), for this transaction."""
@@ -133,6 +157,16 @@ class Target(ABC):
         ``off`` leaves it to the target's own setting: what is committed must be durable there before the journal forgets it.
         """
         del connection, value  # there is one way to commit
+
+    def durability_warnings(self) -> Sequence[DurabilityWarning]:
+        """The settings by which the database may lose what it has committed, when the machine fails or its own process does.
+
+        The journal is trimmed behind a commit, so such changes come from nowhere again.
+
+        Raises:
+            TargetUnavailable: it cannot be asked.
+        """
+        return ()  # nothing is known of its settings
 
     @abstractmethod
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
@@ -234,6 +268,20 @@ class Target(ABC):
         return index
 
     # Finding rows ---------------------------------------------------------------------------------------
+
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """Whether a row that a value of its key has found holds just what an UPDATE to that value would write.
+
+        SET can leave such a column of the key out then, and nobody can tell: no two values are equal that are not stored alike, and no
+        trigger asks which columns SET names. To write a key costs time, and DuckDB takes it for another row.
+
+        Args:
+            type_oid: the publisher's type.
+            table: the column's.
+            column: one of the key, found by :meth:`finds`.
+        """
+        del type_oid, table, column
+        return False  # nothing is known of its equality
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
         """What makes a value of a PostgreSQL type equal to one stored in ``column`` (rules C14, C17).
@@ -445,6 +493,11 @@ class Target(ABC):
     def override_identity(self, insert: str) -> str:
         """An INSERT statement that writes identity columns too."""
         return insert
+
+    @property
+    def status_file(self) -> Path | None:
+        """Where a run leaves its status while a batch keeps everybody else out; None where the target can be read meanwhile."""
+        return None
 
     def run_lock(self) -> AbstractContextManager[None]:
         """Own the target as its only runner, as far as ``capabilities.run_lock`` says.

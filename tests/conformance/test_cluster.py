@@ -5,7 +5,7 @@
     publisher ──┬── run --once --master local[2]   ──▶ SQLite ──┐
                 └── run --once --master spark://…  ──▶ SQLite ──┴─ equal, row by row
                               │
-                      Master, two Workers (loopback, ports of their own)
+                      Master, two Workers (loopback, ports of their own, one secret)
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tests.spark import VARIABLE as JVM_OPTIONS
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 
+SECRET = "the-secret-of-this-cluster"
 TABLES = ("large", "filtered", "parted")
 
 PUBLISHER = (
@@ -73,6 +74,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("cluster")
+    (folder / "spark-defaults.conf").write_text(f"spark.authenticate true\nspark.authenticate.secret {SECRET}\n")
     with contextlib.ExitStack() as stack:
         address = _start(stack, folder, "master", "master.Master", "--port", "0")
         for worker in ("worker1", "worker2"):
@@ -90,6 +92,7 @@ def _start(stack: contextlib.ExitStack, folder: Path, name: str, what: str, *arg
         **os.environ,
         "JAVA_HOME": str(find_java()),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_CONF_DIR": str(folder),
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "JAVA_TOOL_OPTIONS": os.environ.get(JVM_OPTIONS, ""),  # the executors' JVMs inherit it
     }
@@ -125,7 +128,9 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
             folder = tmp_path / name
             # Small ranges, so that there are tasks for both workers.
             sizes = {"SUBSCRIBER_PARTITION_BYTES": "192kB", "SUBSCRIBER_SEGMENT_BYTES": "96kB"}
-            runner = runners[name] = Runner(f"sqlite:///{folder / 'target.db'}", folder, sizes)
+            # The cluster's secret is in its configuration, and on no command line.
+            environment = {**sizes, "SPARK_CONF_DIR": str(cluster.folder)}
+            runner = runners[name] = Runner(f"sqlite:///{folder / 'target.db'}", folder, environment)
             stack.callback(runner.close)
             runner.sql(
                 f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p"
@@ -135,6 +140,7 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
         def run(name: str) -> None:
             answer = runners[name].call("run", "--once", "--master", masters[name])
             assert answer.returncode == 0, answer.stderr
+            assert "does not authenticate" not in answer.stderr
 
         for name in masters:
             run(name)
@@ -156,5 +162,7 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
         tables = ("large", Rows("filtered", where="region = 'NSW'"), "parted")
         found = differences(publisher_database.conninfo, runners["cluster"].target, tables)
         assert not found, "\n".join(map(str, found))
+        for log in [*tmp_path.rglob("*.log"), *cluster.folder.glob("*.log"), *cluster.folder.rglob("stderr")]:
+            assert SECRET not in log.read_text(errors="replace"), log
         for name in masters:
             runners[name].sql(f"DROP SUBSCRIPTION {name}")

@@ -92,6 +92,33 @@ def test_a_key_finds_its_row_however_it_is_stored(on, kind, sent, stored):
     assert on.execute("SELECT count(*), max(b) FROM t") == [(3, 0)]
 
 
+@pytest.mark.parametrize(
+    ("kind", "sent", "stored"), [("numeric", "10.0", "10.000"), ("float8", "0", "-0")], ids=lambda text: text
+)
+@pytest.mark.parametrize("identity", ["d", "f"])
+def test_a_key_is_written_as_the_publisher_has_it_however_it_was_stored(on, kind, sent, stored, identity):
+    """C14: SET leaves a key out only where equal values are the same; with an old tuple the same holds"""
+    declared = on.target.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
+    on.execute(f"CREATE TABLE t (a {declared} PRIMARY KEY, b integer)", f"INSERT INTO t VALUES ('{stored}', 0)")
+    shape = relation("public.t", {"a": kind, "b": "int4"}, ["a"], identity=identity)
+    old = values(sent, "0") if identity == "f" else None
+    change = m.Update(16384, "O" if old else None, old, values(sent, "1"))
+    assert missing(on.apply([shape], *transaction(200, change))) == {}
+    text = {"mariadb": "concat(a)"}.get(on.kind, "CAST(a AS varchar)")
+    ((found, b),) = on.execute(f"SELECT {text}, b FROM t")
+    assert (str(found).removesuffix(".0") if kind == "float8" else found, b) == (sent, 1)
+
+
+def test_a_key_whose_letters_case_the_index_ignores_is_written(request, tmp_path):
+    """SQLite: a key finds what its index calls equal, which need not be what the publisher has"""
+    with applied_to("sqlite", request, tmp_path) as on:
+        on.execute("CREATE TABLE t (a text COLLATE NOCASE, c text, b integer, PRIMARY KEY (a, c))")
+        on.execute("INSERT INTO t VALUES ('A', 'C', 0)")
+        shape = relation("public.t", {"a": "text", "c": "text", "b": "int4"}, ["a", "c"])
+        assert missing(on.apply([shape], *transaction(200, m.Update(16384, None, None, values("a", "C", "1"))))) == {}
+        assert on.execute("SELECT a, c, b FROM t") == [("a", "C", 1)]
+
+
 def test_equal_rows_are_taken_one_by_one(on):
     """C16; NULL equals NULL (C14)"""
     columns = {"a": "int4", "b": "text"}

@@ -449,11 +449,19 @@ def history_of(server: PostgreSQL, seed: int) -> Iterator[History]:
         yield history
 
 
+def says_enough(seen: Counter[str]) -> bool:
+    """Whether so many changes and commands were compared that the comparison proves something."""
+    return seen["changes"] > 50 and min(seen["ALTER ok"], seen["ALTER refused"], seen["table ok"]) > 3
+
+
 def test_publications_that_change_send_what_the_server_sends(postgresql):
     """Rules B2-B22, B39-B41 at each place of a history, B7 and B12b between; B23-B38 and B42 for the commands, B32-B36 for changes."""
     first = int(os.environ.get("SEED") or random.randrange(2**32))
     seen: Counter[str] = Counter()
-    for seed in range(first, first + HISTORIES):
+    for number, seed in enumerate(range(first, first + 10 * HISTORIES)):
+        # A random history may publish hardly anything; then it takes another one.
+        if number >= HISTORIES and says_enough(seen):
+            break
         print(f"SEED={seed}")  # noqa: T201 - pytest shows it with a failure
         with history_of(postgresql, seed) as history:
             cut = list(segments(history))
@@ -462,9 +470,7 @@ def test_publications_that_change_send_what_the_server_sends(postgresql):
             choices += [source.sample(history.names, source.randint(2, 3)) for _ in range(CHOICES)]
             seen["changes"] += sum(assert_the_same(history, cut, names, f"SEED={seed} {names}") for names in choices)
             seen += history.seen
-    # Less would be a history that says nothing.
-    assert seen["changes"] > 50
-    assert min(seen["ALTER ok"], seen["ALTER refused"], seen["table ok"]) > 3
+    assert says_enough(seen)
 
 
 def test_a_row_that_moves_to_another_partition_is_a_delete_that_no_server_checks(postgresql):

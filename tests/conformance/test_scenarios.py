@@ -34,6 +34,8 @@ ABOUT_TARGETS = (
 )  # fmt: skip
 """Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts: where databases differ; `make scenarios` runs
 the whole library."""
+LONG = ("0", "5")
+"""Of SQLite's, those that `make soak` runs and `make test` does not, but for what is about targets."""
 OF_POSTGRESQL = ("061", "303", "736", "838")
 """Triggers, partitions, temporal keys and enums are the target's own."""
 MATRIX = {
@@ -46,13 +48,22 @@ MATRIX = {
 }
 """Who subscribes, and how the names of the scenarios begin that run."""
 EMULATED = {"server": (), "emulated": ("emulated",)}
+
+
+def _marks(setup: Setup, scenario: Scenario) -> list[str]:
+    is_long = (
+        setup == Setup("sqlite", 18) and scenario.name.startswith(LONG) and not scenario.name.startswith(ABOUT_TARGETS)
+    )
+    return [*sorted(scenario.requires.features), *(["long"] if is_long else [])]
+
+
 SCENARIOS = [read_scenario(path) for path in find_scenarios([LIBRARY])]
 CELLS = [
     pytest.param(
         setup,
         scenario,
         id="-".join((setup.subscriber, f"pg{setup.major}", *EMULATED[setup.publications], scenario.name)),
-        marks=[getattr(pytest.mark, feature) for feature in sorted(scenario.requires.features)],
+        marks=[getattr(pytest.mark, mark) for mark in _marks(setup, scenario)],
     )
     for setup, names in MATRIX.items()
     for scenario in SCENARIOS

@@ -64,14 +64,52 @@ def test_rows_may_come_before_those_that_they_refer_to(on):
 
 
 def test_rows_that_others_refer_to_may_go(on):
-    """C23: no action of the foreign key is taken either; on DuckDB they may not even be updated"""
+    """C23: no action of the foreign key is taken either; on DuckDB they may not go, nor may their key change"""
     action = "" if on.kind == "duckdb" else " ON DELETE CASCADE"
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
     on.execute(f"CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a){action})")
     on.execute("INSERT INTO c VALUES (1)")
-    found = outcome(on, update(1, 2), delete(1), passed="not enforced, no action", refused="**enforced**")
-    assert found == documented("foreign keys that refer to it", on.kind)
+    cell = documented("foreign keys that refer to it", on.kind)
+    for change in (m.Update(16384, "K", values("1", None), values("5", "2")), delete(1 if on.kind == "duckdb" else 5)):
+        assert outcome(on, change, passed="not enforced, no action", refused="**enforced**") == cell
     assert on.execute("SELECT a FROM c") == [(1,)]
+
+
+FULL = relation("public.t", {"a": "int4", "b": "int4"}, ["a", "b"], identity="f")
+
+
+def test_what_is_no_key_of_a_row_that_others_refer_to_may_change(on):
+    """C23: SET leaves the key out, which DuckDB would take for another row; with REPLICA IDENTITY FULL too"""
+    on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    on.execute("CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a))", "INSERT INTO c VALUES (1), (2)")
+    missing = on.apply([T], *transaction(200, update(1, 5), update(2, 6), update(3, 7), update(1, 8)))
+    assert missing.conflicts["update_missing"] == 1
+    unchanged = m.Update(16384, None, None, values("1", m.UNCHANGED))
+    assert "update_missing" not in on.apply([T], *transaction(1100, unchanged), end=2000).conflicts
+    full = [m.Update(16384, "O", values(str(a), str(b)), values(str(a), str(b + 1))) for a, b in ((1, 8), (2, 6))]
+    assert "update_missing" not in on.apply([FULL], *transaction(2100, *full), end=3000).conflicts
+    assert on.execute("SELECT a, b FROM t ORDER BY a") == [(1, 9), (2, 7)]
+
+
+UPDATE_TRIGGERS = {
+    "sqlite": ["CREATE TRIGGER r AFTER UPDATE OF a ON T BEGIN INSERT INTO fired VALUES (NEW.a); END"],
+    "mariadb": ["CREATE TRIGGER r AFTER UPDATE ON t FOR EACH ROW INSERT INTO fired VALUES (NEW.a)"],
+    "postgresql": [
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO public.fired VALUES (NEW.a); RETURN NULL; END$$",
+        "CREATE TRIGGER r AFTER UPDATE OF a ON t FOR EACH ROW EXECUTE FUNCTION f()",
+        "ALTER TABLE t ENABLE REPLICA TRIGGER r",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", UPDATE_TRIGGERS)
+def test_triggers_for_an_update_of_the_key_fire_though_it_stays_as_it_is(kind, request, tmp_path):
+    """PostgreSQL's worker names every column that was sent: slot_modify_data's updatedCols"""
+    with applied_to(kind, request, tmp_path) as on:
+        on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
+        on.execute("CREATE TABLE fired (a integer)", *UPDATE_TRIGGERS[kind])
+        on.apply([T], *transaction(200, update(1, 2)))
+        assert on.execute("SELECT a FROM fired") == [(1,)]
 
 
 @pytest.mark.parametrize(

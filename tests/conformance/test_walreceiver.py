@@ -11,10 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from subscriber.errors import SubscriberError
+from subscriber.errors import JournalGap, SubscriberError
 from subscriber.journal.browse import browse
 from subscriber.journal.reader import journal_positions
-from subscriber.journal.retention import write_consumer
 from subscriber.journal.segment import Kind, journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
@@ -24,6 +23,7 @@ from subscriber.receive.slots import create_slot
 from subscriber.settings import Settings
 from subscriber.subscription.walreceiver import Assignment, receive
 from tests.conftest import Database
+from tests.journals import passed
 
 PATIENCE_SECONDS = 60.0
 
@@ -34,6 +34,8 @@ def slot_of(database: Database) -> str:
 
 class Receiving:
     """A receiver in a thread, its journal, and its publisher."""
+
+    thread: threading.Thread
 
     def __init__(self, database: Database, folder: Path, start: LSN) -> None:
         self.database = database
@@ -113,7 +115,7 @@ def receiving(
         except SubscriberError as error:
             handle.error = error
 
-    thread = threading.Thread(target=work)
+    thread = handle.thread = threading.Thread(target=work)
     thread.start()
     try:
         yield handle
@@ -217,7 +219,7 @@ def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_ver
         published.execute("BEGIN; INSERT INTO t VALUES (2, 'dropped'); PREPARE TRANSACTION 'two'")
         receiver.wait(lambda: len(journal_entries(LocalStorage(tmp_path))) == 2)
         assert receiver.changes() == []
-        write_consumer(LocalStorage(tmp_path), "test", journal_positions(str(tmp_path))[1])
+        passed(LocalStorage(tmp_path), journal_positions(str(tmp_path))[1])
     with receiving(published, tmp_path, start, two_phase=True) as receiver:
         published.execute("COMMIT PREPARED 'one'")
         published.execute("ROLLBACK PREPARED 'two'")
@@ -277,9 +279,9 @@ def test_what_every_consumer_has_is_trimmed(published, tmp_path):
     with receiving(published, tmp_path, start) as receiver:
         published.execute("INSERT INTO t VALUES (1, 'x')")
         receiver.wait_received()
-        passed = journal_positions(str(tmp_path))[1]
-    write_consumer(LocalStorage(tmp_path), "test", passed)
-    with receiving(published, tmp_path, start, applied=passed) as receiver:
+        there = journal_positions(str(tmp_path))[1]
+    passed(LocalStorage(tmp_path), there)
+    with receiving(published, tmp_path, start, applied=there) as receiver:
         receiver.wait(lambda: journal_entries(LocalStorage(tmp_path)) == [])
         published.execute("INSERT INTO t VALUES (2, 'x')")
         receiver.wait_received()
@@ -313,3 +315,21 @@ def test_a_server_that_shuts_down_waits_for_our_confirmation_and_gets_it(postgre
             time.sleep(0.05)
     assert receiver.error is not None
     assert receiver.error.transient
+
+
+def test_a_slot_that_another_receiver_confirms_between_check_and_stream_is_refused(published, tmp_path, monkeypatch):
+    """The slot is checked over one connection and streamed from over another (slot_after_disk)."""
+    start = make_slot(published)
+    begin = ReplicationConnection.start
+
+    def confirmed_meanwhile(stream: ReplicationConnection, command: str) -> None:
+        published.execute("INSERT INTO t VALUES (1, 'received by somebody else')")
+        published.execute(f"SELECT pg_replication_slot_advance('{slot_of(published)}', pg_current_wal_lsn())")
+        begin(stream, command)
+
+    monkeypatch.setattr(ReplicationConnection, "start", confirmed_meanwhile)
+    with receiving(published, tmp_path, start) as receiver:
+        receiver.thread.join(PATIENCE_SECONDS)
+    assert isinstance(receiver.error, JournalGap)
+    assert "the slot was confirmed up to" in receiver.error.message
+    assert receiver.changes() == []

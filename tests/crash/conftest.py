@@ -49,6 +49,11 @@ class Replication:
             catch_up(self.conninfo, self.database, self.runner)
             self.compare()
 
+    def start_with(self, *, full_disk: bool) -> None:
+        """Start the run; its first failpoint of the journal finds the disk full, or kills."""
+        self.runner.environment.update(self.failpoints.environment(full_disk=full_disk))
+        self.runner.start()
+
     def compare(self) -> None:
         found = differences(self.conninfo, self.runner.target)
         assert not found, "\n".join(map(str, found))

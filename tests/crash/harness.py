@@ -159,6 +159,19 @@ class Runner:
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(PATIENCE)
 
+    def terminate(self, *, everybody: bool = False) -> int:
+        """SIGTERM, as systemd sends it: to the supervisor (KillMode=mixed), or to everybody (its default); the exit code."""
+        assert self.process is not None
+        for pid in self.processes() if everybody else [self.process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        return self.process.wait(PATIENCE)
+
+    def java(self) -> int:
+        """Spark's Java process."""
+        (pid,) = (pid for pid in self.processes() if os.readlink(f"/proc/{pid}/exe").endswith("/java"))
+        return pid
+
     def kill(self) -> None:
         """SIGKILL to the supervisor alone."""
         assert self.process is not None
@@ -217,11 +230,66 @@ class Failpoints:
     def unlock(self, name: str) -> None:
         self._file(name).unlink()
 
+    def lock(self, name: str) -> None:
+        self._file(name).touch()
+
     def fired(self, name: str) -> bool:
         return self._file(name).exists()
 
     def _file(self, name: str) -> Path:
         return self.folder / name
+
+
+class Locked:
+    """Another process holds the SQLite file for itself."""
+
+    def __init__(self, database: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _HOLD_LOCK, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Locked:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "locked\n"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+_HOLD_LOCK = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+connection.execute("BEGIN EXCLUSIVE")
+print("locked", flush=True)
+sys.stdin.read()
+connection.execute("ROLLBACK")
+"""
+
+
+# What a process uses --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process has of the machine; memory in bytes, now and at its highest."""
+
+    threads: int
+    descriptors: int
+    memory: int
+    highest_memory: int
+
+
+def usage(pid: int) -> Usage:
+    process = Path(f"/proc/{pid}")
+    pages = int((process / "statm").read_text().split()[1])
+    (highest,) = (line for line in (process / "status").read_text().splitlines() if line.startswith("VmHWM:"))
+    return Usage(
+        threads=len(os.listdir(process / "task")),
+        descriptors=len(os.listdir(process / "fd")),
+        memory=pages * os.sysconf("SC_PAGE_SIZE"),
+        highest_memory=int(highest.split()[1]) * 1024,
+    )
 
 
 # Tables and load ------------------------------------------------------------------------------------
@@ -283,6 +351,11 @@ class Load:
         """Nothing is written inside; nothing is open either."""
         with self._may_write:
             yield
+
+    @property
+    def next_order(self) -> int:
+        """The number that the next order gets."""
+        return self._next
 
     def _run(self) -> None:
         try:
@@ -398,13 +471,16 @@ def applied(database: Path, number: int = 1) -> LSN:
     return parse_lsn(row[0])
 
 
-def catch_up(conninfo: str, database: Path, runner: Runner) -> None:
-    """Wait until all that is committed by now is in the SQLite target; ``runner`` is started again when it is dead."""
+def catch_up(conninfo: str, database: Path, runner: Runner, number: int = 1) -> None:
+    """Wait until all that is committed by now is in the SQLite target; ``runner`` is started again when it is dead.
+
+    ``number`` is the subscription's.
+    """
     mark = barrier(conninfo)
 
     def passed() -> bool:
         runner.restart_if_dead()
-        return applied(database) > mark
+        return applied(database, number) > mark
 
     wait_until(passed, f"the target to pass {mark:X}\n{runner.said()[-3000:]}")
 

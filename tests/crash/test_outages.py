@@ -9,24 +9,14 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 
 import pytest
 
 from subscriber.lsn import format_lsn, parse_lsn
 from tests.crash.conftest import replicating, small_file_system
-from tests.crash.harness import Load, barrier, catch_up, wait_until
+from tests.crash.harness import Load, Locked, barrier, catch_up, wait_until
 
-HOLD_LOCK = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
-connection.execute("BEGIN EXCLUSIVE")
-print("locked", flush=True)
-sys.stdin.read()
-connection.execute("ROLLBACK")
-"""
 NAME = "outages"
 
 
@@ -57,23 +47,6 @@ def supervisor(replication, load):
     yield process
     assert replication.runner.process is process
     assert process.poll() is None
-
-
-class Locked:
-    """Another process holds the SQLite file for itself."""
-
-    def __init__(self, database):
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", HOLD_LOCK, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def __enter__(self):
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "locked\n"
-        return self._process
-
-    def __exit__(self, *_):
-        self._process.communicate()
 
 
 def confirmed(server):
@@ -115,6 +88,29 @@ def kept_full(folder):
         filler.unlink()
 
 
+@contextlib.contextmanager
+def filled(folder):
+    """A file takes what is free in ``folder``'s file system, to the last byte; what becomes free later stays free."""
+    filler = folder / "filler"
+    page = bytes(os.statvfs(folder).f_frsize)
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(page)
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+def journal_bytes(folder):
+    """Of all segments below."""
+    total = 0
+    for path in folder.glob("*/*.arrow"):
+        with contextlib.suppress(FileNotFoundError):  # trimmed meanwhile
+            total += path.stat().st_size
+    return total
+
+
 def test_a_publisher_restarted_in_mid_stream_is_followed(replication, load, supervisor, own_server):
     """C36: the receiver reconnects and asks for what the journal does not have"""
     own_server.restart()
@@ -149,13 +145,10 @@ def test_while_the_target_is_locked_the_journal_goes_on_and_apply_comes_back(rep
     replication.settle(load)
 
 
-def test_a_full_disk_while_a_segment_is_written_is_waited_for(replication, load, supervisor):
-    """slot_after_disk: what could not be written is not confirmed, and comes again"""
-    said = log_grows_by(replication.runner, "could not write the journal")
+def test_a_disk_that_is_full_for_a_moment_is_written_again_when_room_was_made(replication, load, supervisor):
+    """slot_after_disk: what could not be written is not confirmed"""
     replication.failpoints.unlock("journal.sync.before")
-    said()
-    assert replication.failpoints.fired("journal.sync.before")
-    assert "No space left on device" in replication.runner.said()
+    wait_until(lambda: replication.failpoints.fired("journal.sync.before"), "a segment to find no space")
     replication.settle(load)
 
 
@@ -172,6 +165,26 @@ def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(repl
             mark = barrier(replication.conninfo)
         log_grows_by(runner, complaint)()
         assert confirmed(own_server) < mark
+    replication.settle(load)
+
+
+def test_what_the_target_applies_makes_room_on_a_disk_without_a_free_byte(replication, load, supervisor, own_server):
+    """slot_after_disk: nobody frees anything, and neither the target's position nor the control file finds space of its own"""
+    if not replication.journal_is_small:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    runner = replication.runner
+    refused = "could not write the journal"
+    with contextlib.ExitStack() as disk:
+        with Locked(replication.database):
+            own_server.execute(
+                "INSERT INTO documents SELECT 1000 + n, 'large', repeat('x', 300000) FROM generate_series(1, 20) n",
+                NAME,
+            )
+            wait_until(lambda: journal_bytes(runner.journal) > 5_000_000, "the journal to hold what is not applied")
+            disk.enter_context(filled(runner.journal))
+            log_grows_by(runner, refused)()
+        replication.settle(load)
+        assert journal_bytes(runner.journal) < 5_000_000
     replication.settle(load)
 
 

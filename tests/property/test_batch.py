@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -102,7 +102,7 @@ def _fitting(change: Change) -> Change:
     return change
 
 
-def by_batch(messages: Sequence[bytes], known: dict[int, m.Relation]) -> tuple[list[Change], MessageBatch]:
+def by_batch(messages: Sequence[bytes], known: Mapping[int, m.Relation]) -> tuple[list[Change], MessageBatch]:
     batch = group_changes(pa.array(messages, pa.binary()), known)
     changes = [change for group in batch.groups for change in _changes(batch, group)]
     return sorted(changes, key=lambda change: change.row), batch

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from subscriber.apply.exact import ExactApplier
 from subscriber.errors import PublisherUnavailable
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.retention import write_consumer
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.pipeline.emulate import emulate
 from subscriber.protocol import messages as m
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
+from tests.journals import passed
 from tests.property.test_apply import SHAPES, Publisher, contents, fresh_target, operations
 from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive
 
@@ -303,7 +303,7 @@ class Replication:
         assert contents(self.applier.target) == self.wal.state_at(end), "commit_order"
         replayed = emulate(self.reader, self.applier, self.reader.control().begin, end)
         assert (replayed.transactions, replayed.progress) == (0, end), "progress_with_data"
-        write_consumer(self.reader.storage, "s", end)
+        passed(self.reader.storage, end)
 
 
 @settings(max_examples=60)

@@ -17,6 +17,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.receive.spool import StreamedTransaction
+from subscriber.receive.subtransactions import SubtransactionIndex
 from tests.journals import T, insert
 from tests.streams import frame
 
@@ -72,13 +73,9 @@ def test_what_is_left_of_a_streamed_transaction_is_what_no_rollback_reached(hist
                 model.abort(xid)
             else:
                 spool.builder.spill()
-            assert set(spool.first_changes) == {raw(xid) for xid, _ in model.kept if xid not in (None, TOP)}
+            there = {xid for xid in range(TOP, TOP + 7) if spool.first_changes.position(xid.to_bytes(4)) is not None}
+            assert there == {xid for xid, _ in model.kept if xid not in (None, TOP)}
         assert changes_in(storage, spool.builder) == model.changes()
-
-
-def raw(xid: int | None) -> bytes:
-    assert xid is not None
-    return xid.to_bytes(4)
 
 
 def changes_in(storage: LocalStorage, builder: SegmentBuilder) -> list[m.Message]:
@@ -92,3 +89,34 @@ def changes_in(storage: LocalStorage, builder: SegmentBuilder) -> list[m.Message
         with storage.open(segment.name) as file:
             found += [decode(message) for message in pa.ipc.open_file(file).read_all()["message"].to_pylist()]
     return [message for message in found if isinstance(message, m.Insert)]
+
+
+index_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("begin"), st.integers(1, 30), st.integers(1, 5)),
+        st.tuples(st.just("abort"), st.integers(1, 31), st.just(0)),
+    ),
+    max_size=120,
+)
+
+
+@given(index_steps, st.integers(1, 8))
+def test_an_index_that_goes_to_disk_is_one_that_does_not(history, in_memory):
+    """The plain dict is the definition: xid → first position, in order of appearance."""
+    index, plain, position = SubtransactionIndex(in_memory), dict[bytes, int](), 0
+    try:
+        for what, xid, distance in history:
+            raw = xid.to_bytes(4)
+            if what == "begin":
+                position += distance
+                index.begin(raw, position)
+                plain.setdefault(raw, position)
+            elif raw in plain:
+                position = plain[raw]
+                index.forget_from(position)
+                plain = {one: began for one, began in plain.items() if began < position}
+            assert {one: index.position(one.to_bytes(4)) for one in range(1, 32)} == {
+                one: plain.get(one.to_bytes(4)) for one in range(1, 32)
+            }
+    finally:
+        index.close()

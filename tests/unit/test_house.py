@@ -126,6 +126,14 @@ def test_every_secret_that_a_service_mounts_is_one_that_make_secrets_writes(comp
     assert mounted == set(compose["secrets"])
     assert (made / "publisher_password").read_text() in (made / "pgpass").read_text()
     assert (made / "target_password").read_text() in (made / "target.cnf").read_text()
+    assert (made / "spark_secret").read_text() in (made / "spark-defaults.conf").read_text()
+
+
+def test_spark_and_the_subscriber_know_each_other_by_one_secret(services):
+    """Whoever could talk to the cluster would run programs in it."""
+    for name in ("spark-master", "spark-worker", "subscriber"):
+        assert "spark-defaults.conf" in services[name]["secrets"], name
+        assert services[name]["environment"]["SPARK_CONF_DIR"] == "/run/secrets", name
 
 
 def test_the_image_gets_what_the_dockerfile_copies():
@@ -139,12 +147,19 @@ def test_the_image_gets_what_the_dockerfile_copies():
 # --- Makefile, CI ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("target", ["help", "venv", "check", "test", "scenarios", "demo", "bench", "secrets", "clean"])
+@pytest.mark.parametrize(
+    "target", ["help", "venv", "check", "test", "soak", "scenarios", "demo", "bench", "secrets", "clean"]
+)
 def test_the_makefile_has_a_documented_target(target):
     listing = subprocess.run(
         ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert re.search(rf"^make {target} +\S", listing.stdout, re.MULTILINE)
+
+
+def test_what_make_test_leaves_out_is_run_by_make_soak():
+    recipe = (ROOT / "Makefile").read_text().split("\nsoak:")[1].split("\n\n")[0]
+    assert recipe.splitlines()[-1].endswith("-m long tests")
 
 
 def test_ci_checks_then_tests_and_ends_with_pytests_line():
@@ -153,8 +168,9 @@ def test_ci_checks_then_tests_and_ends_with_pytests_line():
     assert lines == ["make --no-print-directory check", "make --no-print-directory test"]
     recipe = (ROOT / "Makefile").read_text().split("\ntest:")[1].split("\n\n")[0]
     everything, scenarios = recipe.splitlines()[-2:]
-    assert everything.endswith("$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder tests --ignore=$(SCENARIOS)")
-    assert scenarios.endswith("$(PYTEST) -n 3 $(SCENARIOS)")
+    dealt = "$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder"
+    assert everything.endswith(f'{dealt} -m "not long" tests --ignore=$(SCENARIOS)')
+    assert scenarios.endswith('$(PYTEST) -n 3 -m "not long" $(SCENARIOS)')
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from subscriber.errors import UsageError
 from subscriber.publication.definition import GeneratedColumns, Operation, Publication, TableEntry
 from subscriber.subscription.catalog.tables import PUBLICATION, PUBLICATION_NAMESPACE, PUBLICATION_REL
+from subscriber.subscription.catalog.version import new_version
 
 
 def insert_publication(connection: sa.Connection, publication: Publication, owner: str) -> None:
@@ -59,6 +60,12 @@ def owners_of_publications(connection: sa.Connection) -> dict[str, str]:
     return {row.pubname: row.pubowner for row in connection.execute(sa.select(PUBLICATION))}
 
 
+def publication_versions(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:
+    """The version of each of these publications that there is, by its name (:mod:`subscriber.subscription.catalog.version`)."""
+    query = sa.select(PUBLICATION.c.pubname, PUBLICATION.c.pubversion).where(PUBLICATION.c.pubname.in_(names))
+    return {row.pubname: row.pubversion for row in connection.execute(query)}
+
+
 def replace_publication(connection: sa.Connection, publication: Publication) -> None:
     """Store what has become of the publication of that name.
 
@@ -79,7 +86,9 @@ def rename_publication(connection: sa.Connection, name: str, new_name: str) -> N
     """
     oid = _oid(connection, name)
     _refuse_taken(connection, new_name)
-    connection.execute(sa.update(PUBLICATION).where(PUBLICATION.c.oid == oid).values(pubname=new_name))
+    connection.execute(
+        sa.update(PUBLICATION).where(PUBLICATION.c.oid == oid).values(pubname=new_name, pubversion=new_version())
+    )
 
 
 def delete_publication(connection: sa.Connection, name: str) -> None:
@@ -126,6 +135,7 @@ def _columns(publication: Publication) -> dict[str, Any]:
         **{column: operation in publication.publish for column, operation in _OPERATIONS.items()},
         "pubviaroot": publication.via_root,
         "pubgencols": publication.generated_columns[0],
+        "pubversion": new_version(),
     }
 
 

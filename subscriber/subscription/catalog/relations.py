@@ -6,22 +6,27 @@
     │     │     │     └ srsublsn: changes of transactions that finish there or later are applied with everybody's
     │     │     └ srsublsn: everything up to there is in the table; a catch-up moves it on, in the transaction of its data
     │     └ being copied, or the copy has failed (srerror says why)
-    └ to be copied
+    └ to be copied; srsublsn: once more, since the journal does not hold what it needs from there on, and only when it is empty
 
-Each step names the state that it leaves: what a command has changed meanwhile is not overwritten.
+Each step names the state that it leaves: what a command has changed meanwhile is not overwritten. Each write gives the subscription a new
+version (:mod:`subscriber.subscription.catalog.version`), by which readers know whether the states that they keep still hold.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import cached_property
 
 import sqlalchemy as sa
 
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.subscription.catalog.subscriptions import Subscription
 from subscriber.subscription.catalog.tables import SUBSCRIPTION_REL
+from subscriber.subscription.catalog.version import note_change
 
 
 class RelationState(StrEnum):
@@ -74,6 +79,79 @@ def relations_of(connection: sa.Connection, subid: int) -> list[SubscriptionRela
     return [_relation(row) for row in connection.execute(query)]
 
 
+class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a place
+    """The tables of a subscription, to be kept: with what is worked out of them once.
+
+    They are as :func:`relations_of` gives them, without what changes more often than states do: errors, and how far a catch-up is (the LSN
+    of state f).
+    """
+
+    @cached_property
+    def unfinished(self) -> Sequence[SubscriptionRelation]:
+        """Those that are not ready: few, or none, of many."""
+        return tuple(one for one in self if one.state is not RelationState.READY)
+
+    @cached_property
+    def begins(self) -> Mapping[tuple[str, str], LSN | None]:
+        """:attr:`SubscriptionRelation.applies_from` of each, by schema and name."""
+        return {(one.schema, one.name): one.applies_from for one in self}
+
+
+def read_states(connection: sa.Connection, subid: int) -> TableStates:
+    """The tables of a subscription, read now."""
+    columns = SUBSCRIPTION_REL.c
+    query = (
+        sa.select(columns.srschema, columns.srrelname, columns.srsubstate, columns.srsublsn)
+        .where(columns.srsubid == subid)
+        .order_by(columns.srschema, columns.srrelname)
+    )
+    return TableStates(
+        SubscriptionRelation(schema, name, RelationState(state), parse_lsn(lsn) if lsn and state in "sr" else None)
+        for schema, name, state, lsn in connection.execute(query)
+    )
+
+
+class KeptStates:
+    """Reads the tables of subscriptions, and only where they are not as they were (:mod:`subscriber.subscription.catalog.version`).
+
+    One thread uses it, each time in a transaction that began after the last one.
+    """
+
+    def __init__(self) -> None:
+        # A number is given again, so there are never more than there were subscriptions at a time.
+        self._kept: dict[int, tuple[int, TableStates]] = {}
+
+    def read(self, connection: sa.Connection, subscription: Subscription) -> TableStates:
+        """The tables of a subscription.
+
+        Args:
+            connection: to the target.
+            subscription: as it was read in the transaction of ``connection``.
+        """
+        version, states = self._kept.get(subscription.subid, (None, TableStates()))
+        if version != subscription.version:
+            states = read_states(connection, subscription.subid)
+            self._kept[subscription.subid] = subscription.version, states
+        return states
+
+
+def set_relation_states(
+    connection: sa.Connection,
+    subid: int,
+    tables: Iterable[tuple[str, str]],
+    state: RelationState,
+    lsn: LSN | None = None,
+) -> None:
+    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1), whether a table is known or new."""
+    note_change(connection, subid)
+    values = {"srsubstate": state.value, "srsublsn": _text(lsn)}
+    for schema, name in tables:
+        known = sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values)
+        if connection.execute(known).rowcount == 0:
+            new = sa.insert(SUBSCRIPTION_REL).values(srsubid=subid, srschema=schema, srrelname=name, **values)
+            connection.execute(new)
+
+
 def set_relation_state(
     connection: sa.Connection,
     subid: int,
@@ -82,11 +160,8 @@ def set_relation_state(
     state: RelationState,
     lsn: LSN | None = None,
 ) -> None:
-    """Store a table's state and the LSN that belongs to it (D1), whether the table is known or new."""
-    values = {"srsubstate": state.value, "srsublsn": _text(lsn)}
-    if connection.execute(sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name)).values(**values)).rowcount == 0:
-        new = sa.insert(SUBSCRIPTION_REL).values(srsubid=subid, srschema=schema, srrelname=name, **values)
-        connection.execute(new)
+    """:func:`set_relation_states` of one table."""
+    set_relation_states(connection, subid, [(schema, name)], state, lsn)
 
 
 def advance_relation(
@@ -94,9 +169,29 @@ def advance_relation(
 ) -> SubscriptionRelation:
     """Take a table from the state that ``relation`` was read in to the next, and forget its error; gives it as it is then.
 
+    In a transaction that takes long it comes last: until that ends, nobody else can change the subscription.
+
     Raises:
         ProgressConflict: it is not in that state any more: a command has removed or renewed it meanwhile.
     """
+    note_change(connection, subid)
+    return _advance(connection, subid, relation, state, lsn)
+
+
+def make_ready(connection: sa.Connection, subid: int, relations: Sequence[SubscriptionRelation]) -> None:
+    """Call tables ready that were handed over (state s), as :func:`advance_relation` does.
+
+    Raises:
+        ProgressConflict: see there.
+    """
+    note_change(connection, subid)
+    for relation in relations:
+        _advance(connection, subid, relation, RelationState.READY, relation.lsn)
+
+
+def _advance(
+    connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None
+) -> SubscriptionRelation:
     table = SUBSCRIPTION_REL
     unchanged = _key(subid, relation.schema, relation.name) & (table.c.srsubstate == relation.state.value)
     values = {"srsubstate": state.value, "srsublsn": _text(lsn), "srerror": None, "srerrorat": None}
@@ -108,9 +203,11 @@ def advance_relation(
     return replace(relation, state=state, lsn=lsn, error=None, error_at=None)
 
 
-def delete_relation(connection: sa.Connection, subid: int, schema: str, name: str) -> None:
-    """Forget a table that is no longer published (D11); forgetting an unknown one is no error."""
-    connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
+def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
+    """Forget tables, given by schema and name, that are no longer published (D11); forgetting an unknown one is no error."""
+    note_change(connection, subid)
+    for schema, name in tables:
+        connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
 
 
 def record_relation_error(connection: sa.Connection, subid: int, schema: str, name: str, report: str) -> None:

@@ -16,6 +16,7 @@ from subscriber.apply.progress import PREPARED_TRANSACTION, SUBSCRIPTION_STATS, 
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.subscription.catalog.tables import SUBSCRIPTION, SUBSCRIPTION_REL
+from subscriber.subscription.catalog.version import new_version, note_change
 from subscriber.subscription.options import Streaming, SubscriptionOptions
 
 TwoPhaseState = Literal["d", "p", "e"]
@@ -40,6 +41,10 @@ class Subscription:
     """The publisher's, in decimal; None until the first connection with this slot."""
     two_phase_state: TwoPhaseState = "d"
     """Prepared transactions are sent as such in state ``e`` only; ``options.two_phase`` is what was asked for."""
+    slot_adopted: bool = True
+    """Whether it is known where the changes of the slot begin (:mod:`subscriber.subscription.slot_position`)."""
+    version: int = field(default=0, compare=False)
+    """Another one whenever the row or its tables' states were written (:mod:`subscriber.subscription.catalog.version`)."""
 
     @property
     def origin(self) -> str:
@@ -60,6 +65,8 @@ def insert_subscription(
     options: SubscriptionOptions,
     system_identifier: str | None = None,
     two_phase_state: TwoPhaseState | None = None,
+    *,
+    slot_adopted: bool = True,
 ) -> Subscription:
     """Store a new subscription and its row of statistics, and give it its number.
 
@@ -71,6 +78,7 @@ def insert_subscription(
         options: as read.
         system_identifier: the publisher's, None when it was not asked.
         two_phase_state: None is where PostgreSQL begins: p with ``two_phase``, else d (C48).
+        slot_adopted: whether it is known where the changes of the slot begin.
 
     Raises:
         UsageError: 42710, ``subscription "…" already exists``.
@@ -87,6 +95,8 @@ def insert_subscription(
         "subconninfo": conninfo,
         "subpublications": _stored_names(publications),
         "systemidentifier": system_identifier,
+        "subslotadopted": slot_adopted,
+        "subversion": new_version(),
     }
     if two_phase_state is not None:
         values["subtwophasestate"] = two_phase_state
@@ -97,8 +107,9 @@ def insert_subscription(
 
 def find_subscription(connection: sa.Connection, name: str) -> Subscription | None:
     """The subscription of this name, or None."""
-    row = connection.execute(sa.select(SUBSCRIPTION).where(SUBSCRIPTION.c.subname == name)).one_or_none()
-    return None if row is None else _subscription(row)
+    row = connection.execute(sa.select(*_READ).where(SUBSCRIPTION.c.subname == name)).one_or_none()
+    # A catalog that an earlier version has made in MariaDB takes "s " for "s".
+    return _subscription(row) if row is not None and row.subname == name else None
 
 
 def get_subscription(connection: sa.Connection, name: str) -> Subscription:
@@ -115,7 +126,7 @@ def get_subscription(connection: sa.Connection, name: str) -> Subscription:
 
 def list_subscriptions(connection: sa.Connection) -> list[Subscription]:
     """All subscriptions of the target, by name."""
-    rows = connection.execute(sa.select(SUBSCRIPTION).order_by(SUBSCRIPTION.c.subname))
+    rows = connection.execute(sa.select(*_READ).order_by(SUBSCRIPTION.c.subname))
     return [_subscription(row) for row in rows]
 
 
@@ -168,19 +179,26 @@ def set_skip_lsn(connection: sa.Connection, subid: int, lsn: LSN) -> None:
     _update(connection, subid, subskiplsn=format_lsn(lsn))
 
 
-def check_map(connection: sa.Connection, subscription: Subscription) -> None:
-    """Keep a subscription's map as it is until the transaction ends.
+def check_replicated(connection: sa.Connection, subscription: Subscription) -> None:
+    """Keep what a subscription replicates, and into which tables, as it is until the transaction ends.
+
+    A table that is copied while a receiver still streams by an older list of publications would miss what that receiver leaves out.
 
     Raises:
-        ProgressConflict: it is not any more as ``subscription`` was read.
+        ProgressConflict: its slot, publications, origin or map are not any more as ``subscription`` was read.
     """
+    table = SUBSCRIPTION.c
     stored = _stored_map(subscription.options.map)
     unchanged = sa.update(SUBSCRIPTION).where(
-        SUBSCRIPTION.c.subid == subscription.subid, SUBSCRIPTION.c.submap.is_not_distinct_from(stored)
+        table.subid == subscription.subid,
+        table.submap.is_not_distinct_from(stored),
+        table.subpublications == _stored_names(subscription.publications),
+        table.suborigin == subscription.options.origin,
+        table.subslotname == subscription.slot_name,
     )
     if connection.execute(unchanged.values(submap=stored)).rowcount != 1:
         raise ProgressConflict(
-            f'the map of subscription "{subscription.name}" has changed',
+            f'what subscription "{subscription.name}" replicates has changed',
             hint="Its tables are looked at again.",
         )
 
@@ -190,9 +208,14 @@ def set_two_phase_state(connection: sa.Connection, subid: int, state: TwoPhaseSt
     _update(connection, subid, subtwophasestate=state)
 
 
-def set_system_identifier(connection: sa.Connection, subid: int, system_identifier: str | None) -> None:
-    """Remember which cluster the publisher is; None until the next connection tells."""
-    _update(connection, subid, systemidentifier=system_identifier)
+def adopt_slot(connection: sa.Connection, subid: int, system_identifier: str) -> None:
+    """It is known now which cluster the publisher is, and where the changes of the slot begin."""
+    _update(connection, subid, systemidentifier=system_identifier, subslotadopted=True)
+
+
+def take_up_slot(connection: sa.Connection, subid: int) -> None:
+    """The subscription has another slot: where its changes begin is to be found out at the next connection."""
+    _update(connection, subid, subslotadopted=False)
 
 
 def publisher_tables(connection: sa.Connection, subid: int) -> str | None:
@@ -208,6 +231,7 @@ def set_publisher_tables(connection: sa.Connection, subid: int, tables: str) -> 
 
 
 def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
+    columns["subversion"] = new_version()
     connection.execute(sa.update(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subid).values(**columns))
 
 
@@ -220,6 +244,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
         UsageError: 42704, ``subscription "…" does not exist``.
     """
     subscription = get_subscription(connection, name)
+    note_change(connection, subscription.subid)  # so that its row is locked before those of its tables
     connection.execute(sa.delete(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subscription.subid))
     drop_progress(connection, subscription.origin)
@@ -229,6 +254,9 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
 
 
 # Rows -------------------------------------------------------------------------------------------
+
+_READ: Final = tuple(column for column in SUBSCRIPTION.columns if column.name != "subpublishertables")
+"""What every batch reads: not a text that is as long as the publisher has tables."""
 
 _STREAM_CODES: Final[dict[Streaming, str]] = {"off": "f", "on": "t", "parallel": "p"}
 _STREAMING: Final[dict[str, Streaming]] = {code: value for value, code in _STREAM_CODES.items()}
@@ -303,4 +331,6 @@ def _subscription(row: sa.Row[tuple[object, ...]]) -> Subscription:
         skip_lsn=parse_lsn(row.subskiplsn),
         system_identifier=row.systemidentifier,
         two_phase_state=row.subtwophasestate,
+        slot_adopted=row.subslotadopted,
+        version=row.subversion,
     )

@@ -6,19 +6,36 @@ read ours; types are the few that every database has (LSNs and times are text, l
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
 
 from subscriber.apply.progress import STATE, TEXT
 from subscriber.target.ddl import AddColumn
 
 CATALOG: Final = sa.MetaData()
 
-_NAME: Final = sa.String(63).with_variant(mysql.VARCHAR(63, collation="utf8mb4_bin"), "mysql", "mariadb")
-"""An identifier: short enough for a key anywhere, and "S" is not "s" (MySQL's default collations say it is)."""
+
+class _Name(sa.String):
+    """An identifier: short enough for a key anywhere; "S" is not "s", and "s " is not "s" (MySQL's default collations say they are)."""
+
+    cache_ok = True
+
+
+@compiles(_Name, "mysql", "mariadb")
+def _name_in_mysql(_type: _Name, compiler: Any, **_: Any) -> str:
+    # MySQL and MariaDB have the collation that compares code points, blanks at the end included, by different names.
+    dialect = compiler.dialect
+    is_mysql = bool(dialect.server_version_info) and not dialect.is_mariadb
+    return f"VARCHAR({_type.length}) COLLATE {'utf8mb4_0900_bin' if is_mysql else 'utf8mb4_nopad_bin'}"
+
+
+_NAME: Final = _Name(63)
 
 SUBSCRIPTION: Final = sa.Table(
     "subscriber_subscription",
@@ -46,10 +63,14 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subschemachanges", sa.String(16), nullable=False, server_default="stop"),
     sa.Column("sublogconflictvalues", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("subpublishertables", TEXT),
+    sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
+    sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
 )
 """pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
 the one that carries them and what the publisher's tables were like at the last look (JSON). ``submap`` and ``subschemachanges`` are
-options of ours, as they are written in the command."""
+options of ours, as they are written in the command. ``subslotadopted`` is false while it is still to be found out where the changes of
+the slot begin (:mod:`subscriber.subscription.slot_position`). ``subversion`` is another one whenever the row or its tables' states are
+written (:mod:`subscriber.subscription.catalog.version`)."""
 
 SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",
@@ -77,8 +98,9 @@ PUBLICATION: Final = sa.Table(
     sa.Column("pubtruncate", sa.Boolean, nullable=False),
     sa.Column("pubviaroot", sa.Boolean, nullable=False),
     sa.Column("pubgencols", sa.String(1), nullable=False),
+    sa.Column("pubversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""pg_publication 18; the owner is a role of the publisher, by name."""
+"""pg_publication 18; the owner is a role of the publisher, by name. ``pubversion`` is another one whenever the publication is written."""
 
 PUBLICATION_REL: Final = sa.Table(
     "subscriber_publication_rel",
@@ -103,6 +125,26 @@ PUBLICATION_NAMESPACE: Final = sa.Table(
 """pg_publication_namespace, with the schema by name."""
 
 
+RELEASED_SLOT: Final = sa.Table(
+    "subscriber_released_slot",
+    CATALOG,
+    sa.Column("systemidentifier", sa.String(32), primary_key=True),
+    sa.Column("slotname", _NAME, primary_key=True),
+    sa.Column("remotelsn", sa.String(32), nullable=False),
+    sa.Column("subname", _NAME, nullable=False),
+    sa.Column("releasedat", sa.String(40), nullable=False),
+)
+"""A slot that a subscription was taken off: how far that had applied its changes, which subscription it was, and when (UTC, ISO 8601)."""
+
+CONTROL: Final = sa.Table(
+    "subscriber_control",
+    CATALOG,
+    sa.Column("controlid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("targetidentifier", sa.String(32), nullable=False),
+)
+"""One row, with ``controlid`` 1: the target's identifier, as a cluster has its system identifier. Journals know their consumers by it."""
+
+
 def ensure_catalog(engine: sa.Engine) -> None:
     """Create the catalog's tables that do not exist yet, progress and statistics included.
 
@@ -112,9 +154,20 @@ def ensure_catalog(engine: sa.Engine) -> None:
         metadata.create_all(engine)
     with engine.connect() as connection:
         missing = [AddColumn(table, column) for table, column in _missing_columns(connection)]
+        identified = connection.execute(sa.select(CONTROL)).one_or_none() is not None
     for change in missing:
         with engine.begin() as connection:
             connection.execute(change)
+    if not identified:
+        # Of two processes that come at the same time, the first gives it.
+        with contextlib.suppress(sa.exc.IntegrityError), engine.begin() as connection:
+            connection.execute(sa.insert(CONTROL).values(controlid=1, targetidentifier=uuid.uuid4().hex))
+
+
+def target_identifier(connection: sa.Connection) -> str:
+    """The target's identifier, 32 hexadecimal digits: given when its catalog was made, and never changed."""
+    identifier: str = connection.execute(sa.select(CONTROL.c.targetidentifier)).scalar_one()
+    return identifier
 
 
 def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.Column[Any]]]:

@@ -65,7 +65,7 @@ def run_command(
         return run_publication_command(target, command, publisher, notify)
     match command:
         case CreateSubscription():
-            create_subscription(target, command, notify)
+            create_subscription(target, command, settings, notify)
             return "CREATE SUBSCRIPTION"
         case DropSubscription():
             drop_subscription(target, command, settings, notify)
@@ -94,7 +94,7 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
         case AlterOwner():
             alter.refuse_owner(command)
         case RenameSubscription():
-            alter.rename_subscription(target, subscription, command, settings)
+            alter.rename_subscription(target, subscription, command)
         case AlterPublications():
             publications.alter_publications(target, subscription, command, notify)
         case RefreshPublication():

@@ -7,24 +7,25 @@ the slot - is changed last in it, as in PostgreSQL. A running worker looks at th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from subscriber.apply import progress
 from subscriber.apply.names import RelationNames
 from subscriber.apply.prepared import still_prepared
 from subscriber.errors import NotSupportedError, UsageError
-from subscriber.journal.retention import read_consumer, remove_consumer, undecided, write_consumer
+from subscriber.journal.retention import undecided
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import Storage, journal_url, open_storage
-from subscriber.lsn import INVALID_LSN, format_lsn
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.receive.connection import check_conninfo
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.notices import Notify, warn_unused_names
+from subscriber.subscription.commands.release import leave_journal, release_slot, while_progress_stands
 from subscriber.subscription.commands.tables import check_relations
-from subscriber.subscription.consumers import consumers_of
+from subscriber.subscription.commands.upgrade import follow_upgrade
 from subscriber.subscription.options import ALTERABLE, SKIPPING, read_options
 from subscriber.subscription.parsed import (
     AlterConnection,
@@ -35,6 +36,9 @@ from subscriber.subscription.parsed import (
     RenameSubscription,
 )
 from subscriber.target import Target
+
+_STREAMED: Final = ("origin", "binary", "streaming")
+"""Options that say what the publisher sends, and how."""
 
 
 def alter_connection(target: Target, subscription: Subscription, command: AlterConnection) -> None:
@@ -91,30 +95,14 @@ def refuse_owner(command: AlterOwner) -> None:
     raise NotSupportedError("ALTER SUBSCRIPTION … OWNER TO is not supported", detail=detail, hint=hint)
 
 
-def rename_subscription(
-    target: Target, subscription: Subscription, command: RenameSubscription, settings: Settings
-) -> None:
+def rename_subscription(target: Target, subscription: Subscription, command: RenameSubscription) -> None:
     """ALTER SUBSCRIPTION … RENAME TO.
 
     Raises:
         UsageError: 42710, the name is taken.
     """
-    storage = _journal(subscription, settings)
     with target.begin() as connection:
         catalog.rename_subscription(connection, subscription.subid, command.new_name)
-        # In this order the journal is never without the position of this subscription.
-        if storage is not None:
-            _copy_consumers(storage, subscription.name, command.new_name)
-    if storage is not None:
-        for old in consumers_of(subscription.name):
-            remove_consumer(storage, old)
-
-
-def _copy_consumers(storage: Storage, old_name: str, new_name: str) -> None:
-    for old, new in zip(consumers_of(old_name), consumers_of(new_name), strict=True):
-        passed = read_consumer(storage, old)
-        if passed != INVALID_LSN:
-            write_consumer(storage, new, passed)
 
 
 # SET (…) -----------------------------------------------------------------------------------------
@@ -131,6 +119,11 @@ def alter_options(
         PublisherError: the slot could not be changed; the subscription is as it was.
     """
     changes = read_options(command.options.sql, command.options.given, ALTERABLE)
+    if "system_identifier" in changes:
+        if len(changes) > 1:
+            raise UsageError('"system_identifier" cannot be altered together with another option', sqlstate="42601")
+        follow_upgrade(target, subscription, changes["system_identifier"], settings)
+        return
     _check_slot_name(subscription, changes)
     _check_two_phase(subscription, changes)
     if "failover" in changes:
@@ -144,19 +137,35 @@ def alter_options(
     _check_publisher(subscription, changes, slot_options)
     if "two_phase" in slot_options:
         _check_all_decided(target, subscription, settings)
-    new_slot = "slot_name" in changes and changes["slot_name"] != subscription.slot_name
+    if "slot_name" in changes and changes["slot_name"] != subscription.slot_name:
+        _change_slot_name(target, subscription, changes, settings, notify)
+        return
     with target.begin() as connection:
-        if new_slot and changes["slot_name"] is not None:
-            others = [other for other in catalog.list_subscriptions(connection) if other.subid != subscription.subid]
-            requirements.check_slot_is_free(
-                others, changes["slot_name"], subscription.conninfo, subscription.system_identifier
-            )
-            # Where this slot begins is to be found at its first connection.
-            catalog.set_system_identifier(connection, subscription.subid, None)
         catalog.set_options(connection, subscription.subid, changes)
         if slot_options:
             assert subscription.slot_name is not None
             remote.change_slot(subscription.conninfo, subscription.name, subscription.slot_name, **slot_options)
+    if any(name in changes and changes[name] != getattr(subscription.options, name) for name in _STREAMED):
+        remote.end_receiver(subscription, notify)
+
+
+def _change_slot_name(
+    target: Target, subscription: Subscription, changes: Mapping[str, Any], settings: Settings, notify: Notify
+) -> None:
+    """Take the subscription off its slot, and put it on another one, if one is named (:mod:`subscriber.subscription.slot_position`)."""
+
+    def change(connection: Any, applied: LSN) -> LSN:
+        slot = changes["slot_name"]
+        if slot is not None:
+            others = [other for other in catalog.list_subscriptions(connection) if other.subid != subscription.subid]
+            requirements.check_slot_is_free(others, slot, subscription.conninfo, subscription.system_identifier)
+        release_slot(connection, subscription, applied)
+        catalog.set_options(connection, subscription.subid, changes)
+        catalog.take_up_slot(connection, subscription.subid)
+        return applied
+
+    applied = while_progress_stands(target, subscription, change)
+    leave_journal(target, subscription, applied, settings, notify)
 
 
 def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> None:

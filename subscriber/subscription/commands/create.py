@@ -8,7 +8,7 @@ run`` copies them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from subscriber.apply import progress
@@ -16,20 +16,23 @@ from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.receive.connection import check_conninfo
 from subscriber.receive.publisher import Publisher
+from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, TwoPhaseState
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.notices import Notify, notice, warn_unused_names, warning
 from subscriber.subscription.commands.published import Published, read_published
+from subscriber.subscription.commands.release import remove_journal_of
 from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
 from subscriber.subscription.parsed import CreateSubscription
+from subscriber.subscription.slot_position import check_slot_position
 from subscriber.target import Target
 
 _NOTHING: Final = Published([])
 """What is known without a connection."""
 
 
-def create_subscription(target: Target, command: CreateSubscription, notify: Notify) -> None:
+def create_subscription(target: Target, command: CreateSubscription, settings: Settings, notify: Notify) -> None:
     """Carry out CREATE SUBSCRIPTION.
 
     Raises:
@@ -47,12 +50,15 @@ def create_subscription(target: Target, command: CreateSubscription, notify: Not
             sqlstate="42710",
             hint="Choose another name, or DROP SUBSCRIPTION it first.",
         )
+    if not target.is_throwaway:
+        for lost in target.durability_warnings():
+            warning(notify, lost.message, hint=lost.hint)
     check_conninfo(command.conninfo)
     check_named_once(command.publications)
     if not command.options.connect:
         if command.options.slot_name is not None:
             requirements.check_slot_is_free(others, command.options.slot_name, command.conninfo, None)
-        _store(target, command, notify)
+        _store(target, command, notify, _Beginning())
         warning(
             notify,
             "subscription was created, but is not connected",
@@ -61,7 +67,7 @@ def create_subscription(target: Target, command: CreateSubscription, notify: Not
         )
         return
     with remote.connected(command.conninfo, command.name) as publisher:
-        _create_connected(target, command, publisher, others, notify)
+        _create_connected(target, command, publisher, others, settings, notify)
 
 
 def check_named_once(publications: Sequence[str]) -> None:
@@ -80,6 +86,7 @@ def _create_connected(
     command: CreateSubscription,
     publisher: Publisher,
     others: Sequence[catalog.Subscription],
+    settings: Settings,
     notify: Notify,
 ) -> None:
     options = command.options
@@ -90,22 +97,25 @@ def _create_connected(
         requirements.check_other_database(target, connection, system_identifier, publisher.database)
     if options.slot_name is not None and not options.create_slot:
         requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
+    if options.slot_name is not None and not options.create_slot and not options.copy_data:
+        check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
     published = read_published(target, publisher, command.name, command.publications, options, notify)
     missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
     warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)
+    if options.create_slot and options.slot_name is not None:
+        # Of an earlier slot of this name. On a publisher that was restored since, its positions may lie beyond the new slot's.
+        remove_journal_of(system_identifier, options.slot_name, settings, notify)
     try:
         _store(
             target,
             command,
             notify,
-            published=published,
-            missing=missing,
-            system_identifier=system_identifier,
-            start=start,
-            two_phase_state="e" if ready else None,
+            _Beginning(system_identifier, start, "e" if ready else None, slot_adopted=start != INVALID_LSN),
+            published,
+            missing,
         )
     except BaseException:
         if options.create_slot and options.slot_name:
@@ -114,13 +124,16 @@ def _create_connected(
 
 
 def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: bool, notify: Notify) -> LSN:
-    """Make the slot, or look at the one that is to be used; gives where changes begin."""
+    """Make the slot, or look at the one that is to be used; gives where changes begin, and 0/0 where that is to be found out.
+
+    Whatever another subscription has not applied of the slot is in the copies of the tables, if they are made.
+    """
     options = command.options
     if options.slot_name is None:
         return INVALID_LSN
     if not options.create_slot:
         slot = publisher.slot(options.slot_name)
-        return slot.confirmed_flush_lsn if slot else INVALID_LSN
+        return slot.confirmed_flush_lsn if slot and options.copy_data else INVALID_LSN
     created = remote.make_slot(
         command.conninfo, command.name, options.slot_name, two_phase=two_phase, failover=options.failover
     )
@@ -128,16 +141,30 @@ def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: 
     return created.consistent_point
 
 
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """Whom a subscription replicates from, and where it begins.
+
+    Attributes:
+        system_identifier: of the publisher; None when it was not asked.
+        start: where the slot's changes begin; 0/0 where that is still to be found out.
+        two_phase_state: None is where PostgreSQL begins (C48).
+        slot_adopted: whether ``start`` is known.
+    """
+
+    system_identifier: str | None = None
+    start: LSN = INVALID_LSN
+    two_phase_state: TwoPhaseState | None = None
+    slot_adopted: bool = False
+
+
 def _store(
     target: Target,
     command: CreateSubscription,
     notify: Notify,
-    *,
+    beginning: _Beginning,
     published: Published = _NOTHING,
     missing: Sequence[MissingTable] = (),
-    system_identifier: str | None = None,
-    start: LSN = INVALID_LSN,
-    two_phase_state: TwoPhaseState | None = None,
 ) -> None:
     state = RelationState.INIT if command.options.copy_data else RelationState.READY
     with target.begin() as connection:
@@ -148,11 +175,14 @@ def _store(
             command.conninfo,
             command.publications,
             command.options,
-            system_identifier,
-            two_phase_state,
+            beginning.system_identifier,
+            beginning.two_phase_state,
+            slot_adopted=beginning.slot_adopted,
         )
+        if beginning.slot_adopted and beginning.system_identifier and command.options.slot_name:
+            catalog.forget_released_slot(connection, beginning.system_identifier, command.options.slot_name)
         if published.publisher_tables is not None:
             catalog.set_publisher_tables(connection, subscription.subid, published.publisher_tables)
-        for table in published.tables:
-            catalog.set_relation_state(connection, subscription.subid, table.schema, table.name, state)
-        progress.create_progress(connection, subscription.origin, start)
+        tables = [(table.schema, table.name) for table in published.tables]
+        catalog.set_relation_states(connection, subscription.subid, tables, state)
+        progress.create_progress(connection, subscription.origin, beginning.start)

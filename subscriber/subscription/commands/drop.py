@@ -5,9 +5,13 @@ A slot that nobody remembers would hold the publisher's WAL for ever. Where the 
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
+from subscriber.apply import progress
 from subscriber.apply.prepared import forget_finished
 from subscriber.errors import JournalError, PublisherError, UsageError
-from subscriber.journal.storage import journal_url, open_storage
+from subscriber.lsn import LSN
 from subscriber.receive.connection import NOT_CONNECTED
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
@@ -15,6 +19,7 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands import remote
 from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.release import delete_journal, remove_journal_of, tell_dropped
 from subscriber.subscription.parsed import DropSubscription
 from subscriber.target import Target
 
@@ -45,17 +50,19 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                     catalog.set_enabled(connection, command.name, enabled=True)
             raise
         notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
-        try:
-            _remove_journal(system_identifier, subscription.slot_name, settings)
-        except (JournalError, UsageError) as error:
-            # The slot is gone: a subscription that stays could only be dropped in three steps.
-            warning(
-                notify,
-                f'the journal of slot "{subscription.slot_name}" is left: {error.message}',
-                hint="Nobody needs it any more; remove it.",
-            )
+        # The slot is gone: a subscription that stays because of its journal could only be dropped in three steps.
+        with contextlib.suppress(JournalError, UsageError):
+            tell_dropped(subscription, _applied(target, subscription), settings, notify)
+        remove_journal_of(system_identifier, subscription.slot_name, settings, notify)
     with target.begin() as connection:
+        for released in catalog.released_slots(connection):
+            if released.subscription == command.name:
+                # A batch may have been committing while the slot was taken away.
+                applied = progress.read_progress(connection, subscription.origin)
+                catalog.release_slot(connection, replace(released, applied=applied))
         catalog.delete_subscription(connection, command.name)
+        if subscription.slot_name is not None:
+            catalog.forget_released_slot(connection, system_identifier, subscription.slot_name)
         target.drop_origin(connection, subscription.origin)
         left = forget_finished(target, connection, subscription.subid)
     for transaction in left:
@@ -67,10 +74,15 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         )
 
 
+def _applied(target: Target, subscription: Subscription) -> LSN:
+    with target.reporting(), target.engine.connect() as connection:
+        return progress.read_progress(connection, subscription.origin)
+
+
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
     """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove."""
     if subscription.system_identifier is not None and subscription.slot_name is not None:
-        _remove_journal(subscription.system_identifier, subscription.slot_name, settings)
+        delete_journal(subscription.system_identifier, subscription.slot_name, settings)
 
 
 def _drop_slot(subscription: Subscription, slot: str) -> str:
@@ -91,8 +103,3 @@ def _drop_slot(subscription: Subscription, slot: str) -> str:
             hint="Use ALTER SUBSCRIPTION ... DISABLE to disable the subscription, and then use "
             "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to disassociate it from the slot.",
         ) from error
-
-
-def _remove_journal(system_identifier: str, slot: str, settings: Settings) -> None:
-    storage = open_storage(journal_url(settings.journal, system_identifier, slot))
-    storage.delete([name for name, _ in storage.names()])

@@ -34,6 +34,7 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
     if not given["refresh"]:
         with target.begin() as connection:
             catalog.set_publications(connection, subscription.subid, publications)
+        remote.end_receiver(subscription, notify)
         return
     form = f"ALTER SUBSCRIPTION ... {command.action.upper()} PUBLICATION"
     if not subscription.enabled:
@@ -51,6 +52,7 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
         )
     named = () if command.action == "drop" else command.publications
     _refresh(target, replace(subscription, publications=publications), named, notify, copy_data=given["copy_data"])
+    remote.end_receiver(subscription, notify)
 
 
 def refresh_publication(
@@ -153,7 +155,5 @@ def _refresh(
         catalog.set_publications(connection, subscription.subid, subscription.publications)
         if now.publisher_tables is not None:
             catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
-        for schema, name in sorted(published - known):
-            catalog.set_relation_state(connection, subscription.subid, schema, name, state)
-        for schema, name in sorted(known - published):
-            catalog.delete_relation(connection, subscription.subid, schema, name)
+        catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)
+        catalog.delete_relations(connection, subscription.subid, sorted(known - published))

@@ -16,10 +16,15 @@ from subscriber.errors import PublisherError, PublisherNotReady, SlotInUse
 from subscriber.receive.connection import NOT_CONNECTED, ReplicationConnection
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.receive.slots import CreatedSlot, alter_slot, create_slot
+from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.commands.notices import Notify, warning
 
 WORKER_STOP_SECONDS: Final = 15.0
 """How long a command waits for a running worker to let go of the slot: it looks at the catalog about once a second."""
 _POLL_SECONDS: Final = 0.2
+_NOTICE_SECONDS: Final = 3.0
+"""How long `subscriber run` has to notice a change of the catalog, and to end its receiver in order."""
+_WATCH_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
@@ -76,6 +81,50 @@ def is_released(publisher: Publisher, slot: str) -> bool:
             return False
         time.sleep(_POLL_SECONDS)
     return True
+
+
+def end_receiver(subscription: Subscription, notify: Notify) -> None:
+    """Return when no receiver that was started before this call streams from the subscription's slot any more.
+
+    A command that changes what is streamed calls it after it has committed. From then on the slot is confirmed only by a receiver that
+    was started, or has looked at the catalog again, after the change (:mod:`subscriber.subscription.walreceiver`). `subscriber run` may
+    be on another machine: it notices the change within about a second; if it does not, the walsender is terminated.
+
+    Args:
+        subscription: as it was before the change.
+        notify: told a warning where a receiver may still stream as before.
+    """
+    slot = subscription.slot_name
+    if slot is None or subscription.system_identifier is None:
+        return  # it has never streamed
+    try:
+        with connected(subscription.conninfo, subscription.name) as publisher:
+            _end_receiver(publisher, slot)
+    except PublisherError as error:
+        warning(
+            notify,
+            f'a receiver may still stream from slot "{slot}" as before this command: {error.message}',
+            hint="The change holds as soon as `subscriber run` has noticed it, about a second after it reaches the target.",
+        )
+
+
+def _end_receiver(publisher: Publisher, slot: str) -> None:
+    pid = _receiver_of(publisher, slot)
+    began = time.monotonic()
+    terminated = False
+    while pid is not None and _receiver_of(publisher, slot) == pid:
+        waited = time.monotonic() - began
+        if waited > WORKER_STOP_SECONDS:
+            raise SlotInUse(f'replication slot "{slot}" is active for PID {pid}')
+        if waited > _NOTICE_SECONDS and not terminated:
+            publisher.end_backend(pid)
+            terminated = True
+        time.sleep(_WATCH_SECONDS)
+
+
+def _receiver_of(publisher: Publisher, slot: str) -> int | None:
+    found = publisher.slot(slot)
+    return None if found is None else found.active_pid
 
 
 def remove_slot(publisher: Publisher, slot: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
 
 from subscriber.cli.status import command
+from subscriber.errors import TargetUnavailable
 from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
+from subscriber.subscription.status_file import StatusFile
 
 STATUS = SubscriptionStatus(
     name="shop",
@@ -88,6 +91,18 @@ def test_every_table_that_is_not_ready_has_a_row_with_its_copys_figures_or_its_e
     assert count == ["(3 rows)"]
 
 
+def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_path):
+    """The lag would be 0 if it were clamped, and nobody would look."""
+    diverged = replace(STATUS, publisher_lsn="0/1F0", lag_bytes=None, history_diverged=True)
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: [diverged])
+    shown = CliRunner().invoke(command, ["--target", f"sqlite:///{tmp_path / 't.db'}"])
+    assert (
+        "WARNING:  the publisher of shop has WAL up to 0/1F0 only, and changes up to 0/200 were received"
+        in shown.output
+    )
+    assert "? B" in shown.output
+
+
 def test_where_every_table_is_ready_there_is_one_table_only(printed):
     ready = replace(STATUS, relations=STATUS.relations[-1:], tables={"r": 1})
     assert "not ready" not in printed(ready)
@@ -108,3 +123,30 @@ def test_json_has_every_table_with_the_same_figures(printed):
     assert (broken["copy"], broken["error_at"]) == (None, "2026-11-21T10:00:01.000+00:00")
     assert broken["error"].startswith("ERROR:  duplicate key")
     assert (small["lsn"], small["error"]) == ("0/100", None)
+
+
+def test_what_a_run_has_left_is_shown_while_its_batch_holds_the_target(monkeypatch, tmp_path):
+    """In --json it stays a list of subscriptions, each of which says as of when it is."""
+    as_of = datetime.now(UTC).isoformat()
+    left = StatusFile([replace(STATUS, as_of=as_of)], as_of)
+    monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: pytest.fail("it would wait"))
+    target = ["--target", f"sqlite:///{tmp_path}/t.db"]
+    text = CliRunner().invoke(command, target, catch_exceptions=False).output
+    assert text.startswith(f"as of {as_of}, while `subscriber run` holds the target")
+    (status,) = json.loads(CliRunner().invoke(command, [*target, "--json"], catch_exceptions=False).output)
+    assert (status["name"], status["as_of"]) == ("shop", as_of)
+
+
+def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_read(monkeypatch, tmp_path):
+    left = StatusFile([replace(STATUS, name="old")], "2026-01-01T10:00:00+00:00")
+    monkeypatch.setattr("subscriber.cli.status.read_status_file", lambda _path: left)
+    target = ["--target", f"sqlite:///{tmp_path}/t.db"]
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", lambda *_: [STATUS])
+    assert "old" not in CliRunner().invoke(command, target, catch_exceptions=False).output
+
+    def held(*_: object) -> None:
+        raise TargetUnavailable("another process has it open")
+
+    monkeypatch.setattr("subscriber.cli.status.subscription_statuses", held)
+    assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output

@@ -9,9 +9,13 @@ import sys
 import pytest
 
 from subscriber.cli import VERBS, main
-from subscriber.cli.run import stop_on_signals
+from subscriber.cli.run import stop_on_signals, warn_of_open_journals
+from subscriber.journal.retention import list_consumers
+from subscriber.journal.storage import LocalStorage
 from subscriber.protocol import messages as m
+from subscriber.settings import Settings
 from tests.frames import relation, transaction, values
+from tests.journals import consumer, passed
 from tests.streams import receive
 
 T = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
@@ -211,6 +215,64 @@ def test_journal_ls_shows_slot_range_and_size(run, journal):
     assert code == 0
     assert "slot s," in out
     assert "from 0/100 to 0/200" in out
+
+
+def test_run_warns_of_journals_that_others_may_read_and_says_how_to_close_them(journal, caplog):
+    settings = Settings(str(journal.parent))
+    journal.chmod(0o700)
+    with caplog.at_level("WARNING"):
+        warn_of_open_journals(settings)
+        assert caplog.messages == []
+        journal.chmod(0o750)
+        warn_of_open_journals(settings)
+    assert len(caplog.messages) == 1
+    assert f"chmod -R go= {journal}" in caplog.messages[0]
+
+
+def test_journal_ls_shows_consumers_and_who_holds_trimming_back(run, journal):
+    storage = LocalStorage(journal)
+    passed(storage, 0x200, consumer(1))
+    passed(storage, 0x180, consumer(1, "sync"))
+    (journal / "consumer-old name.lsn").write_text("0/1C0")
+    _, out, _ = run("journal", "ls", "--journal", str(journal.parent))
+    lines = out.splitlines()
+    assert '  subscription "s" of sqlite:////srv/app.db: at 0/200, 0 bytes behind' in lines
+    assert (
+        '  subscription "s" (table sync) of sqlite:////srv/app.db: at 0/180, 128 bytes behind, holds trimming back'
+        in lines
+    )
+    assert '  subscription "old name" of an unknown target: at 0/1C0, 64 bytes behind' in lines
+    _, out, _ = run("journal", "ls", "--journal", str(journal.parent), "--json")
+    found = {(one["subid"], one["purpose"]): one for one in json.loads(out)[0]["consumers"]}
+    assert {key: (one["behind_bytes"], one["holds_trimming_back"]) for key, one in found.items()} == {
+        (1, "apply"): (0, False),
+        (1, "sync"): (128, True),
+        (None, "apply"): (64, False),
+    }
+    assert found[1, "sync"]["file"] == consumer(1, "sync").file
+
+
+def test_journal_forget_removes_one_consumer_and_asks_first(run, journal):
+    passed(LocalStorage(journal), 0x200, consumer(1))
+    passed(LocalStorage(journal), 0x180, consumer(2))
+    forget = ("journal", "forget", consumer(2).file, "--journal", str(journal))
+    code, _, err = run(*forget)
+    assert code == 1
+    assert "--yes" in err
+    assert len(list_consumers(LocalStorage(journal))) == 2
+    assert run(*forget, "--yes")[0] == 0
+    assert [one.file for one in list_consumers(LocalStorage(journal))] == [consumer(1).file]
+    code, _, err = run(*forget, "--yes")
+    assert code == 1
+    assert "has no consumer" in err
+
+
+@pytest.mark.parametrize("file", ["journal.json", "../1_s/journal.json"])
+def test_journal_forget_removes_nothing_but_consumers(run, journal, file):
+    code, _, err = run("journal", "forget", file, "--yes", "--journal", str(journal))
+    assert code == 1
+    assert "has no consumer" in err
+    assert (journal / "journal.json").exists()
 
 
 def test_journal_show_prints_every_message_but_no_values(run, journal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from subscriber.journal.control import CONTROL_FILE, Control, check_identity, re
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 
-CONTROL = Control("7300", "s", begin=LSN(0x100), received=LSN(0x1_0000_0300), end=LSN(0x200))
+CONTROL = Control("7300", "s", begin=LSN(0x100), received=LSN(0x1_0000_0300), end=LSN(0x200), timeline=3)
 
 
 @pytest.fixture
@@ -39,8 +40,15 @@ def test_positions_are_text_that_a_person_reads(storage):
     write_control(storage, CONTROL)
     fields = json.loads(storage.read(CONTROL_FILE))
     assert fields == {
-        "format": 1, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200",
+        "format": 2, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200",
+        "timeline": 3,
     }  # fmt: skip
+
+
+def test_a_file_of_the_first_format_has_no_timeline(storage):
+    content = b'{"format": 1, "system_identifier": "7300", "slot": "s", "begin": "0/100", "received": "1/300", "end": "0/200"}'
+    storage.replace(CONTROL_FILE, content, durable=True)
+    assert read_control(storage) == replace(CONTROL, timeline=0)
 
 
 @pytest.mark.parametrize("lower", [0, 0x80])
@@ -71,7 +79,7 @@ def test_a_file_that_is_no_control_file_is_corrupt_and_never_a_new_journal(stora
 
 
 def test_a_later_format_is_refused(storage):
-    storage.replace(CONTROL_FILE, b'{"format": 2}', durable=True)
+    storage.replace(CONTROL_FILE, b'{"format": 3}', durable=True)
     with pytest.raises(JournalCorrupt, match="a format that this version does not know"):
         read_control(storage)
 

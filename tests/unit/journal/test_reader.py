@@ -11,7 +11,6 @@ from subscriber.errors import JournalCorrupt, JournalGap, JournalUnavailable
 from subscriber.journal import reader as reader_module
 from subscriber.journal.control import read_control
 from subscriber.journal.reader import ROW_SCHEMA, JournalReader, read_finish, read_rows
-from subscriber.journal.retention import write_consumer
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
@@ -22,6 +21,7 @@ from tests.journals import (
     commit_prepared,
     insert,
     keys_of,
+    passed,
     prepare,
     publish,
     read,
@@ -102,7 +102,7 @@ def test_a_batch_that_every_consumer_has_applied_needs_nothing(tmp_path):
     """Spark plans its last batch again after a crash, when the journal may have been trimmed."""
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
-        write_consumer(LocalStorage(tmp_path), "s", LSN(0x400))
+        passed(LocalStorage(tmp_path), 0x400)
         journal.trim()
     reader = JournalReader(LocalStorage(tmp_path))
     reader.require(LSN(0x200), LSN(0x400))
@@ -131,7 +131,7 @@ def test_with_two_phase_every_entry_is_read_where_it_stands(tmp_path):
 def test_asking_for_what_was_trimmed_is_refused_with_both_lsns(tmp_path):
     three_transactions(tmp_path)
     with writing(tmp_path) as journal:
-        write_consumer(LocalStorage(tmp_path), "s", LSN(0x300))
+        passed(LocalStorage(tmp_path), 0x300)
         journal.trim()
     with pytest.raises(JournalGap, match="changes after 0/200 were asked for, but the journal begins at 0/300"):
         JournalReader(LocalStorage(tmp_path)).latest(LSN(0x200))
@@ -147,7 +147,7 @@ def test_trimming_beside_a_reader_is_no_gap(tmp_path, monkeypatch):
         found = control(where)
         monkeypatch.setattr(reader_module, "read_control", control)
         with writing(tmp_path) as journal:
-            write_consumer(storage, "s", LSN(0x300))
+            passed(storage, 0x300)
             journal.trim()
         return found
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import pytest
 
 from subscriber.journal.retention import (
+    ConsumerPosition,
     consumer_files,
+    list_consumers,
     read_consumer,
     remove_consumer,
     slowest_consumer,
     trimmable,
     undecided,
     without_kept,
-    write_consumer,
 )
 from subscriber.journal.segment import Entry, Kind, Segment
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
+from tests.journals import consumer, passed
+
+A, B = consumer(1), consumer(2)
 
 
 def entry(end: int, kind: str = "t", xid: int = 0) -> Entry:
@@ -37,20 +41,20 @@ def storage(tmp_path):
 
 
 def test_the_slowest_of_several_consumers_counts(storage):
-    write_consumer(storage, "a", LSN(0x300))
-    write_consumer(storage, "b", LSN(0x200))
+    passed(storage, 0x300, A)
+    passed(storage, 0x200, B)
     assert slowest(storage) == 0x200
-    assert read_consumer(storage, "a") == 0x300
+    assert read_consumer(storage, A) == 0x300
 
 
 def test_without_a_consumer_nothing_was_passed(storage):
     assert slowest(storage) == INVALID_LSN
-    assert read_consumer(storage, "a") == INVALID_LSN
+    assert read_consumer(storage, A) == INVALID_LSN
 
 
 def test_a_consumer_that_has_begun_holds_everything(storage):
-    write_consumer(storage, "a", LSN(0x300))
-    write_consumer(storage, "b", INVALID_LSN)
+    passed(storage, 0x300, A)
+    passed(storage, 0, B)
     assert slowest(storage) == INVALID_LSN
 
 
@@ -62,18 +66,18 @@ def test_only_consumers_files_are_read(storage):
 
 def test_a_known_consumer_that_a_listing_missed_still_counts_until_its_file_is_gone(storage):
     """A file that is replaced while its folder is listed need not be in the list."""
-    write_consumer(storage, "a", LSN(0x300))
-    write_consumer(storage, "b", LSN(0x200))
+    passed(storage, 0x300, A)
+    passed(storage, 0x200, B)
     known = consumer_files(storage, storage.names())
-    without_b = [(name, size) for name, size in storage.names() if name != "consumer-b.lsn"]
+    without_b = [(name, size) for name, size in storage.names() if name != B.file]
     assert consumer_files(storage, without_b, known) == known
-    storage.delete(["consumer-b.lsn"])
-    assert consumer_files(storage, without_b, known) == {"consumer-a.lsn"}
+    storage.delete([B.file])
+    assert consumer_files(storage, without_b, known) == {A.file}
 
 
 def test_a_consumer_whose_file_is_gone_holds_everything_until_it_is_forgotten(storage):
-    write_consumer(storage, "a", LSN(0x300))
-    assert slowest_consumer(storage, ["consumer-a.lsn", "consumer-b.lsn"]) == INVALID_LSN
+    passed(storage, 0x300, A)
+    assert slowest_consumer(storage, [A.file, B.file]) == INVALID_LSN
 
 
 def test_an_entry_may_go_once_it_was_passed_to_its_end():
@@ -118,9 +122,40 @@ def test_a_prepared_transaction_is_undecided_until_its_verdict_stands_behind_it(
 
 
 def test_a_forgotten_consumer_holds_nothing(storage):
-    write_consumer(storage, "a", LSN(10))
-    write_consumer(storage, "b", LSN(20))
-    remove_consumer(storage, "a")
-    remove_consumer(storage, "unknown")
+    passed(storage, 10, A)
+    passed(storage, 20, B)
+    remove_consumer(storage, A)
+    remove_consumer(storage, consumer(3))
     assert slowest(storage) == 20
-    assert read_consumer(storage, "a") == INVALID_LSN
+    assert read_consumer(storage, A) == INVALID_LSN
+
+
+# What a file says ------------------------------------------------------------------------------------
+
+
+def test_a_consumer_s_file_tells_whose_it_is_and_where_the_target_is(storage):
+    passed(storage, 0x300, consumer(7, "sync"))
+    assert list_consumers(storage) == [
+        ConsumerPosition(consumer(7, "sync").file, consumer(7, "sync"), LSN(0x300), "s", "sqlite:////srv/app.db")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "purpose"), [("consumer-a b.lsn", "apply"), ("consumer-a b (table sync).lsn", "sync")]
+)
+def test_a_file_of_an_earlier_version_counts_and_is_nobody_s_yet(storage, file, purpose):
+    (storage.folder / file).write_bytes(b"0/200")
+    (found,) = list_consumers(storage)
+    assert (found.consumer, found.subscription, found.purpose, found.lsn) == (None, "a b", purpose, 0x200)
+    assert slowest(storage) == 0x200
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b'{"lsn": "0/2', b'{"lsn": 7, "subscription": "s", "place": ""}', b"\xff", b"zz"]
+)
+def test_a_file_that_a_crash_has_torn_lets_nothing_go_and_still_tells_whose_it_is(storage, content):
+    """It is not synced, so a power failure may leave it empty; its name is whole."""
+    passed(storage, 0x300, A)
+    (storage.folder / B.file).write_bytes(content)
+    assert [(one.consumer, one.lsn) for one in list_consumers(storage)] == [(A, 0x300), (B, INVALID_LSN)]
+    assert slowest(storage) == INVALID_LSN

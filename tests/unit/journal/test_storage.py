@@ -13,7 +13,18 @@ from pyarrow import fs as arrow_fs
 
 from subscriber import failpoints
 from subscriber.errors import JournalUnavailable, UsageError
-from subscriber.journal.storage import LocalStorage, RemoteStorage, journal_folders, journal_url, open_storage
+from subscriber.journal import storage as storage_module
+from subscriber.journal.storage import (
+    RESERVE_BYTES,
+    RESERVE_FILE,
+    LocalStorage,
+    RemoteStorage,
+    is_out_of_space,
+    journal_folders,
+    journal_url,
+    open_storage,
+    open_to_others,
+)
 
 TABLE = pa.table({"a": [1, 2]})
 
@@ -207,3 +218,113 @@ def test_a_url_that_nobody_handles_is_refused(look):
 
 def test_each_slot_has_its_folder():
     assert journal_url("s3://bucket/j/", "7301", "s1") == "s3://bucket/j/7301_s1"
+
+
+# For nobody else ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> set[int]:
+    return {path.stat().st_mode & 0o777 for path in folder.iterdir()}
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_journal_is_for_its_user_alone_whatever_the_umask(tmp_path):
+    """As PostgreSQL's data directory: it holds the publisher's rows."""
+    base = tmp_path / "data" / "journals"
+    storage = LocalStorage(base / "7300_s")
+    with storage.lock():
+        storage.create("x.tmp", TABLE)
+        storage.publish([("x.tmp", "x.arrow")])
+        storage.replace("small", b"1", durable=True)
+        storage.replace("small", b"2", durable=False)
+        storage.make_reserve()
+    assert names(storage) == {"journal.lock", "journal.reserve", "small", "x.arrow"}
+    assert modes(storage.folder) == {0o600}
+    assert {folder.stat().st_mode & 0o777 for folder in (storage.folder, base, tmp_path / "data")} == {0o700}
+    assert open_to_others(str(base)) == []
+
+
+def test_a_journal_that_others_may_read_is_found_and_its_neighbours_are_not(tmp_path):
+    for name, folder_mode, file_mode in (("a", 0o755, 0o600), ("b", 0o700, 0o640), ("c", 0o700, 0o600)):
+        LocalStorage(tmp_path / name).replace("journal.json", b"{}", durable=False)
+        (tmp_path / name / "journal.json").chmod(file_mode)
+        (tmp_path / name).chmod(folder_mode)
+    (tmp_path / "no journal").mkdir(mode=0o755)
+    assert open_to_others(str(tmp_path)) == [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert open_to_others(f"file://{tmp_path}/b") == [f"{tmp_path}/b"]
+    assert open_to_others("mock:///bucket") == []
+    assert open_to_others(str(tmp_path / "nowhere")) == []
+
+
+def test_a_journal_that_an_earlier_version_made_keeps_working(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "journal.lock").write_text("")
+    (tmp_path / "small").write_text("old")
+    (tmp_path / "small").chmod(0o644)
+    storage = LocalStorage(tmp_path)
+    with storage.lock() as locked:
+        assert locked
+        storage.replace("small", b"new", durable=False)
+    assert (tmp_path / "small").stat().st_mode & 0o777 == 0o600
+
+
+# The reserve ----------------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """A disk on which a small file can be written only while the reserve is not there."""
+
+    def __init__(self, storage: LocalStorage, monkeypatch) -> None:
+        self.reserve = storage.folder / RESERVE_FILE
+        self._opened = storage_module._private
+        monkeypatch.setattr(storage_module, "_private", self._open)
+
+    def _open(self, path: Path):
+        if self.reserve.exists() or path == self.reserve:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return self._opened(path)
+
+
+def test_a_small_file_gets_the_reserve_s_place_when_the_disk_is_full(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    storage.make_reserve()
+    assert (tmp_path / RESERVE_FILE).stat().st_blocks * 512 >= RESERVE_BYTES
+    disk = FullDisk(storage, monkeypatch)
+    with pytest.raises(JournalUnavailable) as caught:
+        storage.replace("copies", b"1", durable=False, from_reserve=False)
+    assert is_out_of_space(caught.value)
+    assert disk.reserve.exists()
+    storage.replace("small", b"1", durable=True)
+    assert storage.read("small") == b"1"
+    storage.make_reserve()
+    assert names(storage) == {"small"}
+    monkeypatch.undo()
+    storage.make_reserve()
+    assert names(storage) == {"small", RESERVE_FILE}
+
+
+def test_a_small_file_that_cannot_be_written_for_another_reason_costs_no_reserve(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    storage.make_reserve()
+
+    def refused(_path):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(storage_module, "_private", refused)
+    with pytest.raises(JournalUnavailable) as caught:
+        storage.replace("small", b"1", durable=True)
+    assert not is_out_of_space(caught.value)
+    assert names(storage) == {RESERVE_FILE}
+
+
+def test_a_reserve_that_was_cut_short_is_made_anew(tmp_path):
+    (tmp_path / RESERVE_FILE).write_bytes(b"x")
+    LocalStorage(tmp_path).make_reserve()
+    assert (tmp_path / RESERVE_FILE).stat().st_size == RESERVE_BYTES

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
 from subscriber.errors import JournalGap, JournalUnavailable, ProtocolError, SlotInUse
 from subscriber.journal.control import CONTROL_FILE, read_control
 from subscriber.journal.reader import JournalReader
-from subscriber.journal.retention import write_consumer
+from subscriber.journal.retention import list_consumers
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage, RemoteStorage, open_storage
 from subscriber.lsn import LSN
@@ -18,9 +19,11 @@ from tests.frames import transaction
 from tests.journals import (
     T,
     commit_prepared,
+    consumer,
     filled,
     insert,
     keys_of,
+    passed,
     prepare,
     publish,
     rollback_prepared,
@@ -39,8 +42,8 @@ def temporary(folder) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.endswith(".tmp")]
 
 
-def consumed(folder, lsn: int, name: str = "s") -> None:
-    write_consumer(LocalStorage(folder), name, LSN(lsn))
+def consumed(folder, lsn: int, subid: int = 1) -> None:
+    passed(LocalStorage(folder), lsn, consumer(subid))
 
 
 # Opening ------------------------------------------------------------------------------------------
@@ -257,8 +260,8 @@ def test_trimming_follows_the_slowest_consumer(tmp_path):
     with writing(tmp_path) as journal:
         journal.trim()
         assert len(ends(tmp_path)) == 3
-        consumed(tmp_path, 0x400, "fast")
-        consumed(tmp_path, 0x280, "slow")
+        consumed(tmp_path, 0x400, 1)
+        consumed(tmp_path, 0x280, 2)
         journal.trim()
         assert journal.applied() == 0x280
         assert ends(tmp_path) == [0x300, 0x400]
@@ -269,11 +272,11 @@ def test_trimming_follows_the_slowest_consumer(tmp_path):
 def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path):
     """Who consumes is looked up before anything is removed, however far the consumers are that were known."""
     three_transactions(tmp_path)
-    consumed(tmp_path, 0x280, "first")
+    consumed(tmp_path, 0x280, 1)
     with writing(tmp_path) as journal:
         journal.trim()
-        consumed(tmp_path, 0x400, "first")
-        consumed(tmp_path, 0x300, "second")
+        consumed(tmp_path, 0x400, 1)
+        consumed(tmp_path, 0x300, 2)
         assert journal.applied() == 0x400
         journal.trim()
         assert journal.applied() == 0x300
@@ -292,10 +295,10 @@ def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, mon
 
 def test_a_consumer_that_is_gone_no_longer_holds_anything_back(tmp_path):
     three_transactions(tmp_path)
-    consumed(tmp_path, 0x400, "stays")
-    consumed(tmp_path, 0x200, "leaves")
+    consumed(tmp_path, 0x400, 1)
+    consumed(tmp_path, 0x200, 2)
     with writing(tmp_path) as journal:
-        (tmp_path / "consumer-leaves.lsn").unlink()
+        (tmp_path / consumer(2).file).unlink()
         journal.trim()
         assert (journal.applied(), ends(tmp_path)) == (0x400, [])
 
@@ -362,7 +365,7 @@ def test_an_object_store_holds_a_journal_as_a_disk_does():
     assert keys_of(storage) == [1, 2, 3, 4]
     with writing(storage, confirmed=0x600, applied=0x300) as journal:
         assert journal.durable_lsn == 0x600
-        write_consumer(storage, "s", LSN(0x300))
+        passed(storage, 0x300)
         journal.trim()
     assert keys_of(storage, 0x300) == [4]
     assert json.loads(storage.read(CONTROL_FILE) or b"")["begin"] == "0/300"
@@ -384,3 +387,65 @@ def test_a_message_between_transactions_is_an_entry(tmp_path):
         publish(journal, 0x180, [m.LogicalMessage(False, LSN(0x180), "p", b"x")])
         publish(journal, 0x200, transaction(0x200, T, insert(1)))
     assert ends(tmp_path) == [0x180, 0x200]
+
+
+def test_a_journal_that_is_begun_anew_forgets_consumers_that_can_never_read_on(tmp_path):
+    """They would hold trimming back for ever: what they wait for is gone."""
+    three_transactions(tmp_path)
+    storage = LocalStorage(tmp_path)
+    passed(storage, 0x300, consumer(1))
+    passed(storage, 0x280, consumer(1, "sync"))
+    (tmp_path / "consumer-old.lsn").write_text("0/200")
+    passed(storage, 0x500, consumer(2))
+    with writing(tmp_path, confirmed=0x500, applied=0x500) as journal:
+        assert [one.consumer for one in list_consumers(storage)] == [consumer(2)]
+        publish(journal, 0x600, transaction(0x600, T, insert(6)))
+        consumed(tmp_path, 0x600, 2)
+        journal.trim()
+    assert ends(tmp_path) == []
+
+
+# A folder that was copied to another machine ----------------------------------------------------------
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A journal of three transactions and a copy of its folder; the original has received one more since."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    three_transactions(original)
+    shutil.copytree(original, copy)
+    with writing(original, confirmed=0x400) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(5)))
+    return original, copy
+
+
+def test_a_copied_journal_that_the_slot_has_passed_is_refused(copied):
+    """The original received something and had it confirmed: the copy would skip it."""
+    _, copy = copied
+    with (
+        pytest.raises(JournalGap, match="confirmed up to 0/500, but the journal ends at 0/400"),
+        writing(copy, confirmed=0x500, applied=0x300),
+    ):
+        pass
+    assert ends(copy) == [0x200, 0x300, 0x400]
+
+
+def test_a_copied_journal_goes_on_where_the_slot_has_not_moved(copied):
+    _, copy = copied
+    with writing(copy, confirmed=0x400, applied=0x300) as journal:
+        publish(journal, 0x500, transaction(0x500, T, insert(5)))
+    assert ends(copy) == [0x200, 0x300, 0x400, 0x500]
+
+
+def test_a_copied_journal_begins_anew_where_the_target_has_all_that_the_slot_has_confirmed(copied):
+    """And the original, when it is used again after the copy has moved on, is refused likewise."""
+    original, copy = copied
+    with writing(copy, confirmed=0x500, applied=0x500) as journal:
+        assert journal.durable_lsn == 0x500
+        publish(journal, 0x600, transaction(0x600, T, insert(6)))
+    assert ends(copy) == [0x600]
+    with (
+        pytest.raises(JournalGap, match="confirmed up to 0/600, but the journal ends at 0/500"),
+        writing(original, confirmed=0x600, applied=0x500),
+    ):
+        pass

@@ -12,11 +12,18 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
+import pyspark
 import pytest
 from py4j.protocol import Py4JError
 
-from subscriber.errors import PipelineError
-from subscriber.pipeline.session import _worker_python, package_archive, spark_session
+from subscriber.errors import PipelineError, UsageError
+from subscriber.pipeline.session import (
+    _network_settings,
+    _spark_home,
+    _worker_python,
+    package_archive,
+    spark_session,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +78,84 @@ def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
     assert result.stdout.split() == ["True", "int4eq"]
 
 
+# Who may connect --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def configuration(tmp_path, monkeypatch) -> Path:
+    """An empty SPARK_CONF_DIR."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    return Path(tmp_path, "spark-defaults.conf")
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]"])
+def test_a_local_session_is_on_loopback_and_authenticated(master, configuration):
+    configuration.write_text("spark.authenticate false")
+    assert _network_settings(master) == {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate": "true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("master", "says", "expected"),
+    [
+        ("yarn", "", "true"),
+        ("k8s://https://host", "# spark.authenticate false\nspark.authenticate.secretLength 32", "true"),
+        ("yarn", "spark.app.name x\n spark.authenticate=false", None),
+        ("k8s://https://host", "spark.authenticate\tfalse", None),
+        ("spark://host:7077", "", None),
+        ("local-cluster[2,1,1024]", "", None),
+    ],
+)
+def test_spark_makes_a_secret_where_it_can_unless_the_configuration_says_otherwise(
+    master, says, expected, configuration
+):
+    """A standalone cluster's executors have the workers' own secret"""
+    configuration.write_text(says)
+    assert _network_settings(master).get("spark.authenticate") == expected
+    assert "spark.driver.host" not in _network_settings(master)
+
+
+def test_arguments_of_the_users_own_count_as_configuration(configuration, monkeypatch):
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.authenticate=false pyspark-shell")
+    assert "spark.authenticate" not in _network_settings("yarn")
+
+
+@pytest.mark.parametrize(("authenticates", "warned"), [("true", False), ("false", True)])
+def test_a_cluster_that_does_not_authenticate_is_warned_of(session, tmp_path, caplog, authenticates, warned):
+    session.sparkContext.getConf.return_value.get.return_value = authenticates
+    with spark_session("spark://host:7077", tmp_path / "spark.log"):
+        assert ('does not authenticate its connections on master "spark://host:7077"' in caplog.text) == warned
+
+
+def test_spark_is_the_installed_one_and_not_what_lies_beside_the_current_directory(tmp_path, monkeypatch):
+    """pyspark looks for bin/spark-submit in the directory above first"""
+    here = tmp_path / "here"
+    for folder in (here, tmp_path / "bin", tmp_path / "jars"):
+        folder.mkdir()
+    (tmp_path / "bin" / "spark-submit").touch()
+    monkeypatch.chdir(here)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert _spark_home() == {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    assert _spark_home() == {}
+
+
+def test_what_the_jvm_inherits_is_the_sessions_own(session, tmp_path, monkeypatch):
+    """And the environment is as it was afterwards"""
+    monkeypatch.setenv("PYTHONPATH", "/a::/b")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    before = dict(os.environ)
+    with spark_session("local[1]", tmp_path / "log" / "spark.log"):
+        assert os.environ["PYTHONSAFEPATH"] == "1"
+        assert os.environ["PYTHONPATH"].endswith(f"{os.pathsep}/a{os.pathsep}/b")
+    assert dict(os.environ) == before
+    assert (tmp_path / "log").stat().st_mode & 0o777 == 0o700
+
+
 # A JVM that ends --------------------------------------------------------------------------------------
 
 
@@ -114,3 +199,22 @@ def test_what_fails_while_the_jvm_lives_keeps_its_type(session, tmp_path):
     with pytest.raises(FileNotFoundError), spark_session("local[1]", tmp_path / "spark.log"):
         raise FileNotFoundError
     session.stop.assert_called_once_with()
+
+
+def test_an_error_whose_text_the_ended_jvm_would_have_is_told_by_its_class(tmp_path, monkeypatch):
+    """Found by the soak: SIGTERM to everybody while the session was made ended the run with a traceback and 1."""
+
+    class TextOfTheJVM(Exception):
+        def __str__(self) -> str:
+            raise Py4JError("An error occurred while calling None.None")
+
+    def fail(_builder: object) -> None:
+        raise TextOfTheJVM
+
+    monkeypatch.setattr("subscriber.pipeline.session.SparkSession.Builder.getOrCreate", fail)
+    with (
+        pytest.raises(UsageError, match="could not start Spark") as caught,
+        spark_session("local[1]", tmp_path / "spark.log"),
+    ):
+        pass
+    assert caught.value.detail == "TextOfTheJVM"

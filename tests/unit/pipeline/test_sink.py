@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -10,8 +12,16 @@ from unittest.mock import MagicMock
 import pytest
 
 from subscriber.apply import progress
-from subscriber.apply.exact import ExactApplier
-from subscriber.errors import ConflictError, JournalGap, ProtocolError, RowFilterError, UnsupportedValue
+from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.errors import (
+    ConflictError,
+    JournalGap,
+    ProtocolError,
+    RowFilterError,
+    Stopped,
+    SubscriberError,
+    UnsupportedValue,
+)
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
@@ -25,7 +35,7 @@ from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from subscriber.target import Target, open_target
 from tests.frames import frame, transaction, values
-from tests.journals import T, insert, publish, segment_files, three_transactions, writing
+from tests.journals import T, insert, passed, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
 
 
@@ -100,12 +110,18 @@ def test_an_error_that_cuts_the_frames_short_keeps_the_transactions_before_it(ap
     assert state(target) == ([1], 0x200)
 
 
+def reader_of(journal: Path) -> FrameStreamReader:
+    reader = FrameSource({"journal": str(journal)}).streamReader(None)  # type: ignore[arg-type]
+    assert isinstance(reader, FrameStreamReader)
+    return reader
+
+
 def test_the_end_of_a_batch_is_read_from_spark_s_offset_log(applier, tmp_path):
     """foreachBatch is told the batch's number only."""
     log = tmp_path / "offsets"
     log.mkdir()
     (log / "7").write_text('v1\n{"batchWatermarkMs":0,"conf":{}}\n{"lsn": "16/B374D848"}')
-    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None)
+    sink = BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, reader_of(tmp_path))
     assert sink._end_of(7) == 0x16_B374D848
 
 
@@ -115,8 +131,7 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     three_transactions(journal)
     offsets.mkdir()
     (offsets / "0").write_text('v1\n{}\n{"lsn": "0/400"}')
-    reader = FrameSource({"journal": str(journal)}).streamReader(None)  # type: ignore[arg-type]
-    assert isinstance(reader, FrameStreamReader)
+    reader = reader_of(journal)
     padding = iter([0, frame_source.LARGEST_FRAME])
     monkeypatch.setattr(Frame, "encode", lambda frame, encode=Frame.encode: encode(frame) + bytes(next(padding)))
     rows = [
@@ -128,7 +143,7 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     assert [(row.frame is None, row.rest is None) for row in rows] == [(False, True), (True, False)]
     spark: Any = SimpleNamespace(sparkContext=MagicMock())
     batch: Any = SimpleNamespace(sparkSession=spark, rdd=SimpleNamespace(toLocalIterator=lambda **_: iter(rows)))
-    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None)(batch, 0)
+    BatchSink(applier, tmp_path, LSN(0x100), lambda result: None, reader)(batch, 0)
     assert state(target) == ([1, 2, 3], 0x400)
 
 
@@ -151,6 +166,8 @@ def test_a_filter_that_fails_is_an_error_of_its_change_after_the_good_ones(appli
         emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100), publishing=publishing("10 / a > 1"))
     assert (caught.value.sqlstate, caught.value.relation) == ("22012", "public.t")
     assert caught.value.lsn
+    sent_at = f"{caught.value.lsn >> 32:X}/{caught.value.lsn & 0xFFFFFFFF:X}"
+    assert f'CONTEXT:  filtering a change of relation "public.t", sent at {sent_at}' in caught.value.report()
     assert state(target) == ([1], 0x200)
 
 
@@ -200,3 +217,144 @@ def test_a_journal_in_a_shape_the_target_has_not_is_refused_with_the_good_prefix
     with pytest.raises(ProtocolError, match="invalid input syntax for type integer"):
         emulate(JournalReader(LocalStorage(folder)), applier, LSN(0x100))
     assert state(target) == ([1], 0x200)
+
+
+# A batch that fails ---------------------------------------------------------------------------------
+
+
+class Batch:
+    """The DataFrame of a micro-batch over a journal, which knows how often Spark has read it, and how many readings are open."""
+
+    def __init__(self, journal: Path, end: str, folder: Path) -> None:
+        (folder / "offsets").mkdir(exist_ok=True)
+        (folder / "offsets" / "0").write_text(f'v1\n{{}}\n{{"lsn": "{end}"}}')
+        self.read = self.open = 0
+        self._reader = reader_of(journal)
+        # Spark plans a batch once, however often it is read.
+        self._partitions = self._reader.partitions({"lsn": "0/100"}, {"lsn": end})
+        self.sparkSession = SimpleNamespace(sparkContext=MagicMock())
+        self.rdd = SimpleNamespace(toLocalIterator=lambda **_: self._rows())
+
+    def _rows(self) -> Iterator[Any]:
+        self.read += 1
+        self.open += 1
+        try:
+            for partition in self._partitions:
+                for part in self._reader.read(partition):
+                    yield from (SimpleNamespace(**row) for row in part.to_pylist())
+        finally:
+            self.open -= 1
+
+
+@pytest.fixture
+def failing(applier, target, tmp_path) -> SimpleNamespace:
+    """A batch of three transactions, the second of which meets a row that is there already; and a sink that has it tried again."""
+    journal = tmp_path / "journal"
+    three_transactions(journal)
+    with target.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (2, 'in the way')")
+    turn = threading.Lock()
+    told: list[ApplyResult] = []
+    batch: Any = Batch(journal, "0/400", tmp_path)
+    sink = BatchSink(applier, tmp_path, LSN(0x100), told.append, reader_of(journal), turn=turn)
+    return SimpleNamespace(batch=batch, sink=sink, turn=turn, told=told)
+
+
+def test_a_batch_that_fails_is_tried_again_without_spark_until_it_can_be_applied(failing, target):
+    """C35, bounded_memory: a conflict that stays costs one small transaction of the target each time"""
+    failures: list[SubscriberError] = []
+
+    def on_failure(error: SubscriberError, _began: float) -> float | None:
+        failures.append(error)
+        assert not failing.turn.locked(), "others cannot write while it waits"
+        assert (failing.batch.read, failing.batch.open) == (3, 0), (
+            "to fail, to commit what is before, and to examine the conflict"
+        )
+        assert state(target) == ([1, 2], 0x200)
+        if len(failures) == 20:
+            with target.begin() as connection:
+                connection.exec_driver_sql("DELETE FROM t WHERE a = 2")
+        return 0.0
+
+    failing.sink.on_failure = on_failure
+    failing.sink(failing.batch, 0)
+    assert len(failures) == 20
+    assert {type(error) for error in failures} == {ConflictError}
+    assert all(error.__traceback__ is None for error in failures), "what is kept of an error keeps no rows and no files"
+    assert (failing.batch.read, failing.batch.open) == (3, 0), "the rest is read without Spark too"
+    assert state(target) == ([1, 2, 3], 0x400)
+    assert [result.progress for result in failing.told] == [0x300, 0x400]
+    assert failing.sink.failure is None
+
+
+def test_the_rest_of_a_batch_does_not_need_what_was_applied_and_trimmed(failing, target, tmp_path):
+    """While a batch waits, what it has applied may be trimmed; read again, that would be a damaged journal."""
+
+    def on_failure(_error: SubscriberError, _began: float) -> float | None:
+        with target.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM t WHERE a = 2")
+        folder = tmp_path / "journal"
+        with writing(folder, applied=0x200) as journal:
+            passed(LocalStorage(folder), 0x200)
+            journal.trim()
+        assert len(segment_files(folder)) == 2
+        return 0.0
+
+    failing.sink.on_failure = on_failure
+    failing.sink(failing.batch, 0)
+    assert state(target) == ([1, 2, 3], 0x400)
+    assert failing.sink.failure is None
+
+
+def test_an_error_that_needs_another_query_ends_this_one_with_its_type(failing):
+    failing.sink.on_failure = lambda _error, _began: None
+    with pytest.raises(ConflictError):
+        failing.sink(failing.batch, 0)
+    assert isinstance(failing.sink.failure, ConflictError)
+    assert failing.batch.open == 0
+    assert failing.sink.idle.is_set()
+
+
+def test_a_wait_ends_when_the_batch_is_to_end(failing, target):
+    def on_failure(_error: SubscriberError, _began: float) -> float | None:
+        threading.Timer(0.05, failing.sink.applier.interruption.stop.set).start()
+        return 3600.0
+
+    failing.sink.on_failure = on_failure
+    failing.sink(failing.batch, 0)
+    assert failing.sink.failure is None, "nothing has failed"
+    assert failing.sink.idle.is_set()
+    assert state(target) == ([1, 2], 0x200)
+
+
+def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(applier, target, tmp_path, monkeypatch):
+    """Those would be committed only where a change could not be applied; here time is short."""
+    monkeypatch.setattr("subscriber.apply.writer.ROWS_AT_A_TIME", 2)
+
+    def read() -> Iterator[Frame]:
+        yield frame([T], transaction(0x200, insert(1)))
+        applier.interruption.stop.set()
+        yield frame([T], transaction(0x300, *(insert(number) for number in range(2, 12))))
+
+    with pytest.raises(Stopped):
+        apply_batch(applier, read, LSN(0x100), LSN(0x300))
+    assert state(target) == ([], 0x100)
+
+
+def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeypatch):
+    """A frame has thousands of rows, and some targets take a minute for them."""
+    monkeypatch.setattr("subscriber.apply.writer.ROWS_AT_A_TIME", 2)
+    checks = iter(range(100))
+    check = applier.interruption.check
+
+    def ending() -> None:
+        if next(checks) == 5:
+            applier.interruption.stop.set()
+        check()
+
+    monkeypatch.setattr(applier.interruption, "check", ending)
+    rows = [frame([T], transaction(0x200, *(insert(number) for number in range(1, 101))))]
+    with pytest.raises(Stopped):
+        apply_batch(applier, lambda: rows, LSN(0x100), LSN(0x200))
+    assert next(checks) < 20, "not all of its rows were written"
+    assert state(target) == ([], 0x100)

@@ -112,6 +112,15 @@ def test_a_slice_of_a_column_is_read_at_its_place():
     assert column_bytes(batch.buffer, group.new, 0).to_pylist() == [b"1", b"2"]
 
 
+def test_the_relation_map_is_copied_only_when_a_batch_brings_a_description():
+    """Thousands of tables may be in it, and a group commit comes a hundred times a second."""
+    assert batch_of(insert(1, "x")).relations is KNOWN
+    assert batch_of(T, insert(1, "x")).relations is KNOWN
+    known = {U.relation_id: U}
+    after = batch_of(T, insert(1, "x"), known=known).relations
+    assert (after, known) == (KNOWN, {U.relation_id: U})
+
+
 def test_wide_offsets_are_read_too():
     raw = pa.array([encode(insert(1, "x"))], pa.large_binary())
     assert summary(group_changes(raw, KNOWN)) == [(T, "I", None, [0])]

@@ -9,7 +9,6 @@ import pytest
 
 from subscriber.errors import BinaryFormNotRead, ProtocolError, PublisherUnavailable
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
-from subscriber.journal.retention import write_consumer
 from subscriber.journal.segment import Kind, journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
@@ -19,6 +18,7 @@ from subscriber.protocol.encode import encode
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
 from tests.frames import relation, transaction, values
+from tests.journals import passed
 from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive, receive
 
 Script = list[bytes | m.Message | None]
@@ -77,7 +77,7 @@ def test_applied_follows_the_consumer_and_never_passes_flushed(tmp_path):
     folder = tmp_path
     with journal_at(folder) as journal:
         stream = ScriptedStream([*transaction(0x200, T, insert(1)), None, *transaction(0x300, insert(2)), None])
-        write_consumer(LocalStorage(folder), "s", LSN(0x200))
+        passed(LocalStorage(folder), 0x200)
         WalReceiver(stream, journal, Settings(journal=""), clock=lambda: 0.0).run(lambda: stream.ended)
     assert [(reply.flushed_lsn, reply.applied_lsn) for reply in stream.replies][-1] == (0x300, 0x200)
     assert all(reply.applied_lsn <= reply.flushed_lsn for reply in stream.replies)
@@ -234,7 +234,7 @@ def test_an_aborted_streamed_transaction_leaves_no_file(tmp_path):
         None,
     ]
     receive(tmp_path, script, Settings(journal="", segment_bytes=1))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.json", "journal.lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.json", "journal.lock", "journal.reserve"]
 
 
 def test_a_later_description_wins_over_one_whose_stream_commits_later(tmp_path):

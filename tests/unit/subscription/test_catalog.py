@@ -49,8 +49,10 @@ def test_the_catalog_is_created_once(engine):
     tables = set(sa.inspect(engine).get_table_names())
     assert tables == {
         "subscriber_conflict",
+        "subscriber_control",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
+        "subscriber_released_slot",
         "subscriber_subscription",
         "subscriber_subscription_rel",
         "subscriber_publication",
@@ -203,13 +205,13 @@ def test_each_part_of_a_subscription_is_replaced_for_itself(connection):
     catalog.set_publications(connection, subscription.subid, ("q", 'ü",'))
     catalog.set_connection(connection, subscription.subid, "host=other")
     catalog.set_skip_lsn(connection, subscription.subid, LSN(0x16B3778))
-    catalog.set_system_identifier(connection, subscription.subid, None)
+    catalog.take_up_slot(connection, subscription.subid)
     assert catalog.get_subscription(connection, "a") == replace(
         subscription,
         publications=("q", 'ü",'),
         conninfo="host=other",
         skip_lsn=LSN(0x16B3778),
-        system_identifier=None,
+        slot_adopted=False,
     )
     assert catalog.get_subscription(connection, "b") == other
 
@@ -298,9 +300,10 @@ def test_keys_fit_into_mariadbs(metadata):
         assert sum((length or 9999) * 4 for length in lengths) <= 3072
 
 
-def test_names_tell_case_in_mariadb_too():
-    """Its default collations say that "S" is "s"."""
-    assert "subname VARCHAR(63) COLLATE utf8mb4_bin NOT NULL" in _ddl("mysql://")
+def test_names_tell_case_and_blanks_at_the_end_in_mariadb_too():
+    """Its default collations say that "S" is "s", and nearly all of them that "s " is."""
+    assert "subname VARCHAR(63) COLLATE utf8mb4_nopad_bin NOT NULL" in _ddl("mysql://")
+    assert "subname VARCHAR(63) COLLATE utf8mb4_nopad_bin NOT NULL" in _ddl("mariadb://")
     assert "COLLATE" not in _ddl("postgresql://")
 
 

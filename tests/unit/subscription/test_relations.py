@@ -51,7 +51,7 @@ def test_each_step_leaves_the_state_it_was_read_in_and_forgets_the_error(connect
 def test_a_table_that_a_command_removed_or_renewed_meanwhile_is_left_alone(connection, gone):
     """D11"""
     relation = add(connection, state=RelationState.DATASYNC)
-    catalog.delete_relation(connection, 1, "public", "t")
+    catalog.delete_relations(connection, 1, [("public", "t")])
     after = [] if gone else [add(connection)]
     with pytest.raises(ProgressConflict, match=r'table "public\.t" is not in state d any more'):
         catalog.advance_relation(connection, 1, relation, RelationState.FINISHEDCOPY, LSN(10))

@@ -15,6 +15,7 @@ from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.errors import (
     ConflictError,
+    JournalGap,
     PublisherNotReady,
     PublisherUnavailable,
     SubscriberError,
@@ -25,11 +26,12 @@ from subscriber.journal.storage import open_storage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.pipeline.copy import CopyProgress
 from subscriber.pipeline.on_spark import Pipeline
+from subscriber.pipeline.sink import end_query
 from subscriber.receive.snapshot import Snapshot
 from subscriber.settings import Settings
 from subscriber.subscription import catalog, tablesync
 from subscriber.subscription.catalog import RelationState, SubscriptionRelation
-from subscriber.subscription.consumers import sync_consumer
+from subscriber.subscription.consumers import JournalConsumers, sync_consumer
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.tablesync import TableSync
@@ -42,6 +44,9 @@ INIT, DATASYNC, FINISHED, SYNCED = (
     RelationState.FINISHEDCOPY,
     RelationState.SYNCDONE,
 )
+
+
+TARGET = "8c1f" * 8
 
 
 class Scene:
@@ -74,7 +79,7 @@ class Scene:
         return TableSync(
             self.subscription,
             self.target,
-            self.journal,
+            JournalConsumers(self.journal, TARGET, 1, subscription="s", place="sqlite:///t.db"),
             gate=self.gate,
             turn=threading.Lock(),
             pipeline=Pipeline(self._start_query, self._copy_table),
@@ -102,7 +107,7 @@ class Scene:
                 raise PublisherUnavailable("the copy was stopped")
         return CopyProgress(1, 10, 1, 10)
 
-    def _start_query(self, name, stream, applier, _settings, *, on_applied, turn):
+    def _start_query(self, name, stream, applier, _settings, *, on_applied, turn, on_failure=end_query):
         self.events.append(f"catch up {name} from {stream.applied}")
         query = CatchUp(self, applier, stream.applied)
         self.catch_up(query)
@@ -134,8 +139,17 @@ class Scene:
         self.sync.tick(self.relations())
         wait_until(lambda: not self.sync.running)
 
+    def insert(self, table: str, key: int) -> None:
+        with self.target.begin() as connection:
+            connection.exec_driver_sql(f"INSERT INTO {table} VALUES ({key})")
+
+    def retry(self, table: str) -> None:
+        """A round for a table that has failed, without waiting for its time."""
+        self.sync._failures[("public", table)].not_before = 0.0
+        self.round()
+
     def kept_from(self) -> LSN:
-        return read_consumer(open_storage(self.journal), sync_consumer("s"))
+        return read_consumer(open_storage(self.journal), sync_consumer(TARGET, 1))
 
 
 class CatchUp:
@@ -244,12 +258,14 @@ def test_a_table_that_failed_is_copied_again_with_a_new_snapshot_when_its_time_h
     scene.table("a")
     scene.copy = _raising(TargetRelationError("no such table"))
     scene.round()
+    failure = scene.sync._failures["public", "a"]
+    assert failure.not_before - failure.began >= 0.2
+    failure.not_before = time.monotonic() + 60
     scene.sync.tick(scene.relations())
     assert not scene.sync.running
     scene.copy = lambda _table: None
     scene.snapshot_lsn = 300
-    time.sleep(0.25)
-    scene.round()
+    scene.retry("a")
     assert scene.states() == {"a": ("s", 300)}
     assert scene.rows("a") == [1]
     assert scene.sync.failures(scene.relations()[0]) == 0
@@ -298,7 +314,7 @@ def test_a_table_that_a_command_removes_meanwhile_is_neither_kept_nor_an_error(s
 
     def advance_after_removal(connection, subid, relation, state, lsn=None):
         if state is FINISHED:
-            catalog.delete_relation(connection, subid, relation.schema, relation.name)
+            catalog.delete_relations(connection, subid, [(relation.schema, relation.name)])
         return advance(connection, subid, relation, state, lsn)
 
     scene.copy = remove
@@ -380,7 +396,7 @@ def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scen
     scene.round()
     assert scene.kept_from() == 70
     with scene.target.begin() as connection:
-        catalog.delete_relation(connection, 1, "public", "a")
+        catalog.delete_relations(connection, 1, [("public", "a")])
     scene.round()
     assert scene.kept_from() == INVALID_LSN
 
@@ -394,7 +410,7 @@ def test_a_table_catches_up_when_the_stream_went_on_during_its_copy(scene):
     scene.table("a", FINISHED, 100)
     scene.applied(400)
     scene.round()
-    assert scene.events == ["catch up s public.a from 100"]
+    assert scene.events == ["catch up table sync 1: public.a from 100"]
     assert scene.states() == {"a": ("s", 10_000)}
 
 
@@ -429,6 +445,42 @@ def test_a_table_that_was_copied_before_a_crash_is_not_copied_again(scene):
     scene.round()
     assert scene.events == []
     assert scene.states() == {"a": ("s", 100)}
+
+
+def test_a_table_whose_changes_the_journal_has_lost_is_copied_again_when_it_is_empty(scene):
+    """A power failure may let the journal be trimmed past it. Its first copy's rows are there: no silent duplicate, and no gap."""
+    scene.table("a", FINISHED, 100)
+    scene.insert("a", 1)
+    scene.insert("a", 7)
+    scene.applied(400)
+    scene.catch_up = _failing(JournalGap("changes after 0/64 were asked for, but the journal begins at 0/200"))
+    scene.round()
+    message = 'table "public.a" cannot catch up: the journal has lost its changes after 0/64'
+    assert scene.errors == [(message, "a")]
+    assert scene.states() == {"a": ("i", 100)}
+    assert scene.kept_from() == INVALID_LSN
+    scene.events.clear()
+    scene.retry("a")
+    assert scene.errors == [(message, "a")] * 2
+    assert (scene.events, scene.rows("a"), scene.states()) == ([], [1, 7], {"a": ("i", 100)})
+    with scene.target.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM a")
+    scene.snapshot_lsn = 500
+    scene.retry("a")
+    assert scene.states() == {"a": ("s", 500)}
+    assert scene.rows("a") == [1]
+    assert len(scene.errors) == 2
+
+
+def test_what_to_do_with_a_table_that_cannot_catch_up_is_said(scene):
+    scene.table("a", FINISHED, 100)
+    scene.insert("a", 1)
+    scene.applied(400)
+    scene.catch_up = _failing(JournalGap("gone"))
+    reports = []
+    scene.sync._on_error = lambda error, _relation: reports.append(error.report())
+    scene.round()
+    assert "HINT:  TRUNCATE it at the subscriber; it is copied again then." in reports[0]
 
 
 def test_a_table_left_in_d_by_a_crash_is_copied_anew(scene):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import replace
 
 import pytest
@@ -14,8 +15,11 @@ from subscriber.apply.names import parse_names
 from subscriber.errors import (
     ConflictError,
     JournalGap,
+    PipelineError,
     ProgressConflict,
     ProtocolError,
+    PublicationsChanged,
+    PublisherTablesOutdated,
     PublisherUnavailable,
     SubscriberError,
     TargetUnavailable,
@@ -28,6 +32,8 @@ from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.worker import SubscriptionWorker
 from subscriber.target import open_target
 from tests.frames import relation as shape
+from tests.frames import transaction
+from tests.journals import T, insert, publish, writing
 
 SUBSCRIPTION = Subscription(
     1, "s", "", ("p",), SubscriptionOptions(), enabled=True, slot_name="s", skip_lsn=LSN(0), system_identifier="1"
@@ -185,6 +191,48 @@ def test_a_subscription_is_disabled_by_an_error_when_it_asks_for_that(stored, er
     assert 'subscription "s" has been disabled because of an error' in caplog.text
 
 
+def test_a_target_that_is_away_does_not_keep_a_worker_from_going_on_when_it_is_to_disable_its_subscription(
+    worker, caplog
+):
+    worker.subscription = replace(SUBSCRIPTION, options=SubscriptionOptions(disable_on_error=True))
+    worker._query = Ended(ConflictError("duplicate key"))
+    worker.tick()
+    assert not worker.stopped
+    assert worker.failed_attempts == (0, 1, 0)
+    assert "cannot be disabled now: the target is not available" in caplog.text
+
+
+def test_a_batch_that_fails_is_logged_recorded_and_counted_in_its_place(stored, caplog):
+    """C35: as where its query had ended, only that it has not"""
+    worker = stored()
+    waits = [worker._batch_failed(ConflictError("duplicate key"), 7.0 + attempt) for attempt in range(6)]
+    assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
+    assert (worker.stuck_since, worker.failed_attempts, worker.given_up) == (12.0, (0, 6, 0), True)
+    with worker._target.begin() as connection:
+        assert catalog.statistics_of(connection, 1)["apply_error_count"] == 6
+    assert caplog.text.count("ERROR:  duplicate key") == 6
+
+
+@pytest.mark.parametrize(
+    "error",
+    [*LASTING, PublicationsChanged("changed"), PublisherTablesOutdated("changed"), PipelineError("Spark")],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_batch_is_not_tried_again_where_that_would_not_help(stored, error, caplog):
+    """Its query ends; what is to be done then is said and done by the worker, once."""
+    worker = stored()
+    assert worker._batch_failed(error, 7.0) is None
+    assert worker.failed_attempts == (0, 0, 0)
+    assert not caplog.text
+
+
+def test_a_conflict_ends_the_query_of_a_subscription_that_it_disables(stored):
+    """C35"""
+    worker = stored(disable_on_error=True)
+    assert worker._batch_failed(ConflictError("duplicate key"), 7.0) is None
+    assert worker._batch_failed(TargetUnavailable("away"), 7.0) == 0.5
+
+
 def test_a_lost_connection_does_not_disable_a_subscription(stored):
     worker = stored(disable_on_error=True)
     worker._receiver = Ended(PublisherUnavailable("away"))
@@ -332,3 +380,23 @@ def test_a_settled_table_is_ready_or_has_failed_since_the_last_change(tables):
     worker._sync = Failed()
     assert worker.sync_settled(4.0)
     assert not worker.sync_settled(6.0)
+
+
+def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(stored, tmp_path, monkeypatch):
+    """The journal may be there and hold changes: nothing is applied from it by a worker that could not say how far it is."""
+    worker = stored()
+    worker._settings = Settings(str(tmp_path / "journals"))
+    with writing(tmp_path / "journals" / "1_s") as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+
+    def away(_connection):
+        raise TargetUnavailable("the target is not available")
+
+    monkeypatch.setattr(catalog, "target_identifier", away)
+    for _ in range(1000):
+        worker.tick()
+        if worker.failure is not None:
+            break
+        time.sleep(0.01)  # where the subscription begins is found out beside the supervisor's thread
+    assert isinstance(worker.failure, TargetUnavailable)
+    assert (worker.stopped, worker.positions()) == (False, (0, 0))

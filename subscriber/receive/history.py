@@ -1,0 +1,218 @@
+"""Is the publisher's WAL still the history that was received?
+
+An LSN is a place in one history. A publisher that is restored from a backup, or a standby that was behind and is promoted, writes
+another history from some point on, under the same LSNs and with the same system identifier::
+
+    received     ───────────────┬─────────▶ D              on timeline 1
+    publisher                   └──────────────────▶ F     on timeline 2, which left timeline 1 at S
+
+Whoever asks such a server for the changes after D gets none of those between S and D, and is told nothing. Two facts tell:
+
+- A logical walsender sends flushed WAL only. So nothing beyond the publisher's flush position was ever received from this history:
+  D > F proves another one.
+- A server that ends recovery begins a new timeline, and its history file says where each older one ended. So D may be at most the
+  place S where the timeline that it was received on ended.
+
+A server that was restored without recovery (from a cold copy) keeps its timeline. It is found out only while F is still behind D.
+
+A standby has no timeline of its own: it may be promoted under a connection that goes on. What is received from one is on an unknown
+timeline (0). After a restart a standby replays WAL that it has had before, so F < D is no proof there; it is waited for.
+
+All is pure here but :func:`identify`, which asks over the replication connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from subscriber.errors import HistoryDiverged, PublisherNotReady, PublisherUnavailable
+from subscriber.lsn import LSN, format_lsn, parse_lsn
+
+UNKNOWN_TIMELINE: Final = 0
+
+
+def check_system(found: str, before: str | None) -> None:
+    """Refuse a publisher that is not the system that was received from before.
+
+    Args:
+        found: its system identifier.
+        before: the one that was received from; None where nothing was.
+
+    Raises:
+        PublisherNotReady: it is another one.
+    """
+    if before not in (None, found):
+        raise PublisherNotReady(
+            f"the publisher is system {found}, but the subscription has replicated from system {before}",
+            detail="Positions in the WAL of one system mean nothing in another's.",
+            hint="If CONNECTION leads to the wrong server, ALTER SUBSCRIPTION … CONNECTION. If the publisher went through pg_upgrade"
+            f" (17 or later keeps its slots), ALTER SUBSCRIPTION … DISABLE, SET (system_identifier = '{found}'), ENABLE."
+            " Otherwise drop the subscription and create it again, with a new copy.",
+        )
+
+
+class ReplicationCommands(Protocol):
+    """A replication connection that has not started to stream."""
+
+    def execute(self, command: str) -> list[dict[str, str | None]]:
+        """Run a replication command; gives its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEnd:
+    """One line of a timeline's history file: an older timeline, and where this history left it."""
+
+    timeline: int
+    end: LSN
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where a server's WAL stands.
+
+    Attributes:
+        system_identifier: of its cluster.
+        timeline: its current one.
+        flushed: the end of its flushed WAL; of a standby, of what it may send.
+        is_standby: whether it is in recovery.
+        ancestors: the timelines before the current one, oldest first, as far as they were asked for.
+    """
+
+    system_identifier: str
+    timeline: int
+    flushed: LSN
+    is_standby: bool
+    ancestors: tuple[TimelineEnd, ...] = ()
+
+    @property
+    def stays_on(self) -> int:
+        """The timeline of what is received over this connection; 0 where it may change meanwhile."""
+        return UNKNOWN_TIMELINE if self.is_standby else self.timeline
+
+
+def identify(connection: ReplicationCommands, *, is_standby: bool, received_on: int) -> Server:
+    """Ask a server where its WAL stands (IDENTIFY_SYSTEM), and for its history if that matters (TIMELINE_HISTORY).
+
+    Args:
+        connection: a replication connection to it.
+        is_standby: whether it is in recovery.
+        received_on: the timeline that the journal was received on; 0 is unknown.
+
+    Raises:
+        PublisherError: it does not answer.
+    """
+    row = connection.execute("IDENTIFY_SYSTEM")[0]
+    timeline = int(row["timeline"] or 0)
+    ancestors: tuple[TimelineEnd, ...] = ()
+    if received_on not in (UNKNOWN_TIMELINE, timeline) and timeline > 1:
+        ancestors = _ancestors(connection, timeline)
+    return Server(str(row["systemid"]), timeline, parse_lsn(row["xlogpos"] or ""), is_standby, ancestors)
+
+
+def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[TimelineEnd, ...]:
+    try:
+        content = connection.execute(f"TIMELINE_HISTORY {timeline}")[0]["content"]
+    except PublisherUnavailable as error:
+        if error.sqlstate[:2] != "58":
+            raise
+        # The file is not there (58P01), which waiting does not change.
+        raise PublisherNotReady(
+            f"the publisher does not have the history file of its timeline {timeline}",
+            detail=error.message,
+            hint="Restore the file to the publisher's pg_wal folder: it is in the WAL archive. Without it nobody can tell whether"
+            " what was received is part of the publisher's history.",
+        ) from error
+    return parse_timeline_history(content or "")
+
+
+def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
+    r"""The lines of a timeline's history file: parent timeline, where it ended, and a reason that is not read.
+
+    >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
+    (TimelineEnd(timeline=1, end=50331744),)
+    """
+    fields = [line.split("\t") for line in content.splitlines() if line.strip() and not line.startswith("#")]
+    return tuple(TimelineEnd(int(field[0]), parse_lsn(field[1].strip())) for field in fields)
+
+
+def check_history(server: Server, received: LSN, received_on: int) -> None:
+    """Refuse a server whose history is not the one that was received.
+
+    Args:
+        server: as :func:`identify` found it.
+        received: how far the journal, or the target, has received.
+        received_on: the timeline that this was received on; 0 is unknown.
+
+    Raises:
+        HistoryDiverged: naming both positions, with ``diverged_at``.
+        PublisherUnavailable: a standby has not replayed that far yet.
+    """
+    if received_on not in (UNKNOWN_TIMELINE, server.timeline):
+        end = _end_of(received_on, server.ancestors)
+        if end is None:
+            raise HistoryDiverged(
+                f"the publisher is on timeline {server.timeline}, whose history does not contain timeline {received_on},"
+                f" on which changes up to {format_lsn(received)} were received",
+                diverged_at=min(server.flushed, received),
+                lsn=received,
+            )
+        if received > end:
+            raise HistoryDiverged(
+                f"changes up to {format_lsn(received)} were received on timeline {received_on}, but the publisher, now on timeline"
+                f" {server.timeline}, left that timeline at {format_lsn(end)}",
+                diverged_at=end,
+                lsn=received,
+            )
+    if received > server.flushed:
+        if server.is_standby:
+            raise PublisherUnavailable(
+                f"the standby has replayed WAL up to {format_lsn(server.flushed)},"
+                f" and changes up to {format_lsn(received)} were received",
+                hint="The receiver waits until the standby has caught up. If it does not, it is not a standby of the same history.",
+                lsn=received,
+            )
+        raise HistoryDiverged(
+            f"changes up to {format_lsn(received)} were received, but the publisher's WAL ends at {format_lsn(server.flushed)}",
+            diverged_at=server.flushed,
+            lsn=received,
+        )
+
+
+def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed: LSN, journal: str) -> HistoryDiverged:
+    """Say in the error what it means and what to do.
+
+    Args:
+        error: as :func:`check_history` raised it.
+        relations: the tables that have changes after ``diverged_at`` in the journal; None where they cannot be told.
+        trimmed: the journal has nothing up to here any more.
+        journal: where it is.
+    """
+    error.detail = (
+        "The publisher was restored to an older state, or a server that had not received all WAL was promoted."
+        " The changes that were received after that state are in the journal or in the target, and no longer at the publisher."
+    )
+    if relations:
+        shown = ", ".join(relations[:_SHOWN]) + (
+            f" and {len(relations) - _SHOWN} more" if len(relations) > _SHOWN else ""
+        )
+        error.detail += f" After {format_lsn(error.diverged_at)} the journal has changes of: {shown}."
+    elif relations is not None and trimmed <= error.diverged_at:
+        error.detail += f" After {format_lsn(error.diverged_at)} the journal has no change of any table."
+    if relations is None or trimmed > error.diverged_at:
+        error.detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
+    error.hint = (
+        "DROP SUBSCRIPTION, empty the tables at the subscriber (TRUNCATE), and CREATE SUBSCRIPTION again, which copies them."
+        " If you have made these tables equal by other means, WITH (copy_data = false) begins without a copy."
+        f' DROP SUBSCRIPTION removes the journal at "{journal}"; if it is given on another machine, or with slot_name = NONE,'
+        " remove that folder yourself."
+    )
+    return error
+
+
+_SHOWN: Final = 10
+
+
+def _end_of(timeline: int, ancestors: Sequence[TimelineEnd]) -> LSN | None:
+    return next((ancestor.end for ancestor in ancestors if ancestor.timeline == timeline), None)

@@ -1,0 +1,92 @@
+"""A conflict that stays costs nothing, however long it takes somebody to mend it (bounded_memory)."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.crash.conftest import replicating
+from tests.crash.harness import Usage, catch_up, usage, wait_until
+
+NAME = "lasting"
+MEBIBYTE = 1024 * 1024
+RESTARTS = 10
+
+
+@pytest.fixture(scope="module")
+def replication(own_server, tmp_path_factory):
+    often = {"SUBSCRIBER_WAL_RETRIEVE_RETRY_INTERVAL": "10ms"}
+    with replicating(own_server, tmp_path_factory.mktemp(NAME), NAME, environment=often) as replication:
+        yield replication
+
+
+def execute(database: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(database, timeout=30, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def test_a_conflict_of_300_retries_costs_no_thread_and_no_descriptor(replication):
+    """Each retry used to leave a thread and two descriptors in Python, and two threads in the JVM, until the run was dead."""
+    runner = replication.runner
+    runner.start()
+    catch_up(replication.conninfo, replication.database, runner)
+    execute(replication.database, "INSERT INTO orders VALUES (1000, 'in the way', NULL, NULL)")
+    with psycopg.connect(replication.conninfo, autocommit=True) as publisher:
+        publisher.execute("INSERT INTO orders VALUES (999, 'before', NULL, NULL)")
+        publisher.execute("INSERT INTO orders VALUES (1000, 'conflict', NULL, NULL)")
+        publisher.execute("INSERT INTO orders VALUES (1001, 'after', NULL, NULL)")
+
+    def retried(times: int) -> tuple[Usage, Usage]:
+        wait_until(lambda: runner.said().count("trying again in") >= times, f"{times} retries\n{runner.said()[-2000:]}")
+        return usage(runner.process.pid), usage(runner.java())
+
+    python_before, java_before = retried(30)
+    python, java = retried(300)
+    assert runner.said().count("apply of subscription") == 1, "the query was started anew"
+    assert python.threads <= python_before.threads
+    assert python.descriptors <= python_before.descriptors + 4, "an attempt in progress has a few open"
+    assert python.memory < python_before.memory + 32 * MEBIBYTE
+    # Pools of the JVM's own come and go by a few.
+    assert java.threads <= java_before.threads + 3
+    assert java.descriptors <= java_before.descriptors + 3
+    assert java.memory < java_before.memory + 96 * MEBIBYTE
+    status = runner.status()[NAME]
+    assert status["apply_errors"] >= 300
+    assert status["conflicts"] == {"insert_exists": status["apply_errors"]}
+
+
+def test_once_it_is_mended_everything_arrives(replication):
+    """C35"""
+    execute(replication.database, "DELETE FROM orders WHERE id = 1000")
+    catch_up(replication.conninfo, replication.database, replication.runner)
+    replication.compare()
+    said = replication.runner.said()
+    assert said.count("apply of subscription") == 1
+    assert "Traceback" not in said
+
+
+def test_queries_that_are_stopped_and_started_leave_nothing_in_python(replication):
+    """What DISABLE and ENABLE cost is the start of a query and of a receiver; what Spark leaves in the JVM is in docs/architecture.md."""
+    runner = replication.runner
+
+    def said_after(command: str, text: str) -> None:
+        before = runner.said().count(text)
+        runner.sql(f"ALTER SUBSCRIPTION {NAME} {command}")
+        wait_until(lambda: runner.said().count(text) > before, f"the log to say: {text}")
+
+    def cycle() -> None:
+        said_after("DISABLE", "was dropped, disabled or changed")
+        said_after("ENABLE", "apply of subscription")
+
+    for _ in range(3):
+        cycle()
+    before = usage(runner.process.pid)
+    for _ in range(RESTARTS):
+        cycle()
+    after = usage(runner.process.pid)
+    assert after.threads <= before.threads + 2
+    assert after.descriptors <= before.descriptors + 4

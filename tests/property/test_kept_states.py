@@ -1,0 +1,89 @@
+"""For every history of writes by one connection, what another keeps is what it would have read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from subscriber.errors import ProgressConflict, UsageError
+from subscriber.lsn import LSN
+from subscriber.subscription import catalog
+from subscriber.subscription.catalog import KeptStates, RelationState
+from subscriber.subscription.options import SubscriptionOptions
+from subscriber.target import Target, open_target
+
+NAMES = ("s", "u")
+TABLES = ("a", "b", "c")
+
+names, subids = st.sampled_from(NAMES), st.integers(1, 2)
+tables = st.lists(st.tuples(st.just("public"), st.sampled_from(TABLES)), max_size=3, unique=True)
+states, lsns = st.sampled_from(RelationState), st.integers(1, 3).map(LSN)
+writes = st.one_of(
+    st.tuples(st.just("create"), names),
+    st.tuples(st.just("drop"), names),
+    st.tuples(st.just("enable"), names, st.booleans()),
+    st.tuples(st.just("skip"), subids, lsns),
+    st.tuples(st.just("set"), subids, tables, states, lsns),
+    st.tuples(st.just("delete"), subids, tables),
+    st.tuples(st.just("advance"), subids, st.sampled_from(TABLES), states, lsns),
+    st.tuples(st.just("error"), subids, st.sampled_from(TABLES)),
+)
+transactions = st.tuples(st.lists(writes, min_size=1, max_size=4), st.booleans())
+"""Writes, and whether they are committed."""
+histories = st.lists(st.one_of(transactions, st.just("read")), max_size=12)
+
+
+def write(connection, what, *arguments) -> None:
+    match what, *arguments:
+        case "create", name:
+            catalog.insert_subscription(connection, name, "", ["p"], SubscriptionOptions(slot_name=name))
+        case "drop", name:
+            catalog.delete_subscription(connection, name)
+        case "enable", name, enabled:
+            catalog.set_enabled(connection, name, enabled=enabled)
+        case "skip", subid, lsn:
+            catalog.set_skip_lsn(connection, subid, lsn)
+        case "set", subid, changed, state, lsn:
+            catalog.set_relation_states(connection, subid, changed, state, lsn)
+        case "delete", subid, changed:
+            catalog.delete_relations(connection, subid, changed)
+        case "advance", subid, name, state, lsn:
+            for one in catalog.relations_of(connection, subid):
+                if one.name == name:
+                    catalog.advance_relation(connection, subid, one, state, lsn)
+        case "error", subid, name:
+            catalog.record_relation_error(connection, subid, "public", name, "ERROR:  no")
+
+
+def is_consistent(target: Target, kept: KeptStates) -> bool:
+    with target.engine.connect() as connection:
+        return all(
+            kept.read(connection, one) == catalog.read_states(connection, one.subid)
+            for one in catalog.list_subscriptions(connection)
+        )
+
+
+@settings(max_examples=60)
+@given(histories)
+def test_what_is_kept_is_what_would_be_read(history):
+    with TemporaryDirectory() as folder, open_target(f"sqlite:///{Path(folder) / 'target.db'}") as target:
+        catalog.ensure_catalog(target.engine)
+        with target.begin() as connection:
+            write(connection, "create", "s")
+        kept = KeptStates()
+        for step in (*history, "read"):
+            if step == "read":
+                assert is_consistent(target, kept)
+                continue
+            changes, commits = step
+            with target.begin() as connection:
+                for change in changes:
+                    try:
+                        write(connection, *change)
+                    except (UsageError, ProgressConflict):
+                        pass  # there is one of this name already, or none
+                if not commits:
+                    connection.rollback()

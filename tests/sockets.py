@@ -1,0 +1,56 @@
+"""Which TCP sockets of a process and its descendants listen, as Linux tells in /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_LISTENS = "0A"
+
+
+def descendants(pid: int) -> set[int]:
+    """The process and everything that it, or a child of its, has started."""
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            # The name, in parentheses, may hold anything.
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def listening(pids: set[int]) -> set[str]:
+    """The addresses on which any of these processes listens."""
+    inodes = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(descriptor))
+                    inodes.update([found[1]] if found else [])
+    return {str(address) for address, inode in _sockets() if inode in inodes}
+
+
+def _sockets() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, str]]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS:
+                yield _address(fields[1].partition(":")[0]), fields[9]
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The kernel prints words of 32 bits in the byte order of the machine.
+
+    >>> _address("0100007F"), _address("0000000000000000FFFF00000100007F")
+    (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))
+    """
+    words = [text[start : start + 8] for start in range(0, len(text), 8)]
+    address = ipaddress.ip_address(b"".join(bytes.fromhex(word)[::-1] for word in words))
+    return getattr(address, "ipv4_mapped", None) or address

@@ -1,0 +1,101 @@
+"""``subscriber run``: it ends in time, whatever hangs, and Spark may end before it when both are told to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from subscriber.cli import run
+from subscriber.cli.run import ending_in_time
+from subscriber.errors import PipelineError
+from subscriber.settings import Settings
+
+HANGS = """
+import threading
+from subscriber.cli import run
+from subscriber.cli.options import log_to_stderr
+
+log_to_stderr(verbose=False)
+run.END_SECONDS = 0.1
+stop, working = threading.Event(), threading.Event()
+{before}
+with run.ending_in_time(stop, working):
+    {block}
+"""
+
+
+def ended(block: str, before: str = "") -> subprocess.CompletedProcess[str]:
+    code = HANGS.format(block=block, before=before)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_run_that_hangs_after_it_was_told_to_end_is_ended_and_says_so():
+    answer = ended("working.set(); stop.set(); threading.Event().wait()")
+    assert answer.returncode == 1
+    assert "the process ends now, and the target rolls back its open transactions" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_run_whose_spark_takes_long_to_start_ends_in_order():
+    """Found by a soak: a machine with much to do took longer, and the run told to end said that it had failed."""
+    answer = ended("stop.set(); threading.Event().wait()")
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_a_second_interrupt_ends_it_without_pythons_own_end():
+    """At which threads that are in a driver's code abort the process."""
+    answer = ended("raise KeyboardInterrupt", before="import atexit; atexit.register(print, 'end of Python')")
+    assert (answer.returncode, answer.stdout, answer.stderr) == (130, "", "")
+
+
+def test_a_run_that_ends_in_time_ends_as_it_wants():
+    stop = threading.Event()
+    with ending_in_time(stop, threading.Event()):
+        stop.set()
+    with pytest.raises(SystemExit), ending_in_time(threading.Event(), threading.Event()):
+        sys.exit(1)
+
+
+@pytest.fixture
+def spark_that_ends(monkeypatch, tmp_path):
+    """Runs with a Spark whose Java process has ended; tells how it went."""
+
+    def session(*_: Any) -> Any:
+        raise PipelineError("Spark's Java process has ended")
+
+    monkeypatch.setattr(run, "spark_session", session)
+
+    def go(stop: threading.Event) -> bool:
+        settings = Settings(str(tmp_path / "journal"))
+        target = f"sqlite:///{tmp_path / 'target.db'}"
+        return run._run(target, "local[1]", settings, None, stop, threading.Event(), once=False)
+
+    return go
+
+
+def test_a_spark_that_ends_without_a_stop_is_the_error(spark_that_ends):
+    with pytest.raises(PipelineError):
+        spark_that_ends(threading.Event())
+
+
+def test_a_spark_that_ends_during_a_stop_was_told_to(spark_that_ends, monkeypatch):
+    """systemd tells every process of the unit at once."""
+    stop = threading.Event()
+    real = run.spark_log
+
+    def told_meanwhile(settings: Settings) -> Any:
+        stop.set()
+        return real(settings)
+
+    monkeypatch.setattr(run, "spark_log", told_meanwhile)
+    assert spark_that_ends(stop)
+
+
+def test_a_run_that_is_told_to_end_before_spark_starts_does_not_start_it(spark_that_ends):
+    stop = threading.Event()
+    stop.set()
+    assert spark_that_ends(stop)

@@ -1,0 +1,100 @@
+"""A remote journal is asked no more often than it is worth."""
+
+from __future__ import annotations
+
+import pytest
+
+from subscriber.journal.reader import watched_positions
+from subscriber.journal.sparing import REMOTE_SECONDS, Sparing
+from subscriber.journal.storage import RemoteStorage, open_storage
+from subscriber.journal.writer import JournalWriter
+from tests.frames import transaction
+from tests.journals import T, consumer, insert, passed, publish, writing
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_remote_answer_holds_for_a_second_and_a_local_one_not_at_all():
+    clock, asked = Clock(), iter(range(100))
+    remote = Sparing(lambda: next(asked), True, clock)
+    assert [remote.get() for _ in range(3)] == [0, 0, 0]
+    clock.now += REMOTE_SECONDS
+    assert [remote.get() for _ in range(3)] == [1, 1, 1]
+    remote.forget()
+    assert remote.get() == 2
+    local = Sparing(lambda: next(asked), False, clock)
+    assert [local.get() for _ in range(3)] == [3, 4, 5]
+
+
+def test_a_failure_is_no_answer():
+    asked = iter([OSError(), 7])
+
+    def ask() -> int:
+        answer = next(asked)
+        if isinstance(answer, OSError):
+            raise answer
+        assert isinstance(answer, int)
+        return answer
+
+    sparing = Sparing(ask, True, Clock())
+    with pytest.raises(OSError):
+        sparing.get()
+    assert sparing.get() == 7
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """What was asked of a remote storage."""
+    made: list[str] = []
+
+    def count(name: str) -> None:
+        plain = getattr(RemoteStorage, name)
+
+        def counted(*arguments):
+            made.append(name)
+            return plain(*arguments)
+
+        monkeypatch.setattr(RemoteStorage, name, counted)
+
+    count("names")
+    count("read")
+    return made
+
+
+def test_the_receiver_s_loop_reads_remote_consumers_once_a_second(requests):
+    """It asks for their position up to 200 times a second."""
+    storage = open_storage("mock:///bucket/7300_s")
+    with writing(storage) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        passed(storage, 0x200)
+        journal.trim()
+        assert journal.applied() == 0x200
+        clock = Clock()
+        journal._slowest._clock = clock
+        journal._slowest.forget()
+        requests.clear()
+        for _ in range(200):
+            clock.now += 0.005
+            journal.applied()
+        assert requests.count("read") <= 2
+        passed(storage, 0x300, consumer())
+        clock.now += REMOTE_SECONDS
+        assert journal.applied() == 0x300
+        assert isinstance(journal, JournalWriter)
+
+
+def test_the_supervisor_lists_a_remote_journal_once_a_second(requests):
+    watched = watched_positions("mock:///bucket/7300_s")
+    clock = Clock()
+    watched._clock = clock
+    for _ in range(100):
+        watched.get()
+    assert requests.count("read") == 1
+    clock.now += REMOTE_SECONDS
+    watched.get()
+    assert requests.count("read") == 2
