@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.publication.evaluation.calls import Apply, Known, function_for, of_type
+from subscriber.publication.evaluation.calls import Apply, function_for, of_type
 from subscriber.publication.evaluation.rows import Same, Value, filtered, listed, read_column
+from subscriber.publication.expression.tree import Known
 from subscriber.publication.functions.registry import implementation_of, implementations
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
 from tests.server_functions import Row, Server, open_session, read, show

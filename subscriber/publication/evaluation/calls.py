@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any, Final, TypeAlias
@@ -16,13 +15,6 @@ from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
 from subscriber.publication.evaluation.rows import NULL, Same, Value, array_from, arrow_of, listed, nulls
 from subscriber.publication.expression import tree
 from subscriber.publication.functions.registry import Context, Implementation, implementation_of
-
-
-@dataclass(frozen=True, slots=True)
-class Known(tree.Expression):
-    """A value that is known before any row: a constant as it is computed with."""
-
-    value: Any
 
 
 def of_type(type_oid: int) -> tree.Expression:
@@ -57,7 +49,7 @@ def function_for(signature: str, arguments: Sequence[tree.Expression], result_ty
         raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated here")
     try:
         found = found.for_constants(
-            {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, Known)}
+            {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, tree.Known)}
         )
     except RowFilterError as error:
         return _raising(error), True

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from subscriber.errors import NotSupportedError
 from subscriber.publication.evaluation.any_all import Comparison, decided
 from subscriber.publication.evaluation.array_values import array_of_arrays, array_of_elements
-from subscriber.publication.evaluation.calls import Apply, Known, function_for, of_type
+from subscriber.publication.evaluation.calls import Apply, function_for, of_type
 from subscriber.publication.evaluation.rows import (
     NULL,
     Pieces,
@@ -65,14 +65,14 @@ def operation(node: tree.Expression, operand: object = None) -> Operation:
     """The operation of a node and all below it.
 
     Args:
-        node: simplified: constants are :class:`Known`.
+        node: simplified: constants are :class:`~tree.Known`.
         operand: under what the rows keep the operand of the nearest CASE.
 
     Raises:
         NotSupportedError: a node, function or type that is not computed here.
     """
     match node:
-        case Known():
+        case tree.Known():
             same = Same(node.value)
             return Operation(lambda _: same, False)
         case tree.Column():
@@ -355,7 +355,7 @@ def _array_comparison(node: tree.ArrayComparison, operand: object) -> Operation:
     left, right = node.arguments
     value = operation(left, operand)
     comparison = Comparison(node.function, arrow_of(left.type_oid), node.use_or)
-    nodes = _elements(right)
+    nodes = elements_of(right)
     if nodes is not None:
         elements = _operations(nodes, operand)
         functions = [function_for(node.function, [left, one], tree.BOOL) for one in nodes]
@@ -378,13 +378,13 @@ def _array_comparison(node: tree.ArrayComparison, operand: object) -> Operation:
     return Operation(evaluate, raises or value.raises or array.raises)
 
 
-def _elements(array: tree.Expression) -> Sequence[tree.Expression] | None:
+def elements_of(array: tree.Expression) -> Sequence[tree.Expression] | None:
     """The elements of an array, where the expression says how many there are."""
     if isinstance(array, tree.ArrayConstructor) and not array.nested:
         return array.elements
-    if isinstance(array, Known) and array.value is not None:
+    if isinstance(array, tree.Known) and array.value is not None:
         type_oid = ELEMENT_TYPES[array.type_oid]
-        return [Known(type_oid, array.collation, element) for element in array.value.elements]
+        return [tree.Known(type_oid, array.collation, element) for element in array.value.elements]
     return None
 
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from subscriber.publication.evaluation.calls import Known
 from subscriber.publication.evaluation.operations import RECORD, FieldTest, operation
+from subscriber.publication.evaluation.replacement import replacement
 from subscriber.publication.evaluation.rows import Rows, listed, required_form
 from subscriber.publication.expression import tree
+from subscriber.publication.expression.coerce import modifier_of
+from subscriber.publication.expression.tree import Known
 from subscriber.publication.functions.registry import implementation_of
 
 _NO_ROW = Rows({}, 1)
@@ -38,7 +40,7 @@ def simplify(node: tree.Expression, operand: Known | None = None) -> tree.Expres
         case tree.Constant():
             form = required_form(node.type_oid)
             value = None if node.text is None else form.from_text(node.text, node.type_modifier)
-            return Known(node.type_oid, node.collation, value)
+            return Known(node.type_oid, node.collation, value, node.type_modifier)
         case tree.CaseOperand():
             return node if operand is None else operand
         case tree.Case():
@@ -55,6 +57,10 @@ def simplify(node: tree.Expression, operand: Known | None = None) -> tree.Expres
             return _array_comparison(node, operand)
         case tree.Call() if type(node) is tree.Call:
             return _call(node, operand)
+        case tree.RowComparison():
+            # The server compares rows of constants at each row of the table.
+            compared: tree.Expression = _below(node, operand)
+            return compared
     return _if_known(_below(node, operand))
 
 
@@ -72,7 +78,7 @@ def _below(node: tree.Expression, operand: Known | None) -> Any:
 
 def _computed(node: tree.Expression) -> Known:
     (value,) = listed(operation(node).evaluate(_NO_ROW), 1)
-    return Known(node.type_oid, node.collation, value)
+    return Known(node.type_oid, node.collation, value, modifier_of(node))
 
 
 def _if_known(node: tree.Expression) -> tree.Expression:
@@ -96,7 +102,10 @@ def _call(node: tree.Call, operand: Known | None) -> tree.Expression:
     found = implementation_of(node.function)
     if found is not None and found.strict and any(map(_is_null, called.arguments)):
         return _known(node, None)
-    return _if_known(called)
+    if _all_known(called.arguments):
+        return _computed(called)
+    other = replacement(called)
+    return called if other is None else simplify(other, operand)
 
 
 def _null_if(node: tree.NullIf, operand: Known | None) -> tree.Expression:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.expression import tree
 from subscriber.publication.expression.builtins import Catalog
-from subscriber.publication.expression.constants import check_constant
+from subscriber.publication.expression.constants import check_constant, output_text
 from subscriber.publication.expression.polymorphic import PASSED_AS_THEY_ARE, POLYMORPHIC, check_generic_types
 from subscriber.publication.expression.typeinfo import (
     ANY,
@@ -27,6 +27,13 @@ _RANK: Final = {"i": 0, "a": 1, "e": 2, "implicit": 0, "assignment": 1, "explici
 _STRINGS: Final = "S"
 _VECTORS: Final = frozenset({22, 30})
 _RECORD_ARRAY: Final = 2287
+_NOT_EVEN_NULL: Final = frozenset(
+    {
+        *("trigger", "event_trigger", "language_handler", "internal"),
+        *("fdw_handler", "index_am_handler", "tsm_handler", "table_am_handler"),
+    }
+)
+"""Pseudo-types whose input functions are not strict, and refuse whatever they are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +214,19 @@ class Coercions:
         # Only interval's input function wants the modifier (its fields); the others get a conversion of length afterwards.
         given = base_modifier if base == INTERVAL else -1
         made = tree.Constant(base, self.types.collation(base), node.text, given)
+        self._check_pseudo_type(base, node.text)
         if node.text is not None:
-            self._check_pseudo_type(base)
             check_constant(made)
+            if given >= 0:
+                # The value is what the fields have left of it, whatever type modifier it is given next.
+                made = replace(made, text=output_text(made))
         return made if base == target else self._domain(made, target)
 
-    def _check_pseudo_type(self, oid: int) -> None:
-        """The input functions of pseudo-types: few take anything."""
+    def _check_pseudo_type(self, oid: int, text: str | None) -> None:
+        """The input functions of pseudo-types: few take anything, and some do not even take NULL."""
         found = self.types.get(oid)
+        if text is None and found.name not in _NOT_EVEN_NULL:
+            return
         if oid in (RECORD, _RECORD_ARRAY):
             raise NotSupportedError("input of anonymous composite types is not implemented")
         if found.kind == "p" and not found.element and found.name not in ("cstring", "void", "unknown"):
@@ -240,7 +252,14 @@ class Coercions:
             arguments.append(tree.Constant(INT4, 0, str(modifier)))
         if len(function.arguments) == 3:
             arguments.append(tree.Constant(BOOL, 0, "t" if context == "explicit" else "f"))
-        return tree.Call(target, collation, self.catalog.signature(function), tuple(arguments), form=form)
+        result = function.result
+        if result == target or self.types.element(target):
+            return tree.Call(target, collation, self.catalog.signature(function), tuple(arguments), form=form)
+        # The function gives another type, whose bytes are taken for the target's: int4(int2) for smallint to oid.
+        made = tree.Call(
+            result, self.types.collation(result), self.catalog.signature(function), tuple(arguments), form="implicit"
+        )
+        return self._relabel(made, target, -1, form)
 
     def _with_modifier(
         self, node: tree.Expression, target: int, modifier: int, context: Context, form: tree.Form, *, hide: bool
@@ -284,7 +303,7 @@ def _hidden(node: tree.Expression) -> tree.Expression:
 def modifier_of(node: tree.Expression) -> int:
     """``exprTypmod``."""
     match node:
-        case tree.Column() | tree.Constant() | tree.Relabel():
+        case tree.Column() | tree.Constant() | tree.Known() | tree.Relabel():
             return node.type_modifier
         case tree.NullIf():
             return modifier_of(node.arguments[0])
@@ -309,6 +328,8 @@ def length_of(node: tree.Call) -> int:
     second = node.arguments[1]
     if isinstance(second, tree.Constant) and second.type_oid == INT4 and second.text is not None:
         return int(second.text)
+    if isinstance(second, tree.Known) and second.type_oid == INT4 and second.value is not None:
+        return int(second.value)
     return -1
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.expression import syntax, tree
+from subscriber.publication.expression.builtins import Function
 from subscriber.publication.expression.candidates import FunctionCandidate, function_candidates, matching, select
 from subscriber.publication.expression.parse import parse
 from subscriber.publication.expression.polymorphic import enforce_generic_types
@@ -40,7 +41,8 @@ class FunctionCalls:
         )
         chosen = next((one for one in candidates if list(one.arguments) == inputs), None)
         if chosen is None:
-            if plain and len(arguments) == 1 and (made := self._as_cast(node.names, arguments[0])) is not None:
+            as_cast = len(arguments) == 1 and not names
+            if as_cast and (made := self._as_cast(node.names, arguments[0])) is not None:
                 return made
             found = matching(analysis.coercions, inputs, candidates)
             chosen = found[0] if len(found) == 1 else select(analysis.coercions, inputs, found) if found else None
@@ -70,7 +72,7 @@ class FunctionCalls:
         self, node: syntax.FunctionCall, chosen: FunctionCandidate, arguments: list[tree.Expression]
     ) -> tree.Expression:
         analysis, function = self._analysis, chosen.function
-        _check_kind(node, function.kind, function.name)
+        _check_kind(node, function)
         inputs = [one.type_oid for one in arguments]
         declared = list(chosen.arguments)
         defaults = [] if any(node.argument_names) else self._defaults(chosen)
@@ -86,6 +88,8 @@ class FunctionCalls:
             oid = made[-1].type_oid
             if oid != UNKNOWN and not analysis.types.base_element(oid):
                 raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
+        if function.kind != "f":
+            raise _misplaced(node, function)
         if function.returns_set:
             raise NotSupportedError("set-returning functions are not allowed in WHERE")
         return tree.Call(
@@ -158,23 +162,42 @@ def _check_names(names: tuple[str | None, ...]) -> None:
         seen |= {name} if name is not None else set()
 
 
-def _check_kind(node: syntax.FunctionCall, kind: str, name: str) -> None:
-    """What only aggregates and window functions may have, and that neither may be here."""
-    written = ".".join(node.names)
-    if kind == "p":
+_ORDERED_SET: Final = frozenset(
+    {"mode", "percentile_cont", "percentile_disc", "rank", "dense_rank", "percent_rank", "cume_dist"}
+)
+
+
+def _check_kind(node: syntax.FunctionCall, function: Function) -> None:
+    """What only aggregates and window functions may have, and what they must have; before the arguments are converted."""
+    written, name = ".".join(node.names), function.name
+    message: str | None = None
+    if function.kind == "p":
         raise UsageError(f"{written}() is a procedure", sqlstate="42809", hint="To call a procedure, use CALL.")
-    if kind == "f":
-        if node.star:
-            raise UsageError(f"{written}(*) specified, but {written} is not an aggregate function", sqlstate="42809")
-        if node.decorated:
-            message = f"{node.decorated} specified, but {written} is not an aggregate function"
-            raise UsageError(message, sqlstate="42809")
-        if node.over:
+    if function.kind == "f":
+        if node.star or node.decorated:
+            found = f"{written}(*)" if node.star else node.decorated
+            message = f"{found} specified, but {written} is not an aggregate function"
+        elif node.over:
             message = f"OVER specified, but {written} is not a window function nor an aggregate function"
-            raise UsageError(message, sqlstate="42809")
-        return
-    if kind == "w" and not node.over:
-        raise UsageError(f"window function {name} requires an OVER clause", sqlstate="42809")
+    elif function.kind == "w":
+        if not node.over:
+            message = f"window function {name} requires an OVER clause"
+        elif node.decorated == "WITHIN GROUP":
+            message = f"window function {name} cannot have WITHIN GROUP"
+    elif name in _ORDERED_SET and node.decorated != "WITHIN GROUP":
+        message = f"WITHIN GROUP is required for ordered-set aggregate {name}"
+    elif name not in _ORDERED_SET and node.decorated == "WITHIN GROUP":
+        message = f"{name} is not an ordered-set aggregate, so it cannot have WITHIN GROUP"
+    if message is not None:
+        raise UsageError(message, sqlstate="42809")
+
+
+def _misplaced(node: syntax.FunctionCall, function: Function) -> UsageError:
+    """The error of an aggregate or a window function whose arguments are all right."""
+    if function.kind == "a" and not node.arguments and not node.star:
+        return UsageError(
+            f"{function.name}(*) must be used to call a parameterless aggregate function", sqlstate="42809"
+        )
     if node.over:
-        raise UsageError("window functions are not allowed in WHERE", sqlstate="42P20")
-    raise UsageError("aggregate functions are not allowed in WHERE", sqlstate="42803")
+        return UsageError("window functions are not allowed in WHERE", sqlstate="42P20")
+    return UsageError("aggregate functions are not allowed in WHERE", sqlstate="42803")

@@ -48,9 +48,9 @@ class _Family:
                 raise UsageError(f"could not find array type for data type {name}", sqlstate="42704")
             return found
         if declared in (t.ANYRANGE, t.ANYCOMPATIBLERANGE):
-            return self.range
+            return _known(types, self.range, declared)
         if declared in (t.ANYMULTIRANGE, t.ANYCOMPATIBLEMULTIRANGE):
-            return self.multirange
+            return _known(types, self.multirange, declared)
         return self.element
 
 
@@ -71,7 +71,7 @@ def enforce_generic_types(
     Raises:
         UsageError: 42804: they do not fit, or all of them are unknown.
     """
-    if not POLYMORPHIC & {*declared, result}:
+    if POLYMORPHIC.isdisjoint(declared):
         return list(declared), result
     plain, compatible = _resolve(coercions, actual, declared)
     types = coercions.types
@@ -156,6 +156,8 @@ def _settle_plain(types: Types, family: _Family) -> None:
     for part in parts:
         family.element = _same(types, family.element, part, "anyelement")
     if not family.element:
+        if t.ANYENUM in family.declared:
+            raise _Unlike("type matched to anyenum is not an enum type: unknown")
         return
     if t.ANYNONARRAY in family.declared and types.base_element(family.element):
         raise _Unlike(f"type matched to anynonarray is an array type: {types.name(family.element)}")
@@ -177,6 +179,14 @@ def _settle_compatible(coercions: Coercions, family: _Family) -> None:
         name = types.name(family.range)
         message = f"anycompatiblerange type {name} does not match anycompatible type {types.name(family.element)}"
         raise _Unlike(message)
+
+
+def _known(types: Types, found: int, declared: int) -> int:
+    if not found:
+        name = types.name(declared)
+        message = f"could not determine polymorphic type {name} because input has type unknown"
+        raise UsageError(message, sqlstate="42804")
+    return found
 
 
 def _same(types: Types, known: int, given: int, declared: str) -> int:

@@ -9,6 +9,7 @@ from subscriber.publication.expression import tree
 from subscriber.publication.expression.typeinfo import ANY, RECORD, Types
 from subscriber.publication.functions.forms import form_of
 from subscriber.publication.functions.registry import Implementation, implementation_of
+from subscriber.types import ELEMENT_TYPES
 
 _INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
 
@@ -83,8 +84,7 @@ class _Check:
             raise _unsupported(f"{what} with VARIADIC")
         if isinstance(node, tree.ArrayComparison):
             left, right = node.arguments
-            elements = right.elements if isinstance(right, tree.ArrayConstructor) and not right.nested else (right,)
-            for element in elements:
+            for element in _elements(right):
                 self._function(node.function, what, (left, element), node.input_collation)
         else:
             self._function(node.function, what, node.arguments, node.input_collation)
@@ -121,7 +121,6 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
     if found.specialise is None:
         return found
     # Imported here: the simplification is of this package's trees.
-    from subscriber.publication.evaluation.calls import Known
     from subscriber.publication.evaluation.simplify import simplify
 
     constants = {}
@@ -129,11 +128,28 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
         for place, argument in enumerate(arguments):
             if not _varies(argument):
                 simple = simplify(argument)
-                if isinstance(simple, Known):
+                if isinstance(simple, tree.Known):
                     constants[place] = simple.value
         return found.for_constants(constants)
     except RowFilterError:
         return found  # the error comes at the first row, on the server as here
+
+
+def _elements(array: tree.Expression) -> Sequence[tree.Expression]:
+    """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else some value of the element's type."""
+    # Imported here: the evaluation is of this package's trees.
+    from subscriber.publication.evaluation.calls import of_type
+    from subscriber.publication.evaluation.operations import elements_of
+    from subscriber.publication.evaluation.simplify import simplify
+
+    known = array
+    if not _varies(array):
+        try:
+            known = simplify(array)
+        except RowFilterError:
+            pass  # the error comes at the first row, on the server as here
+    elements = elements_of(known)
+    return (of_type(ELEMENT_TYPES[array.type_oid]),) if elements is None else elements
 
 
 def _varies(node: tree.Expression) -> bool:

@@ -9,7 +9,7 @@ signature, ``int4gt(int4,int4)``: name and argument types as ``pg_proc`` has the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 BOOL = 16
 """The type of every filter."""
@@ -59,6 +59,19 @@ class Constant(Expression):
     """
 
     text: str | None
+    type_modifier: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Expression):
+    """A constant as it is computed with: what :mod:`..evaluation.simplify` makes of one, and of what consists of constants.
+
+    Attributes:
+        value: in the form of its type; None is NULL.
+        type_modifier: of the constant.
+    """
+
+    value: Any
     type_modifier: int = -1
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 
 MOST_DIMENSIONS: Final = 6
@@ -69,7 +70,7 @@ def from_text(text: str, element: Callable[[str], Any]) -> Array:
     while match := _BOUNDS.match(rest):
         if len(given) == MOST_DIMENSIONS:
             raise too_many_dimensions()
-        first, last = (1, int(match[1])) if match[2] is None else (int(match[1]), int(match[2]))
+        first, last = (1 if match[2] is None else integer_of(match[1])), integer_of(match[2] or match[1])
         if not all(-(2**31) <= bound < 2**31 for bound in (first, last)):
             raise RowFilterError("array bound is out of integer range", sqlstate="22003")
         if last < first:
@@ -81,18 +82,17 @@ def from_text(text: str, element: Callable[[str], Any]) -> Array:
         if not rest.startswith("="):
             raise malformed()
         rest = rest[1:].lstrip(_SPACE)
-    dimensions, elements = _read(rest)
+    dimensions, elements = _read(rest, element)
     if given and tuple(given) != dimensions:
         raise malformed()
-    values = tuple(None if one is None else element(one) for one in elements)
-    return Array(dimensions, tuple(lower) or (1,) * len(dimensions), values) if dimensions else EMPTY
+    return Array(dimensions, tuple(lower) or (1,) * len(dimensions), tuple(elements)) if dimensions else EMPTY
 
 
-def _read(text: str) -> tuple[tuple[int, ...], list[str | None]]:
-    """Dimensions and elements of what is in braces."""
+def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], list[Any]]:
+    """Dimensions and elements of what is in braces; an element is read before what stands behind it is looked at."""
     if not text.startswith("{"):
         raise malformed()
-    elements: list[str | None] = []
+    elements: list[Any] = []
     # For each open brace how many members there are so far; for each depth how many there must be.
     counts: list[int] = []
     sizes: dict[int, int] = {}
@@ -121,11 +121,12 @@ def _read(text: str) -> tuple[tuple[int, ...], list[str | None]]:
         elif mark == "," and not expects_member:
             expects_member, may_close = True, False
         elif mark is None and expects_member:
+            written = _element(token)
+            elements.append(None if written is None else element(written))
             if leaf_depth is None:
                 leaf_depth = len(counts)
             if leaf_depth != len(counts):
                 raise malformed()
-            elements.append(_element(token))
             counts[-1] += 1
             expects_member, may_close = False, True
         else:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from itertools import accumulate
+from operator import mul
 from typing import Any, Final
 
 from subscriber.errors import RowFilterError
@@ -376,13 +378,15 @@ def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | No
         bounds = _subscripts(lower_bounds)
         if len(bounds) != len(sizes):
             raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
-    count = math.prod(sizes)
-    if any(size < 0 for size in sizes) or count > MOST_ELEMENTS:
+    # One size is multiplied after the other, and no product on the way may be too large for four bytes.
+    products = list(accumulate(sizes, mul, initial=1))
+    count = products[-1]
+    if any(size < 0 for size in sizes) or max(products) >= 2**31 or count > MOST_ELEMENTS:
         raise too_large()
-    if not count or not sizes:
-        return EMPTY
     if any(bound + size > _LAST_SUBSCRIPT for bound, size in zip(bounds, sizes, strict=True)):
         raise RowFilterError("array lower bound is too large", sqlstate="54000")
+    if not count or not sizes:
+        return EMPTY
     return Array(sizes, bounds, (value,) * count)
 
 

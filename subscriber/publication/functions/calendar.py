@@ -43,6 +43,12 @@ def remainder(dividend: int, divisor: int) -> int:
     return dividend - quotient(dividend, divisor) * divisor
 
 
+def wrapped(value: int, bits: int) -> int:
+    """What is left of an integer in so many bits with a sign, where the server does not look for an overflow."""
+    half: int = 2 ** (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
 def rint(value: float) -> float:
     """The nearest whole number, the even one of two; infinities and NaN as they are."""
     return float(round(value)) if math.isfinite(value) else value

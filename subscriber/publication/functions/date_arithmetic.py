@@ -20,6 +20,7 @@ from subscriber.publication.functions.calendar import (
     out_of_range,
     rint,
     valid_timestamp,
+    wrapped,
 )
 from subscriber.publication.functions.dates import TimeTZ
 from subscriber.publication.functions.intervals import (
@@ -125,7 +126,8 @@ def _day_of_fields(year: int, month: int, day: int) -> int | None:
 
 
 def _around_the_clock(microseconds: int) -> int:
-    return microseconds % DAY
+    """The time of day; a sum that 64 bits do not hold has wrapped round before."""
+    return wrapped(microseconds, 64) % DAY
 
 
 def _finite_length(length: Interval, what: str) -> Interval:

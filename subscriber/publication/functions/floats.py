@@ -60,11 +60,13 @@ def _from_text(text: str, _: int, *, width: str) -> float:
         return float(named)
     if word.lower().lstrip("+-").startswith("0x"):
         raise NotSupportedError(f"a row filter with a hexadecimal {_NAMES[width]} cannot be evaluated here")
-    if _NUMBER.fullmatch(word) is None:
+    found = _NUMBER.match(word)
+    value = 0.0 if found is None else nearest(found[0], _ARROW[width])
+    # A number that is out of range is noticed before what stands behind it.
+    if found and (np.isinf(value) or (value == 0 and re.search("[1-9]", found[0].lower().partition("e")[0]))):
+        raise RowFilterError(f'"{found[0]}" is out of range for type {_NAMES[width]}', sqlstate="22003")
+    if found is None or found.end() < len(word):
         raise RowFilterError(f'invalid input syntax for type {_NAMES[width]}: "{text}"', sqlstate="22P02")
-    value = nearest(word, _ARROW[width])
-    if np.isinf(value) or (value == 0 and re.search("[1-9]", word.lower().partition("e")[0])):
-        raise RowFilterError(f'"{text}" is out of range for type {_NAMES[width]}', sqlstate="22003")
     return value
 
 

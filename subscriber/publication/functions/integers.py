@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions.comparison import register_columns
 from subscriber.publication.functions.forms import Form, register
@@ -29,6 +30,7 @@ _OID: Final = 26
 _INTEGER: Final = re.compile(
     r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[oO]((?:_?[0-7])+)|0[bB]((?:_?[01])+)|([0-9](?:_?[0-9])*))"
 )
+_C_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))")
 
 
 def out_of_range(name: str) -> RowFilterError:
@@ -47,14 +49,19 @@ def integer_from_text(text: str, name: str, least: int, greatest: int) -> int:
     Raises:
         RowFilterError: no integer (22P02), or none of this size (22003).
     """
-    found = _INTEGER.fullmatch(text.strip(WHITESPACE))
+    stripped = text.strip(WHITESPACE)
+    found = _INTEGER.match(stripped)
     if found is None:
         raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
     sign, *digits = found.groups()
     base, written = next(
         (base, digits) for base, digits in zip((16, 8, 2, 10), digits, strict=True) if digits is not None
     )
-    number = int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)
+    magnitude = integer_of(written.replace("_", ""), base)
+    # Digits are added one by one, and one too many is noticed before what stands behind them.
+    if magnitude // base <= -least // base and found.end() < len(stripped):
+        raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
+    number = -magnitude if sign == "-" else magnitude
     if not least <= number <= greatest:
         raise RowFilterError(f'value "{text}" is out of range for type {name}', sqlstate="22003")
     return number
@@ -73,8 +80,17 @@ def _form(oid: int, name: str, arrow_type: pa.DataType, least: int, greatest: in
 
 
 def _oid_from_text(text: str, modifier: int) -> int:  # noqa: ARG001  an input function is given a modifier
-    # strtoul's rules: a negative number is taken for what it would be without its sign bit.
-    return integer_from_text(text, "oid", -(2**31), 2**32 - 1) % 2**32
+    """``oidin``, by C's rules: 010 is octal, and a negative number is taken for what it would be without its sign bit."""
+    stripped = text.strip(WHITESPACE)
+    found = _C_INTEGER.match(stripped)
+    sign, *digits = ("", None, None, None) if found is None else found.groups()
+    magnitude = next((integer_of(one, base) for base, one in zip((16, 8, 10), digits, strict=True) if one), 0)
+    if found is None or (magnitude < 2**64 and found.end() < len(stripped)):
+        raise RowFilterError(f'invalid input syntax for type oid: "{text}"', sqlstate="22P02")
+    number = -magnitude if sign == "-" else magnitude
+    if not -(2**31) <= number < 2**32:
+        raise RowFilterError(f'value "{text}" is out of range for type oid', sqlstate="22003")
+    return number % 2**32
 
 
 for _width, _oid in _OIDS.items():

@@ -1,20 +1,28 @@
 """The input function of interval, and the form.
 
-Two notations, as the server tries them: numbers with units, clocks and ``ago`` in any order (``1 year -2 days +03:04:05``), read from
-the right so that a unit is known before its number; and ISO 8601 with designators (``P1Y2M3DT4H5M6S``). ISO's alternative form
-(``P0001-02-03T04:05:06``) is refused.
+::
+
+    text ──fields──▶ numbers, words, clocks ──_from_fields──▶ value      DecodeInterval: read from the right, so that a unit is known
+      │                       (ParseDateTime)                            before its number: 1 year -2 days +03:04:05 ago
+      └── where that finds a bad format ──_Iso──▶ value                  DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
+
+Each step fails as the server's does: a bad format gives the next one a try, a field that is too large does not.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.digits import integer_of
+from subscriber.errors import RowFilterError
 from subscriber.publication.functions.calendar import HOUR, MINUTE, SECOND, rint
 from subscriber.publication.functions.forms import Form, register
 from subscriber.publication.functions.intervals import (
+    FIELDS,
     INFINITY,
     MINUS_INFINITY,
     Interval,
@@ -29,16 +37,19 @@ _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 
 _SPACE: Final = " \t\n\v\f\r"
-_TOKEN: Final = re.compile(
-    r"(?P<clock>[0-9]+:[0-9:.]*)"
-    r"|(?P<number>[0-9]+(?:\.[0-9]+|\.(?![A-Za-z])|-[0-9]+)?(?![-/.])|\.[0-9]+)"
-    rf"|(?P<signed>[-+][{_SPACE}]*[0-9.][0-9:.-]*)"
+_FIELD: Final = re.compile(
+    r"(?P<time>[0-9]+:[0-9:.]*)"
+    r"|(?P<date>[0-9]+(?P<mark>[-/.])(?:[0-9]+(?P=mark)(?:[0-9]|(?P=mark))*|(?![0-9])(?:[0-9A-Za-z]|(?P=mark))*))"
+    r"|(?P<number>[0-9]+(?:[-/.][0-9]+)?|\.[0-9]*)"
+    r"|(?P<word>[A-Za-z]+)"
+    rf"|(?P<signed>[-+][{_SPACE}]*[0-9][0-9:.-]*)"
     rf"|(?P<special>[-+][{_SPACE}]*[A-Za-z]+)"
-    r"|(?P<word>[A-Za-z]+)(?![-/._])"
-    r"|(?P<other>[0-9].*)"
-    r"|(?P<ignored>[!-*,/:-@[-`{-~])",
-    re.DOTALL,
+    r"|(?P<punctuation>[!-*,/:-@\[-`{-~])"
 )
+_NAME: Final = re.compile(r"[-+/_.:0-9A-Za-z]*")
+_MOST_FIELDS: Final = 25
+_BUFFER: Final = 256
+"""Bytes of all fields together, with one more for each of them."""
 _TOKEN_SIZE: Final = 10
 """Words are compared up to this length."""
 
@@ -61,17 +72,108 @@ UNITS: Final = {
     for name in names.split()
 }
 """Words for units, cut to the length that they are compared up to."""
-_NO_NUMBER: Final = frozenset({"qtr", "quarter", "timezone", "timezone_h", "timezone_m", "ago"})
-"""Where a number needs a unit, these are none, though they may stand there."""
-_SECONDS: Final = frozenset({"second", "millisecond", "microsecond"})
-_CLOCK: Final = _SECONDS | {"hour", "minute"}
+_UNITS_OF_DATES: Final = {"mm": "minute"}
+"""Words for units that only dates have otherwise."""
+_NO_UNITS: Final = frozenset(
+    ["qtr", "quarter", "timezone", "timezone_h", "timezone_m", "dow", "doy", "isodow", "isoyear", "j", "jd", "julian"]
+)
+"""Words for units of which no number can be."""
+_IGNORED: Final = frozenset({"at", "on"})
+_WORDS_OF_DATES: Final = frozenset(
+    [
+        "ad",
+        "allballs",
+        "am",
+        "apr",
+        "april",
+        "at",
+        "aug",
+        "august",
+        "bc",
+        "d",
+        "dec",
+        "december",
+        "dow",
+        "doy",
+        "dst",
+        "epoch",
+        "feb",
+        "february",
+        "fri",
+        "friday",
+        "h",
+        "infinity",
+        "isodow",
+        "isoyear",
+        "j",
+        "jan",
+        "january",
+        "jd",
+        "jul",
+        "julian",
+        "july",
+        "jun",
+        "june",
+        "m",
+        "mar",
+        "march",
+        "may",
+        "mm",
+        "mon",
+        "monday",
+        "nov",
+        "november",
+        "now",
+        "oct",
+        "october",
+        "on",
+        "pm",
+        "s",
+        "sat",
+        "saturday",
+        "sep",
+        "sept",
+        "september",
+        "sun",
+        "sunday",
+        "t",
+        "thu",
+        "thur",
+        "thurs",
+        "thursday",
+        "today",
+        "tomorrow",
+        "tue",
+        "tues",
+        "tuesday",
+        "wed",
+        "wednesday",
+        "weds",
+        "y",
+        "yesterday",
+    ]
+)
+"""A word of these ends where a digit follows; any other one goes on as the name of a time zone would."""
+
+_CLOCK: Final = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
+_FRACTIONS: Final = frozenset({"second", "millisecond", "microsecond"})
+_EVERYTHING: Final = _CLOCK | {"year", "month", "day"}
 _SCALES: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": MINUTE, "hour": HOUR}
 _YEARS: Final = {"year": 1, "decade": 10, "century": 100, "millennium": 1000}
+_MINUTE_TO_SECOND: Final = FIELDS["minute"] | FIELDS["second"]
 
-_ISO_NUMBER: Final = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_ISO_NUMBER: Final = re.compile(
+    r"-?(?P<hexadecimal>0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+))(?:p[-+]?[0-9]+)?"
+    r"|-?(?P<decimal>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?"
+    r"|-(?:inf(?:inity)?|nan)",
+    re.IGNORECASE,
+)
 _ISO_DATE: Final = {"Y": "year", "M": "month", "W": "week", "D": "day"}
 _ISO_TIME: Final = {"H": "hour", "M": "minute", "S": "second"}
 _ISO_LIMIT: Final = 1e15
+_LEAST_NORMAL: Final = sys.float_info.min
+_NOT_ZERO: Final = re.compile("[1-9a-fA-F]")
 
 
 class _BadFormatError(Exception):
@@ -80,13 +182,6 @@ class _BadFormatError(Exception):
 
 def _invalid() -> RowFilterError:
     return RowFilterError("invalid input syntax for type interval", sqlstate="22007")
-
-
-def _refused() -> NotSupportedError:
-    return NotSupportedError(
-        "an interval that is written this way is not supported",
-        hint="Write it as numbers with units and a time, such as 1 year 2 months 3 days 04:05:06.",
-    )
 
 
 def _overflow() -> RowFilterError:
@@ -164,75 +259,81 @@ def from_text(text: str, modifier: int) -> Interval:
 
     Raises:
         RowFilterError: 22007, 22008, 22015.
-        NotSupportedError: it may be an interval, in a notation that is not read here.
     """
     try:
-        value = _from_fields(text, modifier)
+        value = _from_fields(_fields(text), modifier)
     except _BadFormatError:
-        value = _from_iso(text)
+        try:
+            value = _Iso(text).value()
+        except _BadFormatError:
+            raise _invalid() from None
     return scale(value, modifier)
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """Kind and text of each token; those that only separate are left out."""
+    """``ParseDateTime``: kind and text of each field; what only separates is left out."""
     found: list[tuple[str, str]] = []
-    place = 0
+    place = used = 0
     while place < len(text):
         if text[place] in _SPACE:
             place += 1
             continue
-        token = _TOKEN.match(text, place)
-        if token is None:
+        match = _FIELD.match(text, place)
+        if match is None or len(found) == _MOST_FIELDS:
             raise _BadFormatError
-        place, kind = token.end(), str(token.lastgroup)
-        if kind == "other":
-            raise _refused()
-        if kind != "ignored":
-            found.append(
-                (kind, "".join(token.group().split()).lower() if kind in {"signed", "special"} else token.group())
-            )
+        kind = "date" if match["date"] is not None else str(match.lastgroup)
+        place = match.end()
+        if kind == "punctuation":
+            continue
+        field = "".join(match[0].split())
+        follows = text[place : place + 1]
+        known = field.lower()[:_TOKEN_SIZE] in _WORDS_OF_DATES
+        if kind == "word" and follows and (follows in "-/." or (follows in "+0123456789" and not known)):
+            kind, place = "date", _NAME.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing, too
+            field = text[match.start() : place]
+        used += len(field) + 1
+        if used > _BUFFER - 1:
+            raise _BadFormatError
+        found.append((kind, field.lower()))
     return found
 
 
-def _from_fields(text: str, modifier: int) -> Interval:
-    fields = _fields(text)
-    total, seen = _Sum(), set[str]()
+def _from_fields(fields: list[tuple[str, str]], modifier: int) -> Interval:
+    """``DecodeInterval``."""
+    total, seen = _Sum(), frozenset[str]()
     unit: str | None = None
+    infinity: Interval | None = None
     unit_waits = is_ago = False
     for place in range(len(fields) - 1, -1, -1):
         kind, word = fields[place]
         is_last = place == len(fields) - 1
-        if kind == "clock" or (kind == "signed" and ":" in word):
-            names = _CLOCK
+        names: frozenset[str] = frozenset()
+        if kind == "time" or (kind == "signed" and _is_signed_clock(word, modifier)):
             microseconds = _clock(word.lstrip("+-"), modifier)
             total.microseconds = -microseconds if word[0] == "-" else microseconds
-            unit, unit_waits = "day", False
-        elif kind in {"number", "signed"}:
+            names, unit, unit_waits = _CLOCK, "day", False
+        elif kind in {"number", "signed", "date"}:
             whole, fraction, is_months = _number(word)
             unit = "month" if is_months else unit or least_field(modifier)
-            if unit in _NO_NUMBER:
+            if unit not in _SCALES | _YEARS and unit not in {"day", "week", "month"}:
                 raise _BadFormatError
             total.add(unit, whole, fraction)
-            names = _SECONDS if unit == "second" and fraction else frozenset({unit})
+            names = _FRACTIONS if unit == "second" and fraction else frozenset({unit})
             unit, unit_waits = ("day" if unit == "hour" else unit), False
         else:
             if unit_waits:
                 raise _BadFormatError
-            names = frozenset()
-            word = word.lower()[:_TOKEN_SIZE]
-            if word in UNITS:
-                unit, unit_waits = UNITS[word], True
-            elif word in _NO_NUMBER and word != "ago":
-                unit, unit_waits = word, True
+            word = word[:_TOKEN_SIZE]
+            if word in _IGNORED:
+                unit = None
+                continue
+            if (named := UNITS.get(word) or _UNITS_OF_DATES.get(word)) or word in _NO_UNITS:
+                unit, unit_waits = named or word, True
             elif word == "ago" and is_last:
-                # It stands where a unit would: a number before it has none.
-                is_ago, unit = True, "ago"
+                is_ago, unit = True, "ago"  # where a unit would be, so that a number before it has none
             elif word in {"infinity", "+infinity", "-infinity"} and is_last:
-                if len(fields) > 1:
-                    raise _refused()
-                return MINUS_INFINITY if word[0] == "-" else INFINITY
-            elif word in {"at", "on"}:
-                raise _refused()
+                infinity, unit = (MINUS_INFINITY if word[0] == "-" else INFINITY), word
+                names = _EVERYTHING
             else:
                 raise _BadFormatError
         if names & seen:
@@ -242,70 +343,197 @@ def _from_fields(text: str, modifier: int) -> Interval:
         raise _BadFormatError
     if is_ago:
         total.negate()
-    return total.value()
+    return total.value() if infinity is None else infinity
+
+
+def _c_double(text: str) -> float:
+    """A decimal or hexadecimal number; infinity for one that is too large."""
+    try:
+        return float.fromhex(text) if "x" in text.lower() else float(text)
+    except OverflowError:
+        return math.inf
+
+
+def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
+    """What C's strtol reads at the beginning, and the rest; no digits are 0."""
+    match = _INTEGER.match(text)
+    if match is None:
+        return 0, text
+    number = integer_of(match[0])
+    if not limits[0] <= number <= limits[1]:
+        raise _overflow()
+    return number, text[match.end() :]
+
+
+def _fraction(text: str) -> float:
+    """``ParseFraction``: a point and digits, or only a point."""
+    if not set(text[1:]) <= set("0123456789"):
+        raise _BadFormatError
+    return float(text) if text[1:] else 0.0
 
 
 def _number(word: str) -> tuple[int, float, bool]:
     """The whole part, the fraction, and whether it is ``years-months``."""
-    match = re.fullmatch(r"([-+]?)([0-9]*)(?:(\.[0-9]*)|-([0-9]+))?", word)
-    if match is None:
-        raise _BadFormatError
-    negative, digits = match[1] == "-", match[2]
-    whole = int(digits or "0")
-    if whole > _INT64[1]:
-        raise _overflow()
-    fraction = float(match[3]) if match[3] and match[3] != "." else 0.0
-    if match[4] is not None:
-        if int(match[4]) >= 12 or whole * 12 > _INT64[1]:
+    whole, rest = _integer(word, _INT64)
+    if rest.startswith("-"):
+        months, rest = _integer(rest[1:], _INT32)
+        if not 0 <= months < 12:
             raise _overflow()
-        whole = whole * 12 + int(match[4])
-    return (-whole if negative else whole), (-fraction if negative else fraction), match[4] is not None
+        if rest:
+            raise _BadFormatError
+        whole = whole * 12 + (-months if word[0] == "-" else months)
+        if not _INT64[0] <= whole <= _INT64[1]:
+            raise _overflow()
+        return whole, 0.0, True
+    if not rest:
+        return whole, 0.0, False
+    if rest[0] != ".":
+        raise _BadFormatError
+    fraction = _fraction(rest)
+    return whole, -fraction if word[0] == "-" else fraction, False
+
+
+def _is_signed_clock(word: str, modifier: int) -> bool:
+    """Whether a field with a sign is a time; what is wrong as one is tried as a number."""
+    try:
+        return ":" in word[1:] and _clock(word[1:], modifier) >= 0
+    except (_BadFormatError, RowFilterError):
+        return False
 
 
 def _clock(word: str, modifier: int) -> int:
     """``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``; of an interval minute to second the first one is ``mm:ss``."""
-    match = re.fullmatch(r"([0-9]+):([0-9]*)(?::([0-9]*))?(\.[0-9]*)?", word)
-    if match is None:
+    first, rest = _integer(word, _INT64)
+    if not rest.startswith(":"):
         raise _BadFormatError
-    first, second, third = int(match[1]), int(match[2] or 0), match[3]
-    fraction = rint(float(match[4]) * SECOND) if match[4] and match[4] != "." else 0
-    if third is not None:
-        hours, minutes, seconds = first, second, int(third or 0)
-    elif match[4] is not None or (modifier >= 0 and (modifier >> 16) & 0x7FFF == (1 << 11) | (1 << 12)):
+    second, rest = _integer(rest[1:], _INT32)
+    hours, minutes, seconds, fraction = first, second, 0, 0.0
+    if rest.startswith(":"):
+        seconds, rest = _integer(rest[1:], _INT32)
+        if rest and rest[0] != ".":
+            raise _BadFormatError
+        fraction = _fraction(rest) if rest else 0.0
+    elif rest.startswith("."):
+        fraction = _fraction(rest)
         hours, minutes, seconds = 0, first, second
-    else:
-        hours, minutes, seconds = first, second, 0
-    if minutes > 59 or seconds > 60:
+    elif rest:
+        raise _BadFormatError
+    elif modifier >= 0 and (modifier >> 16) & 0x7FFF == _MINUTE_TO_SECOND:
+        hours, minutes, seconds = 0, first, second
+    if hours < 0 or not 0 <= minutes <= 59 or not 0 <= seconds <= 60:
         raise _overflow()
-    microseconds = hours * HOUR + minutes * MINUTE + seconds * SECOND + int(fraction)
+    microseconds = hours * HOUR + minutes * MINUTE + seconds * SECOND + int(rint(fraction * SECOND))
     if microseconds > _INT64[1]:
         raise _overflow()
     return microseconds
 
 
-def _from_iso(text: str) -> Interval:
-    if len(text) < 2 or text[0] != "P":
-        raise _invalid()
-    total, units, place = _Sum(), _ISO_DATE, 1
-    while place < len(text):
-        if text[place] == "T":
-            units = _ISO_TIME
-            place += 1
-            continue
-        number = _ISO_NUMBER.match(text, place)
-        if number is None:
-            raise _invalid()
-        place = number.end() + 1
-        unit = text[number.end() : place]
-        if unit in {"", "T", "-", ":"}:
-            raise _refused()
-        if unit not in units:
-            raise _invalid()
-        value = float(number.group())
-        if abs(value) > _ISO_LIMIT:
+class _Iso:
+    """``DecodeISO8601Interval``: the format with designators and, where there are none, the alternative one."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) < 2 or text[0] != "P":
+            raise _BadFormatError
+        self._text = text
+        self._place = 1
+        self._total = _Sum()
+
+    def value(self) -> Interval:
+        """All of it."""
+        in_date, has_field = True, False
+        while self._place < len(self._text):
+            if self._accept("T"):
+                in_date, has_field = False, False
+                continue
+            start = self._place
+            whole, fraction = self._number()
+            unit = self._text[self._place : self._place + 1]
+            if unit in (_ISO_DATE if in_date else _ISO_TIME):
+                self._place += 1
+                self._total.add((_ISO_DATE if in_date else _ISO_TIME)[unit], whole, fraction)
+                has_field = True
+            elif unit not in (("", "T", "-") if in_date else ("", ":")) or (has_field and unit in {"-", ":"}):
+                raise _BadFormatError
+            elif in_date:
+                self._date(start, whole, fraction, has_field)
+                in_date = False
+            else:
+                self._time(start, whole, fraction, has_field)
+                break
+        return self._total.value()
+
+    def _date(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
+        """``YYYYMMDD`` or ``YYYY-MM-DD``, as far as it goes."""
+        if self._at_end_of_part() and self._width(start) == 8 and not has_field:
+            sign = -1 if whole < 0 else 1
+            years, rest = divmod(abs(whole), 10000)
+            self._total.add("year", sign * years, 0.0)
+            self._total.add("month", sign * (rest // 100), 0.0)
+            self._total.add("day", sign * (rest % 100), fraction)
+        elif has_field:
+            raise _BadFormatError
+        else:
+            self._total.add("year", whole, fraction)
+            for unit in ("month", "day"):
+                if self._at_end_of_part():
+                    break
+                if not self._accept("-"):
+                    raise _BadFormatError
+                self._total.add(unit, *self._number())
+        if not self._at_end_of_part():
+            raise _BadFormatError
+        self._accept("T")
+
+    def _time(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
+        """``HHMMSS`` or ``HH:MM:SS``, as far as it goes."""
+        if self._place == len(self._text) and self._width(start) == 6 and not has_field:
+            sign = -1 if whole < 0 else 1
+            hours, rest = divmod(abs(whole), 10000)
+            self._total.add("hour", sign * hours, 0.0)
+            self._total.add("minute", sign * (rest // 100), 0.0)
+            self._total.add("second", sign * (rest % 100), 0.0)
+            self._total.add("microsecond", 0, fraction)
+            return
+        if has_field:
+            raise _BadFormatError
+        self._total.add("hour", whole, fraction)
+        for unit in ("minute", "second"):
+            if self._place == len(self._text):
+                return
+            if not self._accept(":"):
+                raise _BadFormatError
+            self._total.add(unit, *self._number())
+        if self._place < len(self._text):
+            raise _BadFormatError
+
+    def _number(self) -> tuple[int, float]:
+        """``ParseISO8601Number``: what C's strtod reads, as whole part and fraction."""
+        match = _ISO_NUMBER.match(self._text, self._place)
+        if match is None:
+            raise _BadFormatError
+        self._place = match.end()
+        digits = match["hexadecimal"] or match["decimal"]
+        value = _c_double(match[0]) if digits else math.inf
+        # C says of a number that is too small that it is none, as of one that is too large.
+        if digits and (math.isinf(value) or (abs(value) < _LEAST_NORMAL and _NOT_ZERO.search(digits))):
+            raise _BadFormatError
+        if not abs(value) <= _ISO_LIMIT:
             raise _overflow()
-        total.add(units[unit], int(value), value - int(value))
-    return total.value()
+        return int(value), value - int(value)
+
+    def _accept(self, mark: str) -> bool:
+        if not self._text.startswith(mark, self._place):
+            return False
+        self._place += 1
+        return True
+
+    def _at_end_of_part(self) -> bool:
+        return self._place == len(self._text) or self._text[self._place] == "T"
+
+    def _width(self, start: int) -> int:
+        """How many digits a number begins with."""
+        start += self._text.startswith("-", start)
+        return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))
 
 
 FORM: Final = register(Form((1186,), from_text, to_text))

@@ -298,8 +298,11 @@ def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: in
     """``make_interval``."""
     if not math.isfinite(seconds):
         raise out_of_range("interval")
+    whole = finite(years * 12, weeks * 7, hours * HOUR + minutes * MINUTE)
+    finite(whole.months + months, whole.days + days, whole.microseconds)
     microseconds = rint(seconds * SECOND)
+    if math.isinf(microseconds):
+        raise RowFilterError("value out of range: overflow", sqlstate="22003")
     if not _INT64[0] <= microseconds < -float(_INT64[0]):
         raise out_of_range("interval")
-    whole = finite(years * 12, weeks * 7, hours * HOUR + minutes * MINUTE)
     return finite(whole.months + months, whole.days + days, whole.microseconds + int(microseconds))

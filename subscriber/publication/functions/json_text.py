@@ -65,8 +65,6 @@ def _json_element(text: str, span: tuple[int, int], index: int) -> tuple[int, in
 
 
 def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]:
-    if None in path.elements:
-        raise NothingThereError
     if not path.elements and text[span[0]] not in "{[":
         # A scalar document is given back from its very beginning on.
         return 0, span[1]
@@ -83,6 +81,8 @@ def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]
 
 def _register_json_access(signature: str, find: Callable[[str, tuple[int, int], Any], tuple[int, int]]) -> None:
     def part(text: str, place: Any) -> str | None:
+        if isinstance(place, Array) and None in place.elements:
+            return None  # before the document is looked at
         _check_escapes(text)
         begin = _skip(text, 0)
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.publication.functions.calendar import wrapped
 from subscriber.publication.functions.comparison import register_extremes, register_values, sign
 from subscriber.publication.functions.forms import Form, register
 from subscriber.publication.functions.registry import elementwise
@@ -309,7 +310,8 @@ def _minus(value: Inet, count: int) -> Inet:
 @elementwise("inetmi(inet,inet)")
 def _difference(left: Inet, right: Inet) -> int:
     _same_size(left, right, "subtract")
-    difference = left.address - right.address
+    # Sixteen bytes are subtracted without a sign, and what is left of them is taken for a number with one.
+    difference = wrapped(left.address - right.address, 128)
     if not _INT64[0] <= difference <= _INT64[1]:
         raise _result_out_of_range()
     return difference

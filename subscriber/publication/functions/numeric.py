@@ -24,6 +24,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions.comparison import register_extremes, register_order
 from subscriber.publication.functions.forms import Form, register
@@ -91,7 +92,7 @@ def _parsed(text: str) -> Decimal:
     found = _DECIMAL.fullmatch(word)
     if found is None or not found[2].strip("."):
         raise RowFilterError(f'invalid input syntax for type numeric: "{text}"', sqlstate="22P02")
-    exponent = int((found[3] or "0").replace("_", ""))
+    exponent = integer_of((found[3] or "0").replace("_", ""))
     decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
     if decimals > _GREATEST_SCALE or exponent > 2 * _MOST_WHOLE_DIGITS:
         raise overflow()

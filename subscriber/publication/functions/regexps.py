@@ -127,7 +127,15 @@ def _specialised(
     if everywhere and refuses_global:
         hint = "Use the regexp_matches function instead." if name == "regexp_match" else None
         raise RowFilterError(f'{name}() does not support the "global" option', sqlstate="22023", hint=hint)
-    regex = compile_regex(constants[1], options)
+    try:
+        regex: Any = compile_regex(constants[1], options)
+    except RowFilterError as error:
+        if name not in _WITH_NUMBERS:
+            raise
+        # The server reads it after it has looked at the numbers, which may be wrong as well.
+        given = (_WrongRegex(error), everywhere) if name == "regexp_replace" else (_WrongRegex(error),)
+        function = partial(implementation.function, *given)
+        return dataclasses.replace(implementation, function=function, raises=True, specialise=None)
     if name == "regexp_like":
         return _matching(regex, False, implementation)
     given = (regex, everywhere) if name == "regexp_replace" else (regex,)
@@ -145,6 +153,19 @@ def _function(
     return elementwise(
         *signatures, raises=raises, bytewise=True, specialise=partial(_specialised, flags_at, refuses_global)
     )
+
+
+_WITH_NUMBERS: Final = frozenset({"regexp_count", "regexp_instr", "regexp_substr", "regexp_replace"})
+
+
+class _WrongRegex:
+    """In place of a regular expression that is none: whoever matches with it gets the error."""
+
+    def __init__(self, error: RowFilterError) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self._error
 
 
 def _positive(name: str, value: int) -> int:

@@ -32,6 +32,8 @@ _HEADER: Final = 4
 """What ``atttypmod`` of varchar(n) and character(n) has more than n."""
 
 _NAME_BYTES: Final = 63
+_LARGEST_ALLOCATION: Final = 2**30 - 1
+"""Bytes that the server allocates for one value at most."""
 
 
 def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
@@ -252,6 +254,9 @@ def _coerced_varchar(value: str, modifier: int, explicit: bool) -> str:
 
 @elementwise("bpchar(bpchar,int4,bool)")
 def _coerced_bpchar(value: str, modifier: int, explicit: bool) -> str:
+    missing = modifier - _HEADER - len(value)
+    if missing > 0 and len(value.encode()) + missing + _HEADER > _LARGEST_ALLOCATION:
+        raise RowFilterError("invalid memory alloc request size", sqlstate="XX000")
     return length_coerced(value, modifier, "character", explicit=explicit).ljust(modifier - _HEADER)
 
 

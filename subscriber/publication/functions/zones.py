@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.publication.functions.calendar import SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp
+from subscriber.publication.functions.calendar import SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
 from subscriber.publication.functions.dates import TimeTZ
 from subscriber.publication.functions.intervals import Interval
 from subscriber.publication.functions.registry import Implementation, elementwise
@@ -55,8 +55,8 @@ def _specialise_first(implementation: Implementation, constants: Mapping[int, An
     return specialise_zone(implementation, constants, 0)
 
 
-def _east(zone: Interval) -> int:
-    """Whole seconds east of Greenwich."""
+def _whole_seconds(zone: Interval) -> int:
+    """Of an offset to the east of Greenwich."""
     if not zone.is_finite:
         raise RowFilterError("interval time zone must be finite", sqlstate="22023")
     if zone.months or zone.days:
@@ -80,15 +80,15 @@ def _utc_to_local(zone: str, moment: int) -> int:
 
 @elementwise("timezone(interval,timestamp)")
 def _local_to_utc_by_interval(zone: Interval, moment: int) -> int:
-    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -_east(zone))
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(_whole_seconds(zone), 32))
 
 
 @elementwise("timezone(interval,timestamptz)")
 def _utc_to_local_by_interval(zone: Interval, moment: int) -> int:
-    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, _east(zone))
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(-_whole_seconds(zone), 32))
 
 
 @elementwise("timezone(interval,timetz)")
 def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
-    west = -_east(zone)
-    return TimeTZ((time.microseconds + (time.zone - west) * SECOND) % DAY, west)
+    west = wrapped(-_whole_seconds(zone), 32)
+    return TimeTZ((time.microseconds + wrapped(time.zone - west, 32) * SECOND) % DAY, west)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.errors import RowFilterError
-from subscriber.publication.evaluation.calls import Known
 from subscriber.publication.evaluation.simplify import simplify
 from subscriber.publication.expression import tree
+from subscriber.publication.expression.tree import Known
 
 BOOL, INT4, RECORD = tree.BOOL, 23, 2249
 A = tree.Column(INT4, 0, "a")
