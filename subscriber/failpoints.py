@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from subscriber.digits import integer_of
 from subscriber.errors import UsageError
 
 ENVIRONMENT: Final = "SUBSCRIBER_FAILPOINTS"
@@ -68,7 +69,9 @@ def parse(text: str) -> dict[str, _Armed]:
             raise UsageError(f'unknown failpoint "{name}"', hint=f"Known: {', '.join(sorted(FAILPOINTS))}.")
         if action not in ("kill", "enospc"):
             raise UsageError(f'unknown failpoint action "{action}"', hint="Use kill or enospc.")
-        armed[name] = _Armed(action, int(count or 1), Path(once) if once else None)
+        if count and not count.isdecimal():
+            raise UsageError(f'invalid count of failpoint "{name}": "{count}"', hint="Write it as in kill@3.")
+        armed[name] = _Armed(action, integer_of(count or "1"), Path(once) if once else None)
     return armed
 
 

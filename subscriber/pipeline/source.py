@@ -18,13 +18,15 @@ what keeps an idle subscription from using the processor.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
 
+from subscriber.digits import integer_of
+from subscriber.errors import UsageError
 from subscriber.journal.reader import Finish, JournalReader, Reading, read_finish, read_rows
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import format_lsn, parse_lsn
@@ -71,8 +73,8 @@ class PgoutputSource(DataSource):
         return self.open_reader(
             url=options["journal"],
             starting_lsn=options.get("startingLsn"),
-            max_bytes=int(options.get("maxBytes", _DEFAULT_MAX_BYTES)),
-            partition_bytes=int(options.get("partitionBytes", _DEFAULT_PARTITION_BYTES)),
+            max_bytes=_bytes(options, "maxBytes", _DEFAULT_MAX_BYTES),
+            partition_bytes=_bytes(options, "partitionBytes", _DEFAULT_PARTITION_BYTES),
             two_phase=is_true(options.get("twoPhase")),
         )
 
@@ -151,6 +153,22 @@ class PgoutputStreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: what may be trimmed is decided by the targets' progress, not by Spark's."""
+
+
+def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
+    """A size among the options of the format.
+
+    Raises:
+        UsageError: 22023, it is no whole number above 0.
+    """
+    text = options.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdecimal() and 0 < integer_of(text) < 2**63):
+        raise UsageError(
+            f'invalid value for option "{name}": "{text}"', sqlstate="22023", hint="Give a number of bytes."
+        )
+    return integer_of(text)
 
 
 def is_true(option: str | None) -> bool:

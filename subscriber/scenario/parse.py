@@ -36,6 +36,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import Final
 
+from subscriber.digits import integer_of
 from subscriber.errors import ScenarioError, SQLSyntaxError, UsageError
 from subscriber.scenario.typed import check_backslash_command, cut, is_backslash_command
 
@@ -325,7 +326,7 @@ class _Reader:
                 f'the requirement "{term}" is not known',
                 hint=f"Known are {', '.join(FEATURES)}, and versions such as pg>=15, pg<18 or pg==16.",
             )
-        least, most = _versions(version["operator"], int(version["major"]))
+        least, most = _versions(version["operator"], integer_of(version["major"]))
         least = max(least, requires.least)
         most = min((one for one in (most, requires.most) if one is not None), default=None)
         if most is not None and least > most:

@@ -16,7 +16,8 @@ from psycopg import sql as composed
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import URL
 
-from subscriber.errors import PublisherUnavailable
+from subscriber.digits import integer_of
+from subscriber.errors import PublisherUnavailable, UsageError
 from subscriber.scenario.installations import PostgreSQLInstallation, find_postgresql, find_psql
 from subscriber.scenario.processes import GuardedProcesses, SystemUser, free_port
 
@@ -68,7 +69,10 @@ class PostgreSQL:
     @property
     def port(self) -> int:
         """The TCP port."""
-        return int(self._parameters.get("port") or 5432)
+        port = str(self._parameters.get("port") or 5432)
+        if not (port.isascii() and port.isdecimal() and integer_of(port) < 2**16):
+            raise UsageError(f'invalid integer value "{port}" for connection option "port"', sqlstate="22023")
+        return integer_of(port)
 
     @property
     def psql(self) -> Path:

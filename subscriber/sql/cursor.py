@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from subscriber.digits import integer_of
 from subscriber.errors import SQLSyntaxError
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.sql.lexer import Kind, Lexeme, lex, syntax_error, unexpected
@@ -171,5 +172,5 @@ def _number(text: str) -> OptionValue:
     digits = text.removeprefix("-")
     if not (digits.isdigit() or digits[:2].lower() in ("0x", "0b")):
         return text
-    number = int(text, 10 if digits.isdigit() else 0)
+    number = integer_of(text) if digits.isdigit() else int(text, 0)
     return number if abs(number) < 2**31 else text

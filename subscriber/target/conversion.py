@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from subscriber.digits import integer_of
 from subscriber.errors import UnsupportedValue
 from subscriber.target.declared import check_range
 from subscriber.target.table import TargetColumn
@@ -155,9 +156,7 @@ def _read_integer(least: int, greatest: int) -> Callable[[str], int]:
             raise _invalid()
         sign, *digits = found.groups()
         base, written = next((base, one) for base, one in zip((16, 8, 2, 10), digits, strict=True) if one is not None)
-        # More digits than any of the types has need not be counted.
-        significant = written.replace("_", "").lstrip("0") or "0"
-        number = int(significant[:80], base) * (-1 if sign == "-" else 1)
+        number = integer_of(written.replace("_", ""), base) * (-1 if sign == "-" else 1)
         if not least <= number <= greatest:
             raise _out_of_range()
         return number

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
+from subscriber.digits import integer_of
 from subscriber.errors import UnsupportedValue
 from subscriber.target.table import TargetColumn
 
@@ -140,7 +141,7 @@ def declared_precision(declared: str) -> tuple[int | None, int]:
     ((10, 2), (5, 0), (6, 3))
     """
     sized = re.search(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", declared)
-    return (None, 0) if sized is None else (int(sized[1]), int(sized[2] or 0))
+    return (None, 0) if sized is None else (integer_of(sized[1]), integer_of(sized[2] or "0"))
 
 
 def declared_length(declared: str) -> int | None:
@@ -150,4 +151,4 @@ def declared_length(declared: str) -> int | None:
     (20, None)
     """
     sized = re.search(r"\((\d+)\)", declared)
-    return None if sized is None else int(sized[1])
+    return None if sized is None else integer_of(sized[1])

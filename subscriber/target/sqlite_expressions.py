@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
+from subscriber.digits import integer_of
 from subscriber.types import family_of
 
 _Kind = Literal["number", "text", "truth", "null"]
@@ -162,6 +163,6 @@ def _string(text: str) -> str:
 
 
 def _integer(text: str) -> str:
-    if not text.isdigit() or int(text) >= 2**63:
+    if not text.isdecimal() or integer_of(text) >= 2**63:
         raise _NotPortable
     return text

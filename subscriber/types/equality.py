@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
 
+from subscriber.digits import digits_of, integer_of
 from subscriber.types.names import ELEMENT_TYPES
 
 Canonical = Callable[[str], str]
@@ -121,11 +122,11 @@ def _interval(text: str) -> str:
     found = _INTERVAL.fullmatch(text)
     if not text or found is None:
         return text
-    years, months, days = (int(part or 0) for part in found.group(1, 2, 3))
-    hours, minutes, seconds = (int(part or 0) for part in found.group(5, 6, 7))
+    years, months, days = (integer_of(part or "0") for part in found.group(1, 2, 3))
+    hours, minutes, seconds = (integer_of(part or "0") for part in found.group(5, 6, 7))
     time = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((found[8] or "").ljust(6, "0"))
     whole_days = (years * 12 + months) * 30 + days
-    return str(whole_days * 86_400_000_000 + (-time if found[4] == "-" else time))
+    return digits_of(whole_days * 86_400_000_000 + (-time if found[4] == "-" else time))
 
 
 _JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?')

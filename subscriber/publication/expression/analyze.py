@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from subscriber.digits import integer_of
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.expression import syntax, tree
 from subscriber.publication.expression.builtins import Catalog, Operator
@@ -144,7 +145,7 @@ class Analysis:
             case "bits":
                 return tree.Constant(BIT, 0, bits_of(node.value))
             case "integer":
-                number = int(node.value)
+                number = integer_of(node.value)
                 small, large = -(2**31) <= number < 2**31, -(2**63) <= number < 2**63
                 return tree.Constant(INT4 if small else INT8 if large else NUMERIC, 0, node.value)
         return tree.Constant(NUMERIC, 0, node.value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from subscriber.digits import digits_of
 from subscriber.errors import SQLSyntaxError
 from subscriber.sql.lexer import fold, lex, syntax_error
 
@@ -155,7 +156,7 @@ def _operator(start: int, characters: str) -> Lexeme:
 
 def _number(text: str, start: int, major: int) -> Lexeme:
     if based := _BASED.match(text, start):
-        found, kind, value = based, Kind.INTEGER, str(int(based[0].replace("_", ""), 0))
+        found, kind, value = based, Kind.INTEGER, digits_of(int(based[0].replace("_", ""), 0))
     else:
         number = _NUMBER.match(text, start)
         assert number is not None

@@ -188,7 +188,7 @@ def _session_value(parser: Parser, word: str, position: int) -> syntax.Node:
     words = parser.words
     words.take(Kind.WORD)
     if word in _WITH_PRECISION and words.accept("("):
-        words.take(Kind.INTEGER)
+        words.integer()
         words.expect(")")
     return syntax.SessionValue(position, word)
 

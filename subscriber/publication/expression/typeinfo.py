@@ -7,6 +7,7 @@ from typing import Final
 from subscriber.errors import UsageError
 from subscriber.publication.expression.builtins import Catalog, Type
 from subscriber.publication.expression.builtins.catalog import SYSTEM_SCHEMA
+from subscriber.publication.functions.integers import integer_from_text
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.types.declared import INTERVAL_FIELDS, with_modifier
 
@@ -150,16 +151,7 @@ def type_modifier(found: Type, name: str, values: tuple[str, ...]) -> int:
 
 
 def _integers(values: tuple[str, ...]) -> list[int]:
-    found = []
-    for value in values:
-        try:
-            number = int(value)
-        except ValueError:
-            raise UsageError(f'invalid input syntax for type integer: "{value}"', sqlstate="22P02") from None
-        if not -(2**31) <= number < 2**31:
-            raise UsageError(f'value "{value}" is out of range for type integer', sqlstate="22003")
-        found.append(number)
-    return found
+    return [integer_from_text(value, "integer", -(2**31), 2**31 - 1) for value in values]
 
 
 def _length(name: str, values: tuple[str, ...], most: int) -> int:

@@ -73,7 +73,7 @@ def interval_fields(words: Words) -> tuple[syntax.Node, ...]:
     mask = sum(_FIELDS[field] for field in span[span.index(first) : span.index(last) + 1])
     modifiers: tuple[syntax.Node, ...] = (_integer(position, mask),)
     if last == "second" and words.accept("("):
-        modifiers = (*modifiers, _integer(words.position, int(words.take(Kind.INTEGER).value)))
+        modifiers = (*modifiers, _integer(words.position, words.integer()))
         words.expect(")")
     return modifiers
 
@@ -110,7 +110,7 @@ def _own_type(words: Words, read_expression: ReadExpression, *, constant: bool) 
     if word in _DATETIMES:
         return named(*_datetime(words, word))
     if words.accept("("):  # interval
-        precision = _integer(words.position, int(words.take(Kind.INTEGER).value))
+        precision = _integer(words.position, words.integer())
         words.expect(")")
         return named("interval", (_integer(position, INTERVAL_FULL_RANGE), precision))
     return named("interval")
@@ -119,7 +119,7 @@ def _own_type(words: Words, read_expression: ReadExpression, *, constant: bool) 
 def _float(words: Words) -> str:
     if not words.accept("("):
         return "float8"
-    digits = int(words.take(Kind.INTEGER).value)
+    digits = words.integer()
     words.expect(")")
     if digits < 1:
         raise UsageError("precision for type float must be at least 1 bit", sqlstate="22023")
@@ -134,7 +134,7 @@ def _character(words: Words, word: str, position: int, *, constant: bool) -> syn
     varying = word == "varchar" or words.accept("varying")
     modifiers: tuple[syntax.Node, ...] = ()
     if words.accept("("):
-        modifiers = (_integer(words.position, int(words.take(Kind.INTEGER).value)),)
+        modifiers = (_integer(words.position, words.integer()),)
         words.expect(")")
     elif not varying and not constant:
         modifiers = (_integer(position, 1),)
@@ -144,7 +144,7 @@ def _character(words: Words, word: str, position: int, *, constant: bool) -> syn
 def _datetime(words: Words, word: str) -> tuple[str, tuple[syntax.Node, ...]]:
     modifiers: tuple[syntax.Node, ...] = ()
     if words.accept("("):
-        modifiers = (_integer(words.position, int(words.take(Kind.INTEGER).value)),)
+        modifiers = (_integer(words.position, words.integer()),)
         words.expect(")")
     if words.accept("with", "time", "zone"):
         return word + "tz", modifiers
@@ -166,12 +166,12 @@ def _array_bounds(words: Words) -> bool:
     found = False
     if words.accept("array"):
         if words.accept("["):
-            words.take(Kind.INTEGER)
+            words.integer()
             words.expect("]")
         return True
     while words.accept("["):
         if words.peek().kind is Kind.INTEGER:
-            words.take(Kind.INTEGER)
+            words.integer()
         words.expect("]")
         found = True
     return found

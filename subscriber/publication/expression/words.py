@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from subscriber.digits import integer_of
 from subscriber.errors import SQLSyntaxError
 from subscriber.publication.expression.lexer import Kind, Lexeme, lex_expression
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
@@ -85,6 +86,17 @@ class Words:
             if lexeme.kind is Kind.SYMBOL:
                 depth += (lexeme.value == "(") - (lexeme.value == ")")
             self.place += 1
+
+    # Numbers ----------------------------------------------------------------------------------------
+
+    def integer(self) -> int:
+        """Iconst: an integer of four bytes; a longer one is a number of another kind."""
+        lexeme = self.peek()
+        number = integer_of(lexeme.value) if lexeme.kind is Kind.INTEGER else None
+        if number is None or number >= 2**31:
+            raise self.error()
+        self.place += 1
+        return number
 
     # Names ------------------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ MOST_DIMENSIONS: Final = 6
 MOST_ELEMENTS: Final = 134_217_727
 
 _SPACE: Final = " \t\n\r\v\f"
-_BOUNDS: Final = re.compile(r"\[([-+]?[0-9]+)(?::([-+]?[0-9]+))?\]", re.ASCII)
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_INT32: Final = (-(2**31), 2**31 - 1)
 _TOKEN: Final = re.compile(
     rf'[{_SPACE}]*(?:(?P<mark>[{{}},])|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>(?:[^{{}},"\\]|\\.)+))', re.DOTALL
 )
@@ -64,20 +65,7 @@ def from_text(text: str, element: Callable[[str], Any]) -> Array:
     Raises:
         RowFilterError: 22P02, 2202E, 54000, and what ``element`` raises.
     """
-    rest = text.strip(_SPACE)
-    lower: list[int] = []
-    given: list[int] = []
-    while match := _BOUNDS.match(rest):
-        if len(given) == MOST_DIMENSIONS:
-            raise too_many_dimensions()
-        first, last = (1 if match[2] is None else integer_of(match[1])), integer_of(match[2] or match[1])
-        if not all(-(2**31) <= bound < 2**31 for bound in (first, last)):
-            raise RowFilterError("array bound is out of integer range", sqlstate="22003")
-        if last < first:
-            raise RowFilterError("upper bound cannot be less than lower bound", sqlstate="2202E")
-        lower.append(first)
-        given.append(last - first + 1)
-        rest = rest[match.end() :].lstrip(_SPACE)
+    lower, given, rest = _bounds(text.strip(_SPACE))
     if given:
         if not rest.startswith("="):
             raise malformed()
@@ -86,6 +74,44 @@ def from_text(text: str, element: Callable[[str], Any]) -> Array:
     if given and tuple(given) != dimensions:
         raise malformed()
     return Array(dimensions, tuple(lower) or (1,) * len(dimensions), tuple(elements)) if dimensions else EMPTY
+
+
+def _bounds(text: str) -> tuple[list[int], list[int], str]:
+    """Lower bounds and sizes of ``[1:2][0:3]``, which may stand before an array, and what is behind them."""
+    lower: list[int] = []
+    sizes: list[int] = []
+    while text.startswith("["):
+        if len(sizes) == MOST_DIMENSIONS:
+            raise too_many_dimensions()
+        first, text = _bound(text[1:])
+        last = first
+        if text.startswith(":"):
+            last, text = _bound(text[1:])
+        else:
+            first = 1
+        if not text.startswith("]"):
+            raise malformed()
+        text = text[1:].lstrip(_SPACE)
+        if last < first:
+            raise RowFilterError("upper bound cannot be less than lower bound", sqlstate="2202E")
+        if last == _INT32[1]:
+            raise RowFilterError(f"array upper bound is too large: {last}", sqlstate="54000")
+        if last - first + 1 > _INT32[1]:
+            raise too_large()
+        lower.append(first)
+        sizes.append(last - first + 1)
+    return lower, sizes, text
+
+
+def _bound(text: str) -> tuple[int, str]:
+    """The integer that a text begins with, and the rest."""
+    match = _INTEGER.match(text)
+    if match is None:
+        raise malformed()
+    bound = integer_of(match[0])
+    if not _INT32[0] <= bound <= _INT32[1]:
+        raise RowFilterError("array bound is out of integer range", sqlstate="54000")
+    return bound, text[match.end() :]
 
 
 def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], list[Any]]:

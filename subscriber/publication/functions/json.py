@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions.arrays import Array
 from subscriber.publication.functions.forms import Form, register
@@ -72,7 +73,7 @@ def _is_scalar(value: Json) -> bool:
 def path_index(text: str) -> int | None:
     """A path element as an array's index."""
     match = _INDEX.fullmatch(text)
-    if match is None or not _INT32[0] <= (index := int(match[1])) <= _INT32[1]:
+    if match is None or not _INT32[0] <= (index := integer_of(match[1])) <= _INT32[1]:
         return None
     return index
 

@@ -164,7 +164,8 @@ class _WrongRegex:
     def __init__(self, error: RowFilterError) -> None:
         self._error = error
 
-    def __getattr__(self, name: str) -> Any:
+    def find_all(self, *_: Any) -> Any:
+        """Raise the error."""
         raise self._error
 
 

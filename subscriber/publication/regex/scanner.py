@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from subscriber.digits import integer_of
 from subscriber.errors import NotSupportedError, RowFilterError
 from subscriber.publication.regex.characters import (
     CLASSES,
@@ -384,7 +385,7 @@ class Scanner:
         end = start
         while self._pattern[end : end + 1] in {*_DIGITS}:
             end += 1
-        number = int(self._pattern[start:end])
+        number = integer_of(self._pattern[start:end])
         if end == start + 1 or 0 < number <= self.captures:
             self._at = end
             return number
