@@ -16,6 +16,7 @@ MOST_ELEMENTS: Final = 134_217_727
 _SPACE: Final = " \t\n\r\v\f"
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _INT32: Final = (-(2**31), 2**31 - 1)
+_END_OF_ELEMENT: Final = re.compile(rf"[{_SPACE}]*[,}}]")
 _TOKEN: Final = re.compile(
     rf'[{_SPACE}]*(?:(?P<mark>[{{}},])|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>(?:[^{{}},"\\]|\\.)+))', re.DOTALL
 )
@@ -147,6 +148,8 @@ def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], li
         elif mark == "," and not expects_member:
             expects_member, may_close = True, False
         elif mark is None and expects_member:
+            if _END_OF_ELEMENT.match(text, place) is None:
+                raise malformed()
             written = _element(token)
             elements.append(None if written is None else element(written))
             if leaf_depth is None:
