@@ -236,8 +236,10 @@ class Publisher:
         """A position that the stream is sure to pass soon: the end of a small logical message.
 
         The current insert position is none: it can lie behind a page header, or in WAL that an idle server
-        has not flushed yet.
+        has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
         """
+        if self.is_standby():
+            return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])
         return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
 
     def end_backend(self, pid: int) -> None:

@@ -124,6 +124,8 @@ class SubscriptionWorker:
         self._query: ApplyQuery | None = None
         self._receiving = Attempts()
         self._applying = Attempts()
+        self._asking = Attempts()
+        self._gave_up = False
         self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
@@ -172,6 +174,7 @@ class SubscriptionWorker:
 
     def end(self) -> None:
         """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not durable or not committed comes again."""
+        self._gave_up = self.given_up  # which asks the table synchronization
         sync, self._sync = self._sync, None
         query, self._query = self._query, None
         receiver, self._receiver = self._receiver, None
@@ -220,10 +223,21 @@ class SubscriptionWorker:
     def set_mark(self) -> None:
         """The same, without waiting for the publisher: the mark is set by a later call, when it has answered.
 
-        Raises:
-            PublisherError: it cannot be asked.
+        One that cannot be asked is asked again after a while, and the failures are counted.
         """
-        self._barrier = self._marking.take()
+        if time.monotonic() < self._asking.not_before:
+            return
+        try:
+            self._barrier = self._marking.take()
+        except SubscriberError as error:
+            logger.warning(
+                'subscription "%s": the publisher cannot be asked how far it is: %s',
+                self.subscription.name,
+                error.message,
+            )
+            self._asking.failed(error, self._settings.wal_retrieve_retry_interval)
+        else:
+            self._asking.works()
 
     def _write_barrier(self) -> LSN:
         with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
@@ -232,22 +246,38 @@ class SubscriptionWorker:
     @property
     def failure(self) -> SubscriberError | None:
         """The last failure of what does not work; None while everything does."""
-        return self._receiving.error or self._applying.error or self._synchronizing.error or self._sync_error
+        return (
+            self._receiving.error
+            or self._applying.error
+            or self._synchronizing.error
+            or self._sync_error
+            or self._asking.error
+        )
 
     @property
     def given_up(self) -> bool:
-        """Whether somebody who waits for it should not: it is stopped, or has failed several times in a row."""
+        """Whether somebody who waits for it should not: it is stopped, or nothing that could still succeed is left to be waited for.
+
+        A table that fails does not end the copies of others, nor the stream. It stays true when the worker has ended.
+        """
+        halves = (self._receiving, self._applying, self._asking)
         sync = self._sync
         return (
-            self.stopped
-            or max(self._receiving.failures, self._applying.failures) >= PATIENT_FAILURES
+            self._gave_up
+            or self.stopped
+            or max(half.failures for half in halves) >= PATIENT_FAILURES
             or (
                 sync is not None
-                and (
-                    sync.attempts.failures >= PATIENT_FAILURES
-                    or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations.unfinished)
-                )
+                and (sync.attempts.failures >= PATIENT_FAILURES or self._only_failing_tables_left(sync))
             )
+        )
+
+    def _only_failing_tables_left(self, sync: TableSync) -> bool:
+        unfinished = self.relations.unfinished
+        return (
+            bool(unfinished)
+            and all(sync.failures(relation) >= PATIENT_COPIES for relation in unfinished)
+            and (self._barrier is None or self.stream_caught_up())
         )
 
     @property
@@ -269,11 +299,6 @@ class SubscriptionWorker:
         """Whether a receiver streams, which has made sure that the publisher is the one that was received from before."""
         return self._receiver is not None and self._receiver.streaming
 
-    @property
-    def has_mark(self) -> bool:
-        """Whether the mark is set."""
-        return self._barrier is not None
-
     def caught_up(self) -> bool:
         """Whether everything up to the mark is in the target."""
         return self.stream_caught_up() and self._tables_ready()
@@ -283,7 +308,13 @@ class SubscriptionWorker:
         if self._barrier is None or self._query is None or not self._journal:
             return False
         received, last = self.positions()
-        return received >= self._barrier and self.applied >= last
+        # Under load there is always something after the mark that is not applied yet; without, nothing is applied that is as far.
+        return received >= self._barrier and (self.applied >= self._barrier or self.applied >= last)
+
+    @property
+    def mark(self) -> LSN | None:
+        """What :meth:`caught_up` waits for; None where it is not set."""
+        return self._barrier
 
     def sync_settled(self, target_changed: float) -> bool:
         """Whether no table's copy is worth waiting for.
