@@ -28,6 +28,7 @@ from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.settings import Settings, default_journal
 from subscriber.subscription import catalog
+from subscriber.subscription.heartbeat import beating
 from subscriber.subscription.status import subscription_statuses
 from subscriber.subscription.status_file import keeping_status_file
 from subscriber.subscription.supervisor import Supervisor
@@ -96,6 +97,7 @@ def _run(
                 statuses = partial(subscription_statuses, database, settings)
                 with (
                     keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
+                    beating(database, lambda: supervisor.busy_since),
                     live_table(supervisor) as show,
                 ):
                     return supervisor.run(stop, show)

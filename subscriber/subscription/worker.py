@@ -73,6 +73,9 @@ PATIENT_COPIES: Final = 2
 _CHANGED_SECONDS: Final = 1.0
 """How long a worker whose subscription has changed waits to be replaced before it starts a receiver again."""
 
+_RESOLVE_SECONDS: Final = 1.0
+"""Between two looks whether the last error is over."""
+
 _NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
 """Errors of a batch that the same query would meet again: it has filtered by what is no longer true, or Spark itself has failed."""
 
@@ -126,6 +129,8 @@ class SubscriptionWorker:
         self._applying = Attempts()
         self._asking = Attempts()
         self._gave_up = False
+        self._errors, self._errors_resolved = 1, 0  # an earlier run may have left one
+        self._resolve_again = 0.0
         self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
@@ -138,6 +143,7 @@ class SubscriptionWorker:
         self._adopting = Background(lambda: adopt_slot(target, self.subscription, settings), f"slot of {name}")
         self._reading = Background(lambda: read_tables_at_start(target, self.subscription), f"tables of {name}")
         self._marking = Background(self._write_barrier, f"mark of {name}")
+        self._resolving = Background(self._resolve_error, f"errors of {name}")
 
     # Running --------------------------------------------------------------------------------------
 
@@ -159,6 +165,7 @@ class SubscriptionWorker:
             self._attempt(self._synchronizing, self._synchronize_tables)
         if self._query is None and now >= self._applying.not_before and not self.stopped:
             self._attempt(self._applying, self._start_query_of_journal)
+        self._note_what_is_over(now)
 
     def fault(self, error: Exception) -> None:
         """Stop for good because of an error that nobody has foreseen: what is wrong with one subscription is nothing to the others."""
@@ -449,6 +456,7 @@ class SubscriptionWorker:
         """Log, record and count a failure; gives the seconds to wait."""
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
         record(self._target, self.subscription, error)
+        self._errors += 1
         return half.failed(error, self._settings.wal_retrieve_retry_interval)
 
     def _say_when(self, delay: float) -> None:
@@ -467,6 +475,24 @@ class SubscriptionWorker:
         """Rule C35: PostgreSQL's DisableSubscriptionAndExit."""
         disable(self._target, self.subscription)
         self.stopped = self.disabled = True
+
+    def _note_what_is_over(self, now: float) -> None:
+        """Once nothing fails any more, have the catalog say since when the last error is over."""
+        works = self.failure is None and self.receives and self._query is not None
+        if not works or self._errors == self._errors_resolved or now < self._resolve_again or self._gate.busy:
+            return
+        self._resolve_again = now + _RESOLVE_SECONDS
+        with contextlib.suppress(SubscriberError):
+            self._errors_resolved = self._resolving.take() or self._errors_resolved
+
+    def _resolve_error(self) -> int:
+        """How many of the errors are over."""
+        errors, (_, last) = self._errors, self.positions()
+        with self._target.begin() as connection:
+            over = catalog.resolve_error(
+                connection, self.subscription.subid, applied=self.applied, waiting=self.applied < last
+            )
+        return errors if over else self._errors_resolved
 
     # Tables -------------------------------------------------------------------------------------------
 
@@ -505,12 +531,15 @@ class SubscriptionWorker:
         logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
         self._sync_error = error.without_frames()
         record(self._target, self.subscription, error, relation, sync=True)
+        self._errors += 1
         if self._disables(error):
             with contextlib.suppress(SubscriberError):
                 self._disable()
 
     def _make_ready(self) -> None:
         """Tables that were handed over are ready when the apply worker's position has passed theirs (D5)."""
+        if self._tables_ready():
+            self._sync_error = None  # what could not be copied is none of ours any more
         if all(relation.state is not RelationState.SYNCDONE for relation in self.relations.unfinished):
             return
         received, last = self.positions()

@@ -430,8 +430,7 @@ class MariaDBTarget(Target):
     @contextmanager
     def run_lock(self) -> Iterator[None]:
         """Hold the server's lock (GET_LOCK) of this database's name on a connection of its own."""
-        digest = hashlib.sha256(str(self.url.database).encode()).hexdigest()[:32]
-        name = f"subscriber run {digest}"  # at most 64 characters
+        name = self._run_lock_name
         autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
         with self.reporting(), autocommit.connect() as connection:
             connection.exec_driver_sql(f"SET SESSION wait_timeout = {_LONG_WAIT}")
@@ -447,6 +446,15 @@ class MariaDBTarget(Target):
                 with suppress(exc.SQLAlchemyError):
                     connection.execute(sa.select(sa.func.release_lock(name)))
                 connection.invalidate()  # its session is no longer like the others
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        return connection.execute(sa.select(sa.func.is_used_lock(self._run_lock_name))).scalar_one() is not None
+
+    @property
+    def _run_lock_name(self) -> str:
+        digest = hashlib.sha256(str(self.url.database).encode()).hexdigest()[:32]
+        return f"subscriber run {digest}"  # at most 64 characters
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by MariaDB's error numbers."""

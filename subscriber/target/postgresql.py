@@ -79,6 +79,11 @@ _SAME_IN_BINARY: Final = frozenset(
 """Types whose binary form has been the same in all versions, with the same checks when it is read: a receive function applies the
 column's length and scale too. Not interval: a server older than 17 reads a newer one's infinity as a number of years.
 """
+_RUN_LOCKED: Final = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::int8 = :high AND objid::int8 = :low"
+    " AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+)
+"""How pg_locks shows an advisory lock of one 64-bit key."""
 _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
@@ -465,6 +470,11 @@ class PostgreSQLTarget(Target):
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
                 except exc.SQLAlchemyError:
                     connection.invalidate()  # the lock ends with its session, so one that is lost has released it
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        halves = {"high": RUN_LOCK_KEY >> 32, "low": RUN_LOCK_KEY & 0xFFFFFFFF}
+        return bool(connection.execute(_RUN_LOCKED, halves).scalar_one())
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by SQLSTATE."""

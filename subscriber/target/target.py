@@ -507,6 +507,11 @@ class Target(ABC):
         """
         return nullcontext()
 
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """Whether a runner owns the target now; None where nobody can tell."""
+        del connection  # there is no lock
+        return None
+
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """The driver's error in our words: class, SQLSTATE, constraint or column names; no values.
 
