@@ -41,6 +41,7 @@ from subscriber.errors import (
 )
 from subscriber.target import duckdb_values
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.file_locks import holders
 from subscriber.target.load import LoadColumn, read_block
 from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import is_locked, locked_file
@@ -318,6 +319,11 @@ class DuckDBTarget(Target):
         """Hold an advisory lock on ``<file>.subscriber-lock``: the database's own is given up between transactions."""
         with locked_file(str(self.url.database)):
             yield
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Target.waits_for`; the processes that have the file locked."""
+        del session
+        return holders(str(self.url.database))
 
     def is_run_locked(self, connection: sa.Connection) -> bool | None:
         """See :meth:`Target.is_run_locked`."""
