@@ -17,12 +17,10 @@ from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.commands import run_command
-from subscriber.subscription.commands.notices import notice
 from subscriber.subscription.grammar import parse
 from subscriber.subscription.parsed import Query
 from subscriber.subscription.statements import Statement, split_statements
 from subscriber.target import Target, open_target
-from subscriber.waiting import told_by
 
 
 @click.command("sql")
@@ -101,8 +99,7 @@ def _run(database: Target, settings: Settings, publisher: str | None, text: str)
     try:
         parsed = parse(text)
         if not isinstance(parsed, Query):
-            with told_by(partial(notice, _notify)):
-                return run_command(database, parsed, settings, _notify, publisher)
+            return run_command(database, parsed, settings, _notify, publisher)
     except SQLSyntaxError as error:
         raise point_at(error, text) from None
     with database.reporting():

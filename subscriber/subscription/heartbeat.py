@@ -24,12 +24,14 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from subscriber.errors import SubscriberError
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import Runner
 from subscriber.target import Target
+from subscriber.waiting import told_by
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +80,8 @@ def _beat(target: Target, busy_since: Callable[[], float | None], end: threading
                 runner, heartbeat_at=_iso(moment), busy_since=busy, ended_at=_iso(moment) if ended else None
             )
             try:
-                with target.begin() as connection:
+                # Whoever works waits for the same lock, and says for whom.
+                with told_by(partial(logger.debug, "%s")), target.begin() as connection:
                     catalog.write_runner(connection, runner)
             except SubscriberError as error:
                 logger.debug("a heartbeat is missing: %s", error.message)

@@ -24,7 +24,7 @@ from subscriber.subscription.commands import remote
 from subscriber.target import Target, open_target
 from subscriber.waiting import told_by
 from tests.conftest import Database
-from tests.crash.harness import wait_until
+from tests.crash.harness import COMMAND, wait_until
 from tests.targets import applied_to
 
 pytestmark = pytest.mark.server
@@ -277,3 +277,28 @@ def test_a_transaction_says_which_process_has_locked_its_file(request, tmp_path,
             other.stdin.close()
             waiter.end()
     assert f"waits for process {other.pid} (python" in said
+
+
+def test_create_subscription_prints_a_notice_for_whom_it_waits(publisher_database, tmp_path):
+    """As it is typed: after two seconds, and the command goes on when the transaction has ended"""
+    publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    name = f"s_{publisher_database.name}"
+    statement = f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p WITH (create_tables = true)"
+    arguments = ["sql", "--target", f"sqlite:///{tmp_path / 't.db'}", "-c"]
+    environment = {**os.environ, "SUBSCRIBER_JOURNAL": str(tmp_path / "journal")}
+    with holding(publisher_database.conninfo, "INSERT INTO t VALUES (1)") as busy:
+        command = subprocess.Popen(
+            [*COMMAND, *arguments, statement],
+            env=environment,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert command.stderr is not None
+        said = next(line for line in command.stderr if "waits for" in line)
+        process = busy.info.backend_pid
+        busy.rollback()
+    assert "CREATE SUBSCRIPTION" in command.communicate()[0]
+    assert said.startswith(
+        f'NOTICE:  creating replication slot "{name}" at the publisher waits for process {process} (user '
+    )
