@@ -26,6 +26,7 @@ OWN_TABLES: Final = frozenset(
     {
         "subscriber_conflict",
         "subscriber_control",
+        "subscriber_runner",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_publication",

@@ -75,8 +75,12 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("stats_reset", sa.String(40)),
     sa.Column("last_error", TEXT),
     sa.Column("last_error_at", sa.String(40)),
+    sa.Column("last_error_worker", sa.String(8)),
+    sa.Column("last_error_lsn", sa.String(32)),
+    sa.Column("last_error_resolved_at", sa.String(40)),
 )
-"""The columns of pg_stat_subscription_stats 18, and the last error's report (which holds no values)."""
+"""The columns of pg_stat_subscription_stats 18, and the last error: its report (which holds no values), when it was met and by which worker
+("apply" or "sync"), the finish LSN of the transaction that failed if it was one, and when it was over (NULL while it is not)."""
 
 
 CONFLICT: Final = sa.Table(
@@ -187,12 +191,6 @@ def read_progress(connection: sa.Connection, origin: str) -> LSN:
             hint="The subscription was dropped, or the target is not the one it was created in.",
         )
     return parse_lsn(text)
-
-
-def read_progress_time(connection: sa.Connection, origin: str) -> str:
-    """When the applied LSN last moved (UTC, ISO 8601)."""
-    query = sa.select(ORIGIN_STATUS.c.updated_at).where(ORIGIN_STATUS.c.external_id == origin)
-    return str(connection.execute(query).scalar_one())
 
 
 def lock_progress(connection: sa.Connection, origin: str, expected: LSN) -> None:

@@ -16,6 +16,7 @@ import click
 from subscriber import __version__
 from subscriber.cli.options import warn_on_stderr
 from subscriber.errors import SubscriberError
+from subscriber.waiting import told_by
 
 VERBS: Final = {
     "demo": "Replicate an embedded PostgreSQL 18 into SQLite through Spark.",
@@ -28,6 +29,10 @@ VERBS: Final = {
     "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
 }
 """Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should not wait for Spark."""
+
+
+_COMMANDS: Final = frozenset({"explain", "publication", "sql", "status"})
+"""Verbs that print for whom they wait; the others log it."""
 
 
 class _Verbs(click.Group):
@@ -48,8 +53,11 @@ class _Verbs(click.Group):
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """CREATE SUBSCRIPTION for any database: replicate PostgreSQL into every SQLAlchemy target."""
+    if context.invoked_subcommand in _COMMANDS:
+        context.with_resource(told_by(lambda text: click.echo(f"NOTICE:  {text}", err=True)))
 
 
 def _leave_quietly() -> None:

@@ -129,7 +129,7 @@ def _replicate(
                 finished.set()
             elif loading.ident and not loading.is_alive():
                 for worker in current.workers.values():
-                    if not worker.has_mark:
+                    if worker.mark is None:
                         worker.wants_caught_up()
                 if all(worker.caught_up() for worker in current.workers.values()):
                     show(current, force=True)

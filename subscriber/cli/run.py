@@ -28,6 +28,7 @@ from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.settings import Settings, default_journal
 from subscriber.subscription import catalog
+from subscriber.subscription.heartbeat import beating
 from subscriber.subscription.status import subscription_statuses
 from subscriber.subscription.status_file import keeping_status_file
 from subscriber.subscription.supervisor import Supervisor
@@ -54,10 +55,13 @@ def command(target: str, once: bool, master: str, on_message: str | None, verbos
     """Run the workers of all enabled subscriptions of a target.
 
     Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the target comes again at the next start.
+
+    With --once the exit code is 0 only if at least one subscription is enabled, every table of each that is is ready, and everything is
+    applied that was committed at the publisher when the run began. Otherwise it is 1, and standard error says what is left, and why.
     """
     log_to_stderr(verbose=verbose)
     stop, working = stop_on_signals(), threading.Event()
-    with ending_in_time(stop, working):
+    with ending_in_time(stop, working, once=once):
         listener = None if on_message is None else message_listener(on_message)
         if not _run(target, master, Settings.from_environment(), listener, stop, working, once=once):
             sys.exit(1)
@@ -73,13 +77,16 @@ def _run(
     *,
     once: bool,
 ) -> bool:
-    """Work until it is done, or told to stop; tells whether no subscription has failed for good. ``working`` is set when Spark has started."""
+    """Work until it is done, or told to stop; tells whether that went well, as :meth:`Supervisor.run` does.
+
+    ``working`` is set when Spark has started.
+    """
     warn_of_open_journals(settings)
     with open_target(target) as database, database.run_lock():
         with database.reporting():
             catalog.ensure_catalog(database.engine)
         if stop.is_set():
-            return True
+            return _interrupted(once=once)
         for lost in database.durability_warnings():
             logger.warning("%s. HINT:  %s", lost.message, lost.hint)
         logger.info('starting Spark on master "%s"', master)  # a cluster that does not answer is waited for
@@ -90,6 +97,7 @@ def _run(
                 statuses = partial(subscription_statuses, database, settings)
                 with (
                     keeping_status_file(database.status_file, statuses, lambda: supervisor.busy_since),
+                    beating(database, lambda: supervisor.busy_since),
                     live_table(supervisor) as show,
                 ):
                     return supervisor.run(stop, show)
@@ -98,14 +106,22 @@ def _run(
                 raise
             # systemd, among others, tells Spark's Java process to end together with us.
             logger.info("stopped; Spark had ended before: %s", error.message)
-            return True
+            return _interrupted(once=once)
+
+
+def _interrupted(*, once: bool) -> bool:
+    """Whether a run that is told to end at once has gone well: with ``once`` nothing has caught up."""
+    if once:
+        logger.error("the run was told to end before everything had caught up")
+    return not once
 
 
 @contextlib.contextmanager
-def ending_in_time(stop: threading.Event, working: threading.Event) -> Iterator[None]:
+def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
     """Whatever hangs in the block, the process ends :data:`END_SECONDS` after ``stop`` was set: what is open the target takes back.
 
-    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may take as long to start.
+    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may take as long to start. With ``once``
+    nothing has caught up then either, and the exit code is 1.
     After an interrupt, too, it ends without Python's own end: threads may be in a driver's code, which that would abort.
     """
     ended = threading.Event()
@@ -122,7 +138,7 @@ def ending_in_time(stop: threading.Event, working: threading.Event) -> Iterator[
                 "not everything has ended within %.0f s: the process ends now, and the target rolls back its open transactions",
                 END_SECONDS,
             )
-        _leave(0 if in_order else 1)
+        _leave(0 if in_order and _interrupted(once=once) else 1)
 
     threading.Thread(target=watch, name="end in time", daemon=True).start()
     try:

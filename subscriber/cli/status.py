@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 
 import click
@@ -14,14 +15,14 @@ from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
 from subscriber.settings import Settings
 from subscriber.subscription.catalog import RelationState
-from subscriber.subscription.status import RelationStatus, SubscriptionStatus, subscription_statuses
+from subscriber.subscription.status import RelationStatus, RunnerStatus, SubscriptionStatus, subscription_statuses
 from subscriber.subscription.status_file import read_status_file
 from subscriber.target import Target, open_target
 
-_HEADINGS = (
-    "subscription", "enabled", "slot", "confirmed", "received", "applied", "lag", "tables", "conflicts", "errors",
-)  # fmt: skip
+_HEADINGS = ("subscription", "enabled", "received", "applied", "lag", "tables", "conflicts", "errors")
+_SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status", "retained", "may still grow")
 _RELATION_HEADINGS = ("subscription", "table", "state", "rows", "bytes", "rate", "since", "error")
+_EXACT_BYTES = 1_000_000
 _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "ready"}
 
 
@@ -29,9 +30,9 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 @target_option
 @json_option
 def command(target: str, as_json: bool) -> None:
-    """Show subscriptions, table states, copies in progress, lag, conflicts and the last error.
+    """Show subscriptions, slots, table states, copies in progress, lag, conflicts, the last error, and whether `subscriber run` is running.
 
-    What cannot be reached from here (the publisher, or a journal on another machine) shows as "?". While a batch of `subscriber run` holds
+    The lag in seconds is the age of the oldest commit that is received and not applied; 0 is nothing that the publisher has. What cannot be reached from here (the publisher, or a journal on another machine) shows as "?". While a batch of `subscriber run` holds
     a DuckDB file, which nobody else can read then, the status is the one that it has left beside it, a few seconds old.
     """
     with open_target(target) as database:
@@ -46,6 +47,7 @@ def command(target: str, as_json: bool) -> None:
         click.echo(f"no subscriptions in {place}; create one with: subscriber sql -c 'CREATE SUBSCRIPTION …'")
         return
     click.echo(format_rows(_HEADINGS, [_row(status) for status in statuses]))
+    click.echo("\n" + format_rows(_SLOT_HEADINGS, [_slot_row(status) for status in statuses], "Slots at the publisher"))
     pending = [
         _relation_row(status.name, relation)
         for status in statuses
@@ -54,15 +56,63 @@ def command(target: str, as_json: bool) -> None:
     ]
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
+    click.echo("\n" + _runner_line(statuses[0].runner))
     for status in statuses:
-        if status.history_diverged:
-            click.echo(
-                f"\nWARNING:  the publisher of {status.name} has WAL up to {status.publisher_lsn} only, and changes up to"
-                f" {_known(status)} were received\nDETAIL:  It was restored to an older state, or another server was promoted.\n"
-                "HINT:  `subscriber run` says which tables have changes that the publisher lost, and what to do."
-            )
+        for warning in _warnings(status):
+            click.echo(f"\n{warning}")
         if status.last_error:
-            click.echo(f"\nlast error of {status.name} ({status.last_error_at}):\n{status.last_error}")
+            click.echo(f"\nlast error of {status.name} ({_when(status)}):\n{status.last_error}")
+
+
+def _runner_line(runner: RunnerStatus | None) -> str:
+    """Whether somebody works for the target."""
+    if runner is None:
+        return "`subscriber run` has not been started for this target"
+    place = f"on host {runner.host}, process {runner.process_id}"
+    if not runner.alive:
+        if runner.ended_at is not None:
+            return f"`subscriber run` is not running; the last one ended at {runner.ended_at} ({place})"
+        return (
+            f"WARNING:  `subscriber run` is not running; the last one ({place}) did not end in order, and was last heard of at"
+            f" {runner.heartbeat_at}"
+        )
+    busy = "" if runner.busy_since is None else f", busy with a batch or a copy since {runner.busy_since}"
+    return (
+        f"`subscriber run` is running since {runner.started_at} {place}, last heard of at {runner.heartbeat_at}{busy}"
+    )
+
+
+def _warnings(status: SubscriptionStatus) -> Iterator[str]:
+    """What somebody has to do something about before it is too late, or because it is."""
+    again = "Drop the subscription and create it again, with a new copy."
+    if status.history_diverged:
+        yield (
+            f"WARNING:  the publisher of {status.name} has WAL up to {status.publisher_lsn} only, and changes up to"
+            f" {_known(status)} were received\nDETAIL:  It was restored to an older state, or another server was promoted.\n"
+            "HINT:  `subscriber run` says which tables have changes that the publisher lost, and what to do."
+        )
+    if status.slot_missing:
+        yield (
+            f'WARNING:  replication slot "{status.slot_name}" of {status.name} does not exist at the publisher\n'
+            f"HINT:  It was dropped there, and changes since then are lost. {again}"
+        )
+    slot = status.slot
+    if slot is not None and slot.lost is not None:
+        yield (
+            f'WARNING:  replication slot "{status.slot_name}" of {status.name} is lost: {slot.lost}\n'
+            f"DETAIL:  The publisher has removed WAL after {slot.confirmed_lsn} that it had not sent.\nHINT:  {again}"
+        )
+    elif slot is not None and slot.wal_status == "unreserved":
+        yield (
+            f'WARNING:  replication slot "{status.slot_name}" of {status.name} is about to be lost: the publisher keeps no WAL for it'
+            " beyond its next checkpoint\nHINT:  Start `subscriber run`, or raise max_slot_wal_keep_size at the publisher."
+        )
+
+
+def _when(status: SubscriptionStatus) -> str:
+    return f"{status.last_error_at}, " + (
+        "not resolved yet" if status.last_error_resolved_at is None else f"resolved at {status.last_error_resolved_at}"
+    )
 
 
 def _statuses(database: Target) -> tuple[list[SubscriptionStatus], str | None]:
@@ -83,19 +133,42 @@ def _known(status: SubscriptionStatus) -> str:
 
 
 def _row(status: SubscriptionStatus) -> list[str]:
-    activity = {True: "active", False: "inactive", None: "?"}[status.slot_active]
     seconds = "?" if status.lag_seconds is None else f"{status.lag_seconds:.1f} s"
+    errors = [
+        f"{number} {kind}" for number, kind in ((status.apply_errors, "apply"), (status.sync_errors, "copy")) if number
+    ]
     return [
         status.name,
         "yes" if status.enabled else "no",
-        f"{status.slot_name or '(none)'}, {activity}",
-        status.confirmed_lsn or "?",
         status.received_lsn or "?",
         status.applied_lsn,
-        f"{'?' if status.lag_bytes is None else f'{status.lag_bytes:,}'} B, {seconds}",
+        f"{_bytes(status.lag_bytes)}, {seconds}",
         ", ".join(f"{number} {_STATES[state]}" for state, number in status.tables.items()) or "-",
         ", ".join(f"{kind} {number}" for kind, number in status.conflicts.items()) or "-",
-        str(status.apply_errors),
+        ", ".join(errors) or "0",
+    ]
+
+
+def _bytes(number: int | None) -> str:
+    if number is None:
+        return "? B"
+    return f"{number:,} B" if number < _EXACT_BYTES else decimal(number)
+
+
+def _slot_row(status: SubscriptionStatus) -> list[str]:
+    """What the publisher says of the slot; "-" is "nothing", or what its version does not tell."""
+    slot = status.slot
+    if slot is None:
+        there = "missing" if status.slot_missing else "-" if status.slot_name is None else "?"
+        return [status.name, status.slot_name or "(none)", there, *["-" if there == "-" else "?"] * 4]
+    return [
+        status.name,
+        status.slot_name or "(none)",
+        "active" if slot.active else "inactive",
+        slot.confirmed_lsn,
+        slot.wal_status or "-",
+        "-" if slot.retained_bytes is None else decimal(slot.retained_bytes),
+        "-" if slot.safe_wal_bytes is None else decimal(max(0, slot.safe_wal_bytes)),
     ]
 
 

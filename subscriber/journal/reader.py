@@ -20,8 +20,9 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -250,6 +251,33 @@ def read_finish(storage: Storage, reading: Reading) -> Finish | None:
     with _opened(storage, last) as file:
         finish = _finish_of(decode(_finish_message(file)), last.xid)
     return None if finish is None else replace(finish, lsn=reading.end)
+
+
+def oldest_commit(storage: Storage, start: LSN) -> datetime | None:
+    """When the first transaction after ``start`` was committed at the publisher, by its clock; None where the journal has none.
+
+    Raises:
+        JournalError: the journal cannot be read.
+    """
+    reader = JournalReader(storage)
+    for reading in reader.plan(start, reader.latest(start)):
+        finish = read_finish(storage, reading)
+        if finish is not None:
+            if reading.finish.kind is not Kind.ROLLBACK_PREPARED:
+                return _datetime(finish.timestamp + _POSTGRESQL_EPOCH_US)
+            continue
+        for rows in read_rows(storage, reading):
+            columns = (rows.column("commit_timestamp").to_pylist(), rows.column("finish_lsn").to_pylist())
+            for moment, lsn in zip(*columns, strict=True):
+                if (
+                    moment is not None and lsn > start
+                ):  # the first rows may be descriptions, which belong to no transaction
+                    return cast(datetime, moment)
+    return None
+
+
+def _datetime(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
 
 
 def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:

@@ -115,9 +115,16 @@ _SECRET: Final = re.compile("pass|secret|:", re.IGNORECASE)
 
 
 class ReplicationConnection:
-    """A ``replication=database`` connection; use it as a context manager."""
+    """A ``replication=database`` connection; use it as a context manager.
+
+    Attributes:
+        conninfo: as given.
+        application_name: as given.
+    """
 
     def __init__(self, conninfo: str, application_name: str) -> None:
+        self.conninfo = conninfo
+        self.application_name = application_name
         full = make_conninfo(session_conninfo(conninfo, application_name), replication="database")
         self._pg = pq.PGconn.connect(full.encode())
         if self._pg.status != pq.ConnStatus.OK:
@@ -139,6 +146,11 @@ class ReplicationConnection:
     def server_version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
         return self._pg.server_version
+
+    @property
+    def process_id(self) -> int:
+        """The server's process that serves it."""
+        return self._pg.backend_pid
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
         """Run a replication command that returns rows (``IDENTIFY_SYSTEM``, ``CREATE_REPLICATION_SLOT`` …).

@@ -46,6 +46,12 @@ class Slot:
     two_phase: bool
     lost: str | None
     """Why the slot cannot be used any more, or None."""
+    restart_lsn: LSN | None = None
+    """From where on the publisher keeps its WAL for the slot; None where it keeps none."""
+    wal_status: str | None = None
+    """reserved, extended, unreserved or lost; None before PostgreSQL 13."""
+    safe_wal_size: int | None = None
+    """Bytes that may still be written before the slot is in danger of being lost; None without a limit, and before PostgreSQL 13."""
 
 
 @contextlib.contextmanager
@@ -128,17 +134,27 @@ class Publisher:
         if self.version >= _INVALIDATION_REASONS_SINCE:
             reason = "COALESCE(invalidation_reason, CASE WHEN wal_status = 'lost' THEN 'wal_removed' END)"
         two_phase = "two_phase" if self.version >= _TWO_PHASE_SINCE else "false"
+        kept = "wal_status, safe_wal_size" if self.version >= _WAL_STATUS_SINCE else "NULL::text, NULL::int8"
         row = self.connection.execute(
             "SELECT plugin, database, CASE WHEN active THEN COALESCE(active_pid, 0) END,"
-            f" confirmed_flush_lsn::text, {two_phase}, {reason}"
+            f" confirmed_flush_lsn::text, {two_phase}, {reason}, restart_lsn::text, {kept}"
             " FROM pg_replication_slots WHERE slot_name = %s",
             (name,),
         ).fetchone()
         if row is None:
             return None
-        plugin, database, pid, confirmed, two_phase_slot, lost = row
+        plugin, database, pid, confirmed, two_phase_slot, lost, restart, wal_status, safe_wal_size = row
         return Slot(
-            name, plugin, database, pid, parse_lsn(confirmed) if confirmed else INVALID_LSN, two_phase_slot, lost
+            name,
+            plugin,
+            database,
+            pid,
+            parse_lsn(confirmed) if confirmed else INVALID_LSN,
+            two_phase_slot,
+            lost,
+            parse_lsn(restart) if restart else None,
+            wal_status,
+            safe_wal_size,
         )
 
     def check_slot(self, name: str) -> Slot:
@@ -236,8 +252,10 @@ class Publisher:
         """A position that the stream is sure to pass soon: the end of a small logical message.
 
         The current insert position is none: it can lie behind a page header, or in WAL that an idle server
-        has not flushed yet.
+        has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
         """
+        if self.is_standby():
+            return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])
         return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
 
     def end_backend(self, pid: int) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from subscriber.errors import NotSupportedError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
+from subscriber.receive.blockers import transactions_in_progress
 from subscriber.receive.connection import ReplicationConnection
+from subscriber.waiting import watched
 
 Snapshot = Literal["export", "use", "nothing"]
 
@@ -60,7 +63,7 @@ def create_slot(
 ) -> CreatedSlot:
     """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the form the server's version takes.
 
-    It waits for every transaction in progress at the publisher, prepared ones included.
+    It waits for every transaction in progress at the publisher, prepared ones included, and says for whom when that takes long.
 
     Args:
         connection: what to make it on.
@@ -78,7 +81,11 @@ def create_slot(
     command = _create_command(
         connection.server_version, name, snapshot, temporary=temporary, two_phase=two_phase, failover=failover
     )
-    row = connection.execute(command, stop)[0]
+    waits_for = partial(
+        transactions_in_progress, connection.conninfo, connection.application_name, connection.process_id
+    )
+    with watched(f'creating replication slot "{name}" at the publisher', waits_for):
+        row = connection.execute(command, stop)[0]
     return CreatedSlot(parse_lsn(row["consistent_point"] or ""), row["snapshot_name"])
 
 

@@ -35,7 +35,7 @@ def record(
     subid, name = subscription.subid, subscription.name
     try:
         with target.begin() as connection:
-            catalog.record_error(connection, name, error.report(), worker="sync" if sync else "apply")
+            catalog.record_error(connection, name, error.report(), worker="sync" if sync else "apply", lsn=error.lsn)
             if relation is not None:
                 catalog.record_relation_error(connection, subid, relation.schema, relation.name, error.report())
             conflict = conflict_of(error)

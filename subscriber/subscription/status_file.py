@@ -26,7 +26,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber.errors import SubscriberError
-from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
+from subscriber.subscription.status import (
+    CopyFigures,
+    RelationStatus,
+    RunnerStatus,
+    SlotStatus,
+    SubscriptionStatus,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -141,5 +147,11 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
         for relation in fields["relations"]
     )
     return SubscriptionStatus(
-        **{**fields, "publications": tuple(fields["publications"]), "relations": relations},
+        **{
+            **fields,
+            "publications": tuple(fields["publications"]),
+            "relations": relations,
+            "slot": fields["slot"] and SlotStatus(**fields["slot"]),
+            "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
+        },
     )

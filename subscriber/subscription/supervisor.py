@@ -14,17 +14,18 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.errors import SubscriberError, TargetUnavailable
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import KeptStates, Subscription, TableStates
+from subscriber.subscription import catalog, once
+from subscriber.subscription.catalog import KeptStates, RelationState, Subscription, SubscriptionRelation, TableStates
 from subscriber.subscription.consumers import collect_consumers
-from subscriber.subscription.worker import SubscriptionWorker
+from subscriber.subscription.worker import PATIENT_FAILURES, SubscriptionWorker
 from subscriber.target import Target
 
 logger = logging.getLogger(__name__)
@@ -83,18 +84,25 @@ class Supervisor:
         self._collect_again = 0.0
         self._subscriptions: Sequence[Subscription] = ()
         self._collected: object = None
-        self._disabled = False
         self._states = KeptStates()
+        self._looks = 0
+        self._failed_looks = 0
+        self._seems_done_since: int | None = None
+        self._worked_for: dict[int, str] = {}
+        self._disabled_by: dict[int, SubscriberError | None] = {}
 
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
-        """Work until ``stop`` is set; tells whether no subscription has failed for good.
+        """Work until ``stop`` is set, and tell whether that went well.
 
-        With ``once`` it ends when every subscription has caught up or given up; without, when every one is stopped for good.
+        With ``once`` it ends when every subscription has caught up or given up, and went well when everything is done that
+        :mod:`subscriber.subscription.once` promises; what is not is logged as an error. Without, it ends when every subscription is stopped
+        for good, and went well when none is.
 
         Raises:
             SubscriberError: the catalog could not be read at all.
             Exception: what Spark's end has made of whatever was asked of it.
         """
+        finished = False
         try:
             while not stop.is_set():
                 self._reconcile()
@@ -102,17 +110,18 @@ class Supervisor:
                     self._look_after(worker, stop)
                 if on_tick is not None:
                     on_tick(self)
-                if self._finished():
+                finished = self._finished()
+                if finished:
                     break
                 stop.wait(self._tick_seconds)
+            if self._once:
+                return self._has_done_everything(finished=finished)
         finally:
             workers = [*self.workers.values(), *self._ending.values()]
             for worker in workers:
                 worker.end()
             for worker in workers:
                 worker.stop()
-        if self._once:
-            return not self._disabled and not any(worker.given_up for worker in self.workers.values())
         return not any(worker.stopped for worker in self.workers.values())
 
     @property
@@ -134,22 +143,81 @@ class Supervisor:
 
     def _mark(self, worker: SubscriptionWorker) -> None:
         """With ``once``, note how far the publisher is now; the first time it can be asked."""
-        if not self._once or worker.stopped or worker.has_mark or not worker.receives:
-            return  # a position of a publisher whose history has not been checked means nothing
-        try:
-            worker.set_mark()
-        except SubscriberError as error:
-            # The receiver asks the same server and will say the same; it also decides when to give up.
-            logger.debug("no mark yet: %s", error.message)
+        if self._once and not worker.stopped and worker.mark is None and worker.receives:
+            worker.set_mark()  # a position of a publisher whose history has not been checked means nothing
 
     def _finished(self) -> bool:
         workers = self.workers.values()
         if self._ending:
             return False  # another may be about to begin in its place
         if self._once:
-            return all(worker.caught_up() or worker.given_up for worker in workers)
+            return self._is_done_after_another_look(all(worker.caught_up() or worker.given_up for worker in workers))
         # One that was disabled because of an error waits to be enabled again.
         return bool(workers) and all(worker.stopped and not worker.disabled for worker in workers)
+
+    def _is_done_after_another_look(self, seems_done: bool) -> bool:
+        """Whether all that is enabled still seems done when the catalog has been read once more: a command may have come meanwhile.
+
+        A catalog that cannot be read is asked again several times, and then no longer waited for.
+        """
+        if not seems_done:
+            self._seems_done_since = None
+        elif self._seems_done_since is None:
+            self._seems_done_since, self._next_look = self._looks, 0.0
+        return self._seems_done_since is not None and (
+            self._looks > self._seems_done_since or self._failed_looks >= PATIENT_FAILURES
+        )
+
+    # What is left of `run --once` ---------------------------------------------------------------------
+
+    def _has_done_everything(self, *, finished: bool) -> bool:
+        """Whether `run --once` has done what it promises; logs what it has not, and warns of what it leaves alone."""
+        if not finished:
+            logger.error("the run was told to end before everything had caught up")
+        if self._failed_looks:
+            logger.error(
+                "the catalog cannot be read: whether a subscription or a table was added meanwhile is not known"
+            )
+        remaining = list(self._remaining())
+        for one in remaining:
+            logger.error("%s", one)
+        once.warn_of_disabled([one.name for one in self._subscriptions if not one.enabled])
+        for worker in self.workers.values():
+            if finished and not worker.stopped:
+                known = {(relation.schema, relation.name) for relation in worker.relations}
+                once.warn_of_unknown_tables(self._target, worker.subscription, known)
+        return finished and not self._failed_looks and not remaining
+
+    def _remaining(self) -> Iterator[once.Remaining]:
+        if self._has_looked and not self._worked_for:
+            yield once.nothing_enabled([one.name for one in self._subscriptions])
+        now = {one.subid: one for one in self._subscriptions}
+        for subid, name in self._worked_for.items():
+            worker = self.workers.get(subid)
+            if worker is None:
+                yield once.went_away(name, now.get(subid), self._disabled_by.get(subid))
+            elif worker.disabled:
+                yield once.went_away(name, replace(worker.subscription, enabled=False), worker.failure)
+            else:
+                yield from self._remaining_of(worker)
+
+    def _remaining_of(self, worker: SubscriptionWorker) -> Iterator[once.Remaining]:
+        name = worker.subscription.name
+        if not worker.stream_caught_up():
+            yield once.stream_not_caught_up(name, worker.failure, worker.applied, worker.mark)
+        if worker.relations.unfinished:
+            yield from (once.table_not_ready(name, relation) for relation in self._unfinished_with_errors(worker))
+
+    def _unfinished_with_errors(self, worker: SubscriptionWorker) -> Sequence[SubscriptionRelation]:
+        """The tables of a worker that are not ready, with the errors that the catalog keeps of them, if it can be read."""
+        try:
+            with self._target.reporting(), self._target.engine.connect() as connection:
+                relations = catalog.relations_of(connection, worker.subscription.subid)
+        except SubscriberError:
+            return worker.relations.unfinished
+        return [relation for relation in relations if relation.state is not RelationState.READY]
+
+    # The catalog --------------------------------------------------------------------------------------
 
     def _reconcile(self) -> None:
         """Start and stop workers as the catalog says."""
@@ -161,23 +229,29 @@ class Supervisor:
         except SubscriberError as error:
             if not self._has_looked:
                 raise
+            self._failed_looks += 1
             self._say_once(error)
             self._next_look = time.monotonic() + self._catalog_seconds
             return
-        if not wanted and not self._has_looked:
+        if not wanted and not self._has_looked and not self._once:
             logger.warning("no subscription is enabled in this target")
         self._has_looked, self._cannot_look = True, False
+        self._looks += 1
+        self._failed_looks = 0
         self._next_look = time.monotonic() + self._catalog_seconds
         for subid, worker in list(self.workers.items()):
             if subid not in wanted or worker.needs_restart(wanted[subid][0]):
                 logger.info('subscription "%s" was dropped, disabled or changed', worker.subscription.name)
-                self._disabled = self._disabled or worker.disabled
+                if worker.disabled:
+                    self._disabled_by[subid] = worker.failure
                 self._ending[subid] = self.workers.pop(subid)
                 worker.end()
         self._let_go()
         if not self._ending:
             self._collect_consumers()  # a worker that is still ending would leave its position once more
         for subid, (subscription, relations) in wanted.items():
+            self._worked_for[subid] = subscription.name
+            self._disabled_by.pop(subid, None)
             if subid in self._ending:
                 continue
             if subid not in self.workers:

@@ -60,6 +60,7 @@ from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.pipeline.query import ApplyQuery, JournalStream
 from subscriber.publication.publishing import Publishing
+from subscriber.receive.blockers import blockers_of
 from subscriber.receive.copy_plan import TableFiles, table_files
 from subscriber.receive.publisher import connect_publisher
 from subscriber.receive.snapshot import Snapshot, exported_snapshot
@@ -73,6 +74,7 @@ from subscriber.subscription.emulated import read_publishing, selection_of
 from subscriber.subscription.gate import Gate
 from subscriber.subscription.rules import CatchUpRules
 from subscriber.target import Interruption, Target
+from subscriber.waiting import watched
 
 logger = logging.getLogger(__name__)
 
@@ -332,7 +334,11 @@ class TableSync:
                 catalog.advance_relation(connection, self._subscription.subid, relation, copied.state, copied.lsn)
                 failpoints.hit("copy.commit.before")
 
-        with self._copies.showing(relation):
+        waits_for = partial(blockers_of, self._subscription.conninfo, self._subscription.name)
+        with (
+            self._copies.showing(relation),
+            watched(f'the copy of table "{relation.qualified_name}" at the publisher', waits_for),
+        ):
             done = self._pipeline.copy_table(
                 source, self._target, begin, self._settings, on_progress=note, stop=self._stop
             )

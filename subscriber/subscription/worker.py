@@ -73,6 +73,9 @@ PATIENT_COPIES: Final = 2
 _CHANGED_SECONDS: Final = 1.0
 """How long a worker whose subscription has changed waits to be replaced before it starts a receiver again."""
 
+_RESOLVE_SECONDS: Final = 1.0
+"""Between two looks whether the last error is over."""
+
 _NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
 """Errors of a batch that the same query would meet again: it has filtered by what is no longer true, or Spark itself has failed."""
 
@@ -124,6 +127,10 @@ class SubscriptionWorker:
         self._query: ApplyQuery | None = None
         self._receiving = Attempts()
         self._applying = Attempts()
+        self._asking = Attempts()
+        self._gave_up = False
+        self._errors, self._errors_resolved = 1, 0  # an earlier run may have left one
+        self._resolve_again = 0.0
         self._stuck_since = 0.0
         self._barrier: LSN | None = None
         self._journal = ""
@@ -136,6 +143,7 @@ class SubscriptionWorker:
         self._adopting = Background(lambda: adopt_slot(target, self.subscription, settings), f"slot of {name}")
         self._reading = Background(lambda: read_tables_at_start(target, self.subscription), f"tables of {name}")
         self._marking = Background(self._write_barrier, f"mark of {name}")
+        self._resolving = Background(self._resolve_error, f"errors of {name}")
 
     # Running --------------------------------------------------------------------------------------
 
@@ -157,6 +165,7 @@ class SubscriptionWorker:
             self._attempt(self._synchronizing, self._synchronize_tables)
         if self._query is None and now >= self._applying.not_before and not self.stopped:
             self._attempt(self._applying, self._start_query_of_journal)
+        self._note_what_is_over(now)
 
     def fault(self, error: Exception) -> None:
         """Stop for good because of an error that nobody has foreseen: what is wrong with one subscription is nothing to the others."""
@@ -172,6 +181,7 @@ class SubscriptionWorker:
 
     def end(self) -> None:
         """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not durable or not committed comes again."""
+        self._gave_up = self.given_up  # which asks the table synchronization
         sync, self._sync = self._sync, None
         query, self._query = self._query, None
         receiver, self._receiver = self._receiver, None
@@ -220,10 +230,21 @@ class SubscriptionWorker:
     def set_mark(self) -> None:
         """The same, without waiting for the publisher: the mark is set by a later call, when it has answered.
 
-        Raises:
-            PublisherError: it cannot be asked.
+        One that cannot be asked is asked again after a while, and the failures are counted.
         """
-        self._barrier = self._marking.take()
+        if time.monotonic() < self._asking.not_before:
+            return
+        try:
+            self._barrier = self._marking.take()
+        except SubscriberError as error:
+            logger.warning(
+                'subscription "%s": the publisher cannot be asked how far it is: %s',
+                self.subscription.name,
+                error.message,
+            )
+            self._asking.failed(error, self._settings.wal_retrieve_retry_interval)
+        else:
+            self._asking.works()
 
     def _write_barrier(self) -> LSN:
         with connect_publisher(self.subscription.conninfo, self.subscription.name) as server:
@@ -232,22 +253,38 @@ class SubscriptionWorker:
     @property
     def failure(self) -> SubscriberError | None:
         """The last failure of what does not work; None while everything does."""
-        return self._receiving.error or self._applying.error or self._synchronizing.error or self._sync_error
+        return (
+            self._receiving.error
+            or self._applying.error
+            or self._synchronizing.error
+            or self._sync_error
+            or self._asking.error
+        )
 
     @property
     def given_up(self) -> bool:
-        """Whether somebody who waits for it should not: it is stopped, or has failed several times in a row."""
+        """Whether somebody who waits for it should not: it is stopped, or nothing that could still succeed is left to be waited for.
+
+        A table that fails does not end the copies of others, nor the stream. It stays true when the worker has ended.
+        """
+        halves = (self._receiving, self._applying, self._asking)
         sync = self._sync
         return (
-            self.stopped
-            or max(self._receiving.failures, self._applying.failures) >= PATIENT_FAILURES
+            self._gave_up
+            or self.stopped
+            or max(half.failures for half in halves) >= PATIENT_FAILURES
             or (
                 sync is not None
-                and (
-                    sync.attempts.failures >= PATIENT_FAILURES
-                    or any(sync.failures(relation) >= PATIENT_COPIES for relation in self.relations.unfinished)
-                )
+                and (sync.attempts.failures >= PATIENT_FAILURES or self._only_failing_tables_left(sync))
             )
+        )
+
+    def _only_failing_tables_left(self, sync: TableSync) -> bool:
+        unfinished = self.relations.unfinished
+        return (
+            bool(unfinished)
+            and all(sync.failures(relation) >= PATIENT_COPIES for relation in unfinished)
+            and (self._barrier is None or self.stream_caught_up())
         )
 
     @property
@@ -269,11 +306,6 @@ class SubscriptionWorker:
         """Whether a receiver streams, which has made sure that the publisher is the one that was received from before."""
         return self._receiver is not None and self._receiver.streaming
 
-    @property
-    def has_mark(self) -> bool:
-        """Whether the mark is set."""
-        return self._barrier is not None
-
     def caught_up(self) -> bool:
         """Whether everything up to the mark is in the target."""
         return self.stream_caught_up() and self._tables_ready()
@@ -283,7 +315,13 @@ class SubscriptionWorker:
         if self._barrier is None or self._query is None or not self._journal:
             return False
         received, last = self.positions()
-        return received >= self._barrier and self.applied >= last
+        # Under load there is always something after the mark that is not applied yet; without, nothing is applied that is as far.
+        return received >= self._barrier and (self.applied >= self._barrier or self.applied >= last)
+
+    @property
+    def mark(self) -> LSN | None:
+        """What :meth:`caught_up` waits for; None where it is not set."""
+        return self._barrier
 
     def sync_settled(self, target_changed: float) -> bool:
         """Whether no table's copy is worth waiting for.
@@ -418,6 +456,7 @@ class SubscriptionWorker:
         """Log, record and count a failure; gives the seconds to wait."""
         logger.error('subscription "%s": %s', self.subscription.name, error.report())
         record(self._target, self.subscription, error)
+        self._errors += 1
         return half.failed(error, self._settings.wal_retrieve_retry_interval)
 
     def _say_when(self, delay: float) -> None:
@@ -436,6 +475,24 @@ class SubscriptionWorker:
         """Rule C35: PostgreSQL's DisableSubscriptionAndExit."""
         disable(self._target, self.subscription)
         self.stopped = self.disabled = True
+
+    def _note_what_is_over(self, now: float) -> None:
+        """Once nothing fails any more, have the catalog say since when the last error is over."""
+        works = self.failure is None and self.receives and self._query is not None
+        if not works or self._errors == self._errors_resolved or now < self._resolve_again or self._gate.busy:
+            return
+        self._resolve_again = now + _RESOLVE_SECONDS
+        with contextlib.suppress(SubscriberError):
+            self._errors_resolved = self._resolving.take() or self._errors_resolved
+
+    def _resolve_error(self) -> int:
+        """How many of the errors are over."""
+        errors, (_, last) = self._errors, self.positions()
+        with self._target.begin() as connection:
+            over = catalog.resolve_error(
+                connection, self.subscription.subid, applied=self.applied, waiting=self.applied < last
+            )
+        return errors if over else self._errors_resolved
 
     # Tables -------------------------------------------------------------------------------------------
 
@@ -474,12 +531,15 @@ class SubscriptionWorker:
         logger.error('subscription "%s"%s: %s', self.subscription.name, table, error.report())
         self._sync_error = error.without_frames()
         record(self._target, self.subscription, error, relation, sync=True)
+        self._errors += 1
         if self._disables(error):
             with contextlib.suppress(SubscriberError):
                 self._disable()
 
     def _make_ready(self) -> None:
         """Tables that were handed over are ready when the apply worker's position has passed theirs (D5)."""
+        if self._tables_ready():
+            self._sync_error = None  # what could not be copied is none of ours any more
         if all(relation.state is not RelationState.SYNCDONE for relation in self.relations.unfinished):
             return
         received, last = self.positions()

@@ -41,9 +41,10 @@ from subscriber.errors import (
 )
 from subscriber.target import duckdb_values
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.file_locks import holders
 from subscriber.target.load import LoadColumn, read_block
 from subscriber.target.place import hint_at, obstacle
-from subscriber.target.run_lock import locked_file
+from subscriber.target.run_lock import is_locked, locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable, UniqueIndex
 from subscriber.target.target import Target
@@ -318,6 +319,16 @@ class DuckDBTarget(Target):
         """Hold an advisory lock on ``<file>.subscriber-lock``: the database's own is given up between transactions."""
         with locked_file(str(self.url.database)):
             yield
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Target.waits_for`; the processes that have the file locked."""
+        del session
+        return holders(str(self.url.database))
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        del connection
+        return is_locked(str(self.url.database))
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by the class of DuckDB's exception."""

@@ -27,6 +27,9 @@ from typing import Any, Final
 
 import duckdb
 
+from subscriber.target.file_locks import holders
+from subscriber.waiting import watched
+
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for another process to close the file before the target counts as unavailable."""
 
@@ -50,16 +53,17 @@ def open_file(path: str, connect: Callable[[], Any]) -> Any:
         duckdb.Error: what ``connect`` raised; of a file that is open elsewhere after :data:`BUSY_TIMEOUT`.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT
-    while True:
-        try:
-            connection = _attempt(path, connect)
-        except duckdb.Error as error:
-            if not _is_busy(error) or time.monotonic() > deadline:
-                raise
-        else:
-            if connection is not None:
-                return connection
-        time.sleep(_BUSY_PAUSE)
+    with watched("opening the target's file (DuckDB)", lambda: holders(path)):
+        while True:
+            try:
+                connection = _attempt(path, connect)
+            except duckdb.Error as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+            else:
+                if connection is not None:
+                    return connection
+            time.sleep(_BUSY_PAUSE)
 
 
 def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:

@@ -45,6 +45,7 @@ from subscriber.errors import (
 from subscriber.target import mariadb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
+from subscriber.target.mariadb_blockers import blockers
 from subscriber.target.mariadb_catalog import check_references, counts, read_table
 from subscriber.target.mariadb_errors import PACKET_TOO_LARGE, translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
@@ -430,8 +431,7 @@ class MariaDBTarget(Target):
     @contextmanager
     def run_lock(self) -> Iterator[None]:
         """Hold the server's lock (GET_LOCK) of this database's name on a connection of its own."""
-        digest = hashlib.sha256(str(self.url.database).encode()).hexdigest()[:32]
-        name = f"subscriber run {digest}"  # at most 64 characters
+        name = self._run_lock_name
         autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
         with self.reporting(), autocommit.connect() as connection:
             connection.exec_driver_sql(f"SET SESSION wait_timeout = {_LONG_WAIT}")
@@ -447,6 +447,27 @@ class MariaDBTarget(Target):
                 with suppress(exc.SQLAlchemyError):
                     connection.execute(sa.select(sa.func.release_lock(name)))
                 connection.invalidate()  # its session is no longer like the others
+
+    def session_id(self, connection: sa.Connection) -> int | None:
+        """See :meth:`Target.session_id`; the connection's number."""
+        driver: Any = connection.connection.driver_connection
+        return int(driver.thread_id())
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Target.waits_for`; with the right to see other sessions (PROCESS)."""
+        if session is None:
+            return ()
+        with self.engine.connect() as connection:
+            return blockers(connection, session)
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        return connection.execute(sa.select(sa.func.is_used_lock(self._run_lock_name))).scalar_one() is not None
+
+    @property
+    def _run_lock_name(self) -> str:
+        digest = hashlib.sha256(str(self.url.database).encode()).hexdigest()[:32]
+        return f"subscriber run {digest}"  # at most 64 characters
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by MariaDB's error numbers."""

@@ -53,6 +53,8 @@ from subscriber.target.target import DurabilityWarning, Target, Touching
 from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
+from subscriber.waiting import prepared
+from subscriber.waiting import session as describe_session
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +81,20 @@ _SAME_IN_BINARY: Final = frozenset(
 """Types whose binary form has been the same in all versions, with the same checks when it is read: a receive function applies the
 column's length and scale too. Not interval: a server older than 17 reads a newer one's infinity as a number of years.
 """
+_RUN_LOCKED: Final = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::int8 = :high AND objid::int8 = :low"
+    " AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+)
+"""How pg_locks shows an advisory lock of one 64-bit key."""
+_BLOCKING: Final = sa.text(
+    "SELECT DISTINCT b.pid, a.usename::text AS user, date_trunc('second', a.xact_start)::text AS since, a.state,"
+    " a.application_name AS name FROM unnest(pg_blocking_pids(:session)) b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid"
+    " ORDER BY 1"
+)
+_PREPARED_HERE: Final = sa.text(
+    "SELECT gid, owner::text, date_trunc('second', prepared)::text FROM pg_prepared_xacts"
+    " WHERE database = current_database() ORDER BY prepared"
+)
 _SIZED_TEXTS: Final = frozenset({"character varying", "character"})
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
@@ -465,6 +481,29 @@ class PostgreSQLTarget(Target):
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
                 except exc.SQLAlchemyError:
                     connection.invalidate()  # the lock ends with its session, so one that is lost has released it
+
+    def session_id(self, connection: sa.Connection) -> int | None:
+        """See :meth:`Target.session_id`; the backend's process."""
+        driver: Any = connection.connection.driver_connection
+        return int(driver.info.backend_pid)
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Target.waits_for`; ``pg_blocking_pids``."""
+        if session is None:
+            return ()
+        with self.engine.connect() as connection:
+            blocking = connection.execute(_BLOCKING, {"session": session}).all()
+            found = [
+                describe_session(row.pid, row.user, row.since, row.state, name=row.name) for row in blocking if row.pid
+            ]
+            if len(found) < len(blocking):  # process 0 is a prepared transaction
+                found += [prepared(*row) for row in connection.execute(_PREPARED_HERE)]
+        return found
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        halves = {"high": RUN_LOCK_KEY >> 32, "low": RUN_LOCK_KEY & 0xFFFFFFFF}
+        return bool(connection.execute(_RUN_LOCKED, halves).scalar_one())
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; by SQLSTATE."""

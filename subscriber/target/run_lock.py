@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Final
 
 from subscriber.errors import AlreadyRunning, TargetUnavailable
 from subscriber.target.place import obstacle
+
+_PATIENCE_SECONDS: Final = 0.5
+"""Who asks :func:`is_locked` holds the lock himself for a moment, and is no runner."""
+_PAUSE_SECONDS: Final = 0.02
 
 
 @contextmanager
@@ -32,14 +38,34 @@ def locked_file(database: str) -> Iterator[None]:
             hint=obstacle(database) or "It stands beside the database.",
         ) from error
     with handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunning(
-                f'another "subscriber run" is at work on {database}',
-                hint="Stop it first; one process runs all subscriptions of a target.",
-            ) from None
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not _try_lock(handle, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                raise AlreadyRunning(
+                    f'another "subscriber run" is at work on {database}',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                )
+            time.sleep(_PAUSE_SECONDS)
         handle.truncate(0)
         handle.write(f"{os.getpid()}\n")
         handle.flush()
         yield
+
+
+def is_locked(database: str) -> bool | None:
+    """Whether a process holds the lock of :func:`locked_file`; None where the lock file cannot be read."""
+    try:
+        with Path(f"{database}.subscriber-lock").open() as handle:
+            return not _try_lock(handle, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+
+
+def _try_lock(handle: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -38,9 +38,10 @@ from subscriber.errors import (
 )
 from subscriber.target import sqlite_values
 from subscriber.target.capabilities import Capabilities
+from subscriber.target.file_locks import holders
 from subscriber.target.load import LoadColumn, bind_block, insert_statement, read_block
 from subscriber.target.place import hint_at, obstacle
-from subscriber.target.run_lock import locked_file
+from subscriber.target.run_lock import is_locked, locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
@@ -289,6 +290,16 @@ class SQLiteTarget(Target):
         """Hold an advisory lock on ``<file>.subscriber-lock``, which ends with the process."""
         with locked_file(str(self.url.database)):
             yield
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Target.waits_for`; the processes that have the file locked."""
+        del session
+        return holders(str(self.url.database))
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`Target.is_run_locked`."""
+        del connection
+        return is_locked(str(self.url.database))
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Target.translate`; SQLite's extended result codes say what failed."""

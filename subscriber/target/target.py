@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -38,6 +39,7 @@ from subscriber.target.query import QueryResult, read_result
 from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetTable, UniqueIndex
 from subscriber.types.equality import Equality, equality_of
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
+from subscriber.waiting import watched
 
 Change = TypeVar("Change", sa.Update, sa.Delete)
 Writing = TypeVar("Writing", sa.Insert, sa.Update)
@@ -82,9 +84,34 @@ class Target(ABC):
             TargetUnavailable: no connection, or another writer holds the database for too long.
             SubscriberError: any other failure of the driver, as :meth:`translate` words it.
         """
-        with self.reporting(), self._write_engine().begin() as connection:
+        sessions: list[int] = []
+        with (
+            watched(f"a transaction of the target ({self.capabilities.database})", partial(self._asked, sessions)),
+            self.reporting(),
+            self._write_engine().begin() as connection,
+        ):
+            session = self.session_id(connection)
+            if session is not None:
+                sessions.append(session)
             self.prepare_transaction(connection)
             yield connection
+
+    def _asked(self, sessions: Sequence[int]) -> Sequence[str]:
+        return self.waits_for(sessions[0] if sessions else None)
+
+    def session_id(self, connection: sa.Connection) -> int | None:
+        """How the server calls the session of a connection; None where it has none, or it is not known."""
+        del connection
+        return None
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """Whom a session of ours waits for, in words (:mod:`subscriber.waiting`); nobody where it waits for none, or nobody can tell.
+
+        Args:
+            session: of :meth:`session_id`; None is one that is still being opened.
+        """
+        del session
+        return ()
 
     @contextmanager
     def reporting(self) -> Iterator[None]:
@@ -506,6 +533,11 @@ class Target(ABC):
             AlreadyRunning: another runner owns it.
         """
         return nullcontext()
+
+    def is_run_locked(self, connection: sa.Connection) -> bool | None:
+        """Whether a runner owns the target now; None where nobody can tell."""
+        del connection  # there is no lock
+        return None
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """The driver's error in our words: class, SQLSTATE, constraint or column names; no values.

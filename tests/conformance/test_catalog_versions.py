@@ -121,3 +121,22 @@ def test_a_catalog_of_an_earlier_version_gets_versions(target):
     with target.begin() as connection:
         set_state(connection, RelationState.READY)
     assert look(target, kept) == "ri"
+
+
+def test_a_catalog_of_an_earlier_version_can_say_who_runs_and_which_errors_are_over(target):
+    """The table and the columns are made beside what is there."""
+    columns = ("last_error_worker", "last_error_lsn", "last_error_resolved_at")
+    with target.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE subscriber_runner")
+        for column in columns:
+            connection.exec_driver_sql(f"ALTER TABLE subscriber_stat_subscription_stats DROP COLUMN {column}")
+        connection.exec_driver_sql(
+            "UPDATE subscriber_stat_subscription_stats SET last_error = 'ERROR:  old', last_error_at = 'long ago'"
+        )
+    catalog.ensure_catalog(target.engine)
+    with target.begin() as connection:
+        assert catalog.read_runner(connection) is None
+        assert catalog.statistics_of(connection, 1)["last_error_resolved_at"] is None
+        # Of what worker and transaction it was is not known: it is over when nothing is left to apply.
+        assert not catalog.resolve_error(connection, 1, applied=LSN(10), waiting=True)
+        assert catalog.resolve_error(connection, 1, applied=LSN(10), waiting=False)

@@ -88,6 +88,9 @@ def test_a_slot_that_is_ready_says_where_it_stands(database):
     name = made_slot(database)
     with asking(database.conninfo) as publisher:
         slot = publisher.check_slot(name)
+        assert (slot.wal_status, slot.safe_wal_size) == ("reserved", None)
+        assert slot.restart_lsn is not None
+        assert 0 < slot.restart_lsn <= slot.confirmed_flush_lsn
         assert (slot.name, slot.plugin, slot.database) == (name, "pgoutput", database.name)
         assert (slot.active_pid, slot.two_phase, slot.lost) == (None, False, None)
         assert slot.confirmed_flush_lsn > INVALID_LSN

@@ -12,6 +12,8 @@ from subscriber.errors import HistoryDiverged, PublisherUnavailable, SubscriberE
 from subscriber.journal.control import read_control
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.storage import LocalStorage
+from subscriber.lsn import parse_lsn
+from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.scenario.installations import find_postgresql
 from subscriber.scenario.servers import PostgreSQLServer
 from tests.conformance.test_walreceiver import make_slot, receiving
@@ -150,3 +152,12 @@ def test_a_standby_that_is_behind_is_waited_for(server, published, tmp_path):
     error = refusal(published, journal)
     assert isinstance(error, PublisherUnavailable)
     assert "the standby has replayed WAL up to" in error.message
+
+
+def test_the_mark_of_a_run_on_a_standby_is_what_it_has_replayed(server, published, tmp_path):
+    """A standby can write no message: `run --once` used to wait for ever."""
+    restore(server, copied(server, tmp_path), standby=True)
+    with connect_publisher(published.conninfo, "test") as connection:
+        mark = Publisher(connection).write_barrier()
+    ((replayed,),) = published.execute("SELECT pg_last_wal_replay_lsn()::text")
+    assert mark == parse_lsn(replayed)

@@ -42,7 +42,8 @@ from subscriber.subscription.catalog.released_slots import (
     released_position,
     released_slots,
 )
-from subscriber.subscription.catalog.statistics import record_error, statistics_of
+from subscriber.subscription.catalog.runner import Runner, read_runner, write_runner
+from subscriber.subscription.catalog.statistics import record_error, resolve_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
     TwoPhaseState,
@@ -71,6 +72,7 @@ from subscriber.subscription.catalog.tables import (
     PUBLICATION_NAMESPACE,
     PUBLICATION_REL,
     RELEASED_SLOT,
+    RUNNER,
     SUBSCRIPTION,
     SUBSCRIPTION_REL,
     ensure_catalog,
@@ -84,12 +86,14 @@ __all__ = [
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
     "RELEASED_SLOT",
+    "RUNNER",
     "SUBSCRIPTION",
     "SUBSCRIPTION_REL",
     "CatchUpProgress",
     "KeptStates",
     "RelationState",
     "ReleasedSlot",
+    "Runner",
     "Subscription",
     "SubscriptionRelation",
     "TableStates",
@@ -114,6 +118,7 @@ __all__ = [
     "owners_of_publications",
     "publication_versions",
     "publisher_tables",
+    "read_runner",
     "read_states",
     "record_error",
     "record_relation_error",
@@ -124,6 +129,7 @@ __all__ = [
     "rename_publication",
     "rename_subscription",
     "replace_publication",
+    "resolve_error",
     "set_connection",
     "set_enabled",
     "set_options",
@@ -136,4 +142,5 @@ __all__ = [
     "statistics_of",
     "take_up_slot",
     "target_identifier",
+    "write_runner",
 ]

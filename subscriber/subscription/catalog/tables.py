@@ -144,6 +144,19 @@ CONTROL: Final = sa.Table(
 )
 """One row, with ``controlid`` 1: the target's identifier, as a cluster has its system identifier. Journals know their consumers by it."""
 
+RUNNER: Final = sa.Table(
+    "subscriber_runner",
+    CATALOG,
+    sa.Column("runnerid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("processid", sa.BigInteger, nullable=False),
+    sa.Column("startedat", sa.String(40), nullable=False),
+    sa.Column("heartbeatat", sa.String(40), nullable=False),
+    sa.Column("busysince", sa.String(40)),
+    sa.Column("endedat", sa.String(40)),
+)
+"""One row, with ``runnerid`` 1: the last `subscriber run` (:mod:`subscriber.subscription.heartbeat`); times are UTC, ISO 8601."""
+
 
 def ensure_catalog(engine: sa.Engine) -> None:
     """Create the catalog's tables that do not exist yet, progress and statistics included.

@@ -10,14 +10,17 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from subscriber.errors import PublisherError, PublisherNotReady, SlotInUse
+from subscriber.receive.blockers import receiver_of
 from subscriber.receive.connection import NOT_CONNECTED, ReplicationConnection
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.receive.slots import CreatedSlot, alter_slot, create_slot
 from subscriber.subscription.catalog import Subscription
 from subscriber.subscription.commands.notices import Notify, warning
+from subscriber.waiting import watched
 
 WORKER_STOP_SECONDS: Final = 15.0
 """How long a command waits for a running worker to let go of the slot: it looks at the catalog about once a second."""
@@ -76,11 +79,17 @@ def change_slot(
 def is_released(publisher: Publisher, slot: str) -> bool:
     """Whether nobody streams from a slot, or stops doing so before long."""
     deadline = time.monotonic() + WORKER_STOP_SECONDS
-    while (found := publisher.slot(slot)) is not None and found.active_pid is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_SECONDS)
+    with _watched(publisher, slot):
+        while (found := publisher.slot(slot)) is not None and found.active_pid is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
     return True
+
+
+def _watched(publisher: Publisher, slot: str) -> contextlib.AbstractContextManager[None]:
+    """Say for whom the block waits that waits until a slot is released."""
+    return watched(f'releasing replication slot "{slot}"', partial(receiver_of, publisher.connection, slot))
 
 
 def end_receiver(subscription: Subscription, notify: Notify) -> None:
@@ -112,14 +121,15 @@ def _end_receiver(publisher: Publisher, slot: str) -> None:
     pid = _receiver_of(publisher, slot)
     began = time.monotonic()
     terminated = False
-    while pid is not None and _receiver_of(publisher, slot) == pid:
-        waited = time.monotonic() - began
-        if waited > WORKER_STOP_SECONDS:
-            raise SlotInUse(f'replication slot "{slot}" is active for PID {pid}')
-        if waited > _NOTICE_SECONDS and not terminated:
-            publisher.end_backend(pid)
-            terminated = True
-        time.sleep(_WATCH_SECONDS)
+    with _watched(publisher, slot):
+        while pid is not None and _receiver_of(publisher, slot) == pid:
+            waited = time.monotonic() - began
+            if waited > WORKER_STOP_SECONDS:
+                raise SlotInUse(f'replication slot "{slot}" is active for PID {pid}')
+            if waited > _NOTICE_SECONDS and not terminated:
+                publisher.end_backend(pid)
+                terminated = True
+            time.sleep(_WATCH_SECONDS)
 
 
 def _receiver_of(publisher: Publisher, slot: str) -> int | None:
@@ -134,7 +144,7 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
         PublisherError: 08006, ``could not drop replication slot "…" on publisher: …``; a missing slot is an error too.
     """
     deadline = time.monotonic() + WORKER_STOP_SECONDS
-    with _asking(f'could not drop replication slot "{slot}" on publisher', "08006"):
+    with _asking(f'could not drop replication slot "{slot}" on publisher', "08006"), _watched(publisher, slot):
         while True:
             try:
                 existed = publisher.drop_slot(slot)

@@ -23,13 +23,13 @@ log_to_stderr(verbose=False)
 run.END_SECONDS = 0.1
 stop, working = threading.Event(), threading.Event()
 {before}
-with run.ending_in_time(stop, working):
+with run.ending_in_time(stop, working{options}):
     {block}
 """
 
 
-def ended(block: str, before: str = "") -> subprocess.CompletedProcess[str]:
-    code = HANGS.format(block=block, before=before)
+def ended(block: str, before: str = "", options: str = "") -> subprocess.CompletedProcess[str]:
+    code = HANGS.format(block=block, before=before, options=options)
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -69,10 +69,10 @@ def spark_that_ends(monkeypatch, tmp_path):
 
     monkeypatch.setattr(run, "spark_session", session)
 
-    def go(stop: threading.Event) -> bool:
+    def go(stop: threading.Event, *, once: bool = False) -> bool:
         settings = Settings(str(tmp_path / "journal"))
         target = f"sqlite:///{tmp_path / 'target.db'}"
-        return run._run(target, "local[1]", settings, None, stop, threading.Event(), once=False)
+        return run._run(target, "local[1]", settings, None, stop, threading.Event(), once=once)
 
     return go
 
@@ -93,9 +93,21 @@ def test_a_spark_that_ends_during_a_stop_was_told_to(spark_that_ends, monkeypatc
 
     monkeypatch.setattr(run, "spark_log", told_meanwhile)
     assert spark_that_ends(stop)
+    stop.clear()
+    assert not spark_that_ends(stop, once=True)
 
 
 def test_a_run_that_is_told_to_end_before_spark_starts_does_not_start_it(spark_that_ends):
     stop = threading.Event()
     stop.set()
     assert spark_that_ends(stop)
+
+
+def test_an_interrupted_run_that_was_to_catch_up_is_no_success(spark_that_ends, caplog):
+    """`run --once && switch-over`"""
+    stop = threading.Event()
+    stop.set()
+    assert not spark_that_ends(stop, once=True)
+    assert "the run was told to end before everything had caught up" in caplog.text
+    answer = ended("stop.set(); threading.Event().wait()", options=", once=True")
+    assert answer.returncode == 1

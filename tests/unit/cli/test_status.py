@@ -11,7 +11,13 @@ from click.testing import CliRunner
 
 from subscriber.cli.status import command
 from subscriber.errors import TargetUnavailable
-from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
+from subscriber.subscription.status import (
+    CopyFigures,
+    RelationStatus,
+    RunnerStatus,
+    SlotStatus,
+    SubscriptionStatus,
+)
 from subscriber.subscription.status_file import StatusFile
 
 STATUS = SubscriptionStatus(
@@ -75,6 +81,7 @@ def printed(monkeypatch, tmp_path):
 def test_every_table_that_is_not_ready_has_a_row_with_its_copys_figures_or_its_error(printed):
     """D1: i is waiting, d is being copied or has failed; r is not shown"""
     _, pending = printed(STATUS).split("Tables that are not ready\n")
+    pending, _, _ = pending.partition("\n\n")
     heading, _, big, broken, waiting, count = [
         [cell.strip() for cell in line.split("|")] for line in pending.splitlines()
     ]
@@ -101,6 +108,86 @@ def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_p
         in shown.output
     )
     assert "? B" in shown.output
+
+
+RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-21T10:20:00+00:00", None, None)
+
+
+@pytest.mark.parametrize(
+    ("runner", "line"),
+    [
+        (None, "`subscriber run` has not been started for this target"),
+        (
+            RUNNER,
+            (
+                "`subscriber run` is running since 2026-11-21T10:00:00+00:00 on host db1, process 4711, last heard of at"
+                " 2026-11-21T10:20:00+00:00"
+            ),
+        ),
+        (replace(RUNNER, busy_since="noon"), ", busy with a batch or a copy since noon"),
+        (
+            replace(RUNNER, alive=False),
+            (
+                "WARNING:  `subscriber run` is not running; the last one (on host db1, process 4711) did not end in order, and was last"
+                " heard of at 2026-11-21T10:20:00+00:00"
+            ),
+        ),
+        (
+            replace(RUNNER, alive=False, ended_at="2026-11-21T10:30:00+00:00"),
+            "`subscriber run` is not running; the last one ended at 2026-11-21T10:30:00+00:00 (on host db1, process 4711)",
+        ),
+    ],
+)
+def test_whether_a_run_is_alive_is_said(printed, runner, line):
+    """With nobody running it used to say a lag of 0.0 s, and nothing else."""
+    assert line in printed(replace(STATUS, runner=runner))
+
+
+SLOT = SlotStatus(False, "0/200", "reserved", 123_456_789, 2_000_000, None)
+
+
+def test_what_the_publisher_keeps_for_a_slot_is_shown(printed):
+    _, slots = printed(replace(STATUS, slot=SLOT)).split("Slots at the publisher\n")
+    cells = [cell.strip() for cell in slots.splitlines()[2].split("|")]
+    assert cells == ["shop", "shop", "inactive", "0/200", "reserved", "123.5 MB", "2.0 MB"]
+
+
+@pytest.mark.parametrize(
+    ("slot", "missing", "said"),
+    [
+        (replace(SLOT, wal_status="lost", lost="wal_removed"), False, 'slot "shop" of shop is lost: wal_removed'),
+        (replace(SLOT, wal_status="unreserved"), False, 'slot "shop" of shop is about to be lost'),
+        (None, True, 'replication slot "shop" of shop does not exist at the publisher'),
+    ],
+)
+def test_a_slot_that_is_lost_is_not_only_inactive(printed, slot, missing, said):
+    text = printed(replace(STATUS, slot=slot, slot_missing=missing))
+    assert f"WARNING:  replication {said}".replace("replication replication", "replication") in text
+    assert "\nHINT:  " in text
+    assert "WARNING" not in printed(replace(STATUS, slot=SLOT))
+
+
+def test_errors_of_copies_are_counted_and_an_error_that_is_over_is_said_to_be(printed):
+    failed = replace(STATUS, sync_errors=12, last_error="ERROR:  away", last_error_at="noon")
+    assert "| 12 copy" in printed(failed)
+    assert "| 3 apply, 12 copy" in printed(replace(failed, apply_errors=3))
+    assert "last error of shop (noon, not resolved yet):\nERROR:  away" in printed(failed)
+    assert "(noon, resolved at one):" in printed(replace(failed, last_error_resolved_at="one"))
+
+
+def test_the_page_fits_into_120_columns(printed):
+    names = replace(
+        STATUS, name="orders_eu", slot_name="orders_eu", slot=SLOT, lag_seconds=1234.5, lag_bytes=123_456_789
+    )
+    ready = replace(
+        names,
+        relations=(),
+        tables={"d": 2, "r": 69},
+        received_lsn="AB/12345678",
+        applied_lsn="AB/12345678",
+        apply_errors=17,
+    )
+    assert max(map(len, printed(ready).splitlines())) <= 120
 
 
 def test_where_every_table_is_ready_there_is_one_table_only(printed):

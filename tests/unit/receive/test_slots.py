@@ -23,6 +23,8 @@ P = StreamOptions(("p",))
 class Recording:
     """A replication connection that keeps the commands."""
 
+    conninfo, application_name, process_id = "", "s", 1
+
     def __init__(self, server_version: int) -> None:
         self.server_version = server_version
         self.commands: list[str] = []

@@ -50,6 +50,7 @@ def test_the_catalog_is_created_once(engine):
     assert tables == {
         "subscriber_conflict",
         "subscriber_control",
+        "subscriber_runner",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_released_slot",

@@ -13,7 +13,13 @@ import pytest
 
 from subscriber.errors import TargetUnavailable
 from subscriber.subscription import status_file
-from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
+from subscriber.subscription.status import (
+    CopyFigures,
+    RelationStatus,
+    RunnerStatus,
+    SlotStatus,
+    SubscriptionStatus,
+)
 from subscriber.subscription.status_file import StatusFile, keeping_status_file, read_status_file
 
 COPY = CopyFigures(1, 2, 3, 4, 5.0, "2026-11-21T10:00:00.000+00:00")
@@ -39,6 +45,8 @@ STATUS = SubscriptionStatus(
     apply_errors=2,
     last_error="ERROR:  duplicate key",
     last_error_at="2026-11-21T10:00:01.000+00:00",
+    slot=SlotStatus(True, "0/100", "reserved", 1, None, None),
+    runner=RunnerStatus(True, "h", 1, "2026-11-21T10:00:00.000+00:00", "2026-11-21T10:00:01.000+00:00", None, None),
 )
 PATIENCE = 30.0
 

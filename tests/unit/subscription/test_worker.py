@@ -27,6 +27,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
+from subscriber.subscription.attempts import Attempts
 from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.subscription.worker import SubscriptionWorker
@@ -400,3 +401,38 @@ def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(st
         time.sleep(0.01)  # where the subscription begins is found out beside the supervisor's thread
     assert isinstance(worker.failure, TargetUnavailable)
     assert (worker.stopped, worker.positions()) == (False, (0, 0))
+
+
+def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(tables):
+    """`run --once` used to ask when the table synchronization, which knew it, was forgotten."""
+    worker = tables(a=(RelationState.DATASYNC, None))
+
+    class Failing:
+        attempts = Attempts()
+
+        def failures(self, _relation):
+            return 2
+
+        def cancel(self):
+            pass
+
+        def stop(self):
+            pass
+
+    worker._sync = Failing()
+    assert worker.given_up
+    worker.stop()
+    assert worker.given_up
+
+
+def test_under_load_a_worker_has_caught_up_when_it_is_past_the_mark(stored, monkeypatch):
+    """There is always something that is received and not applied yet."""
+    worker = stored()
+    worker._query, worker._journal, worker._barrier = Ended(PublisherUnavailable("")), "journal", LSN(100)
+    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(390)))
+    assert [worker.stream_caught_up() for worker.applied in (LSN(99), LSN(100), LSN(200))] == [False, True, True]
+    monkeypatch.setattr(worker, "positions", lambda: (LSN(120), LSN(50)))
+    assert [worker.stream_caught_up() for worker.applied in (LSN(49), LSN(50))] == [False, True]
+    monkeypatch.setattr(worker, "positions", lambda: (LSN(99), LSN(50)))
+    worker.applied = LSN(50)
+    assert not worker.stream_caught_up()

@@ -1,0 +1,304 @@
+"""Whoever waits for another session says for whom: a slot for the publisher's transactions, a target for its locks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from subscriber import waiting
+from subscriber.receive.blockers import blockers_of
+from subscriber.receive.connection import ReplicationConnection
+from subscriber.receive.publisher import Publisher, connect_publisher
+from subscriber.receive.slots import StreamOptions, create_slot, start_command
+from subscriber.receive.snapshot import exported_snapshot
+from subscriber.subscription.commands import remote
+from subscriber.target import Target, open_target
+from subscriber.waiting import told_by
+from tests.conftest import Database
+from tests.crash.harness import COMMAND, wait_until
+from tests.targets import applied_to
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(waiting, "_LONGEST_SECONDS", 0.2)
+
+
+class Waiter:
+    """Does something in a thread, whose waits are told here."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.told: list[str] = []
+        self.errors: list[BaseException] = []
+        self._work = work
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            with told_by(self.told.append):
+                self._work()
+        except BaseException as error:
+            self.errors.append(error)
+
+    def says(self) -> str:
+        return str(wait_until(lambda: self.told, "it to say for whom it waits")[-1])
+
+    def end(self) -> None:
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        assert self.errors == []
+
+
+def holding(conninfo: str, *statements: str) -> psycopg.Connection[tuple[object, ...]]:
+    """A session in a transaction that has done ``statements``."""
+    connection = psycopg.connect(conninfo, application_name="the shop")
+    for statement in statements:
+        connection.execute(statement.encode())
+    return connection
+
+
+def slot_made(database: Database, name: str) -> Callable[[], object]:
+    def make() -> None:
+        with ReplicationConnection(database.conninfo, "sub") as connection:
+            create_slot(connection, name, snapshot="nothing", stop=threading.Event())
+
+    return make
+
+
+def test_a_slot_says_for_which_sessions_it_waits(database):
+    """All versions: user, database, since when and the state, and no query's text"""
+    database.execute("CREATE TABLE t (a text)")
+    with holding(database.conninfo, "INSERT INTO t VALUES ('secret 17')") as busy:
+        waiter = Waiter(slot_made(database, f"waits_{database.name}"))
+        said = waiter.says()
+        process = busy.info.backend_pid
+        busy.rollback()
+    waiter.end()
+    assert said.startswith(
+        f'creating replication slot "waits_{database.name}" at the publisher waits for process {process} (user "'
+    )
+    assert f'database "{database.name}", application "the shop", idle in transaction, since 20' in said
+    assert "secret" not in said
+    assert "INSERT" not in said
+
+
+def test_a_role_that_may_not_see_other_sessions_is_told_their_processes(publisher_database):
+    role = f"blind_{publisher_database.name}"
+    publisher_database.execute(f"CREATE TABLE t (a int); CREATE ROLE {role} LOGIN REPLICATION")
+    blind = Database(publisher_database.server, publisher_database.name, f"{publisher_database.conninfo} user={role}")
+    try:
+        with holding(publisher_database.conninfo, "INSERT INTO t VALUES (1)") as busy:
+            waiter = Waiter(slot_made(blind, f"blind_{publisher_database.name}"))
+            assert f"waits for process {busy.info.backend_pid} (" in waiter.says()
+            busy.rollback()
+        waiter.end()
+    finally:
+        publisher_database.execute(f"DROP ROLE {role}")
+
+
+def test_a_slot_and_the_snapshot_of_a_copy_say_for_which_prepared_transactions_they_wait(publisher_database):
+    publisher_database.execute("CREATE TABLE t (a int)")
+    gid = f"gid_{publisher_database.name}"
+    publisher_database.execute(f"BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION '{gid}'")
+
+    def snapshot() -> None:
+        with exported_snapshot(publisher_database.conninfo, "sub", threading.Event()):
+            pass
+
+    waiters = [Waiter(slot_made(publisher_database, f"waits_{publisher_database.name}")), Waiter(snapshot)]
+    try:
+        said = [waiter.says() for waiter in waiters]
+    finally:
+        publisher_database.execute(f"ROLLBACK PREPARED '{gid}'")
+    for waiter in waiters:
+        waiter.end()
+    wanted = f'prepared transaction "{gid}" in database "{publisher_database.name}" (prepared by "'
+    assert [wanted in one for one in said] == [True, True]
+
+
+def test_a_copy_says_who_has_locked_its_table_at_the_publisher(publisher_database):
+    publisher_database.execute("CREATE TABLE t (a int)")
+    conninfo = publisher_database.conninfo
+
+    def copy() -> None:
+        with connect_publisher(conninfo, "sub") as server:
+            server.execute("SELECT * FROM t")
+
+    with holding(conninfo, "LOCK TABLE t") as busy:
+        assert blockers_of(conninfo, "sub") == []
+        waiter = Waiter(copy)
+        (said,) = wait_until(lambda: blockers_of(conninfo, "sub"), "the copy to wait")
+        assert said.startswith(f"process {busy.info.backend_pid} (user ")
+        busy.rollback()
+    waiter.end()
+
+
+def test_a_command_that_needs_a_slot_says_who_streams_from_it(publisher_database):
+    """DROP SUBSCRIPTION waits until `subscriber run` has let go of it"""
+    name = f"used_{publisher_database.name}"
+    conninfo = publisher_database.conninfo
+    publisher_database.execute("CREATE PUBLICATION p")
+    with ReplicationConnection(conninfo, "the run") as stream:
+        made = create_slot(stream, name, snapshot="nothing")
+        stream.start(start_command(stream.server_version, name, made.consistent_point, StreamOptions(("p",))))
+
+        def drop() -> None:
+            with connect_publisher(conninfo, "sub") as server:
+                remote.remove_slot(Publisher(server), name)
+
+        waiter = Waiter(drop)
+        said = waiter.says()
+        process = stream.process_id
+    waiter.end()
+    assert said.startswith(f'releasing replication slot "{name}" waits for process {process} (user ')
+    assert 'application "the run", active, since 20' in said
+
+
+# Targets ------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def target_with_a_table(kind: str, request: pytest.FixtureRequest, tmp_path) -> Iterator[Target]:
+    with applied_to(kind, request, tmp_path) as on:
+        on.execute("CREATE TABLE t (a int PRIMARY KEY, b int)", "INSERT INTO t VALUES (1, 1)")
+        yield on.target
+
+
+def written(target: Target, statement: str = "UPDATE t SET b = 2 WHERE a = 1") -> Callable[[], object]:
+    def write() -> None:
+        with target.begin() as connection:
+            connection.execute(sa.text(statement))
+
+    return write
+
+
+@pytest.mark.parametrize("lock", ["UPDATE t SET b = 3", "LOCK TABLE t"])
+def test_a_transaction_says_who_has_locked_what_it_needs_in_postgresql(request, tmp_path, lock):
+    with target_with_a_table("postgresql", request, tmp_path) as target:
+        with target.engine.connect() as busy:
+            busy.execute(sa.text(lock if lock.startswith("UPDATE") else "LOCK TABLE t IN ACCESS EXCLUSIVE MODE"))
+            waiter = Waiter(written(target, "UPDATE public.t SET b = 2 WHERE a = 1"))
+            said = waiter.says()
+            process = target.session_id(busy)
+            busy.rollback()
+        waiter.end()
+    assert said.startswith(f'a transaction of the target (PostgreSQL) waits for process {process} (user "')
+    assert "idle in transaction, since 20" in said
+
+
+def test_a_transaction_says_that_a_prepared_one_holds_what_it_needs_in_postgresql(request, tmp_path):
+    with target_with_a_table("postgresql", request, tmp_path) as target:
+        gid = f"held_{os.getpid()}"
+        with target.begin_prepared(gid) as connection:
+            connection.execute(sa.text("UPDATE public.t SET b = 3"))
+        waiter = Waiter(written(target, "UPDATE public.t SET b = 2 WHERE a = 1"))
+        try:
+            said = waiter.says()
+        finally:
+            target.finish_prepared(gid, commit=False)
+        waiter.end()
+    assert f'waits for prepared transaction "{gid}" (prepared by "' in said
+
+
+def test_a_transaction_says_who_has_locked_its_row_in_mariadb(request, tmp_path):
+    with target_with_a_table("mariadb", request, tmp_path) as target:
+        with target.engine.connect() as busy:
+            busy.execute(sa.text("UPDATE t SET b = 3"))
+            waiter = Waiter(written(target))
+            said = waiter.says()
+            process = target.session_id(busy)
+            busy.rollback()
+        waiter.end()
+    assert said.startswith(f'a transaction of the target (MariaDB) waits for process {process} (user "')
+    assert "idle in transaction, since 20" in said
+
+
+def test_a_transaction_says_who_may_hold_a_metadata_lock_in_mariadb(request, tmp_path):
+    with target_with_a_table("mariadb", request, tmp_path) as target:
+        with target.engine.connect() as busy:
+            busy.execute(sa.text("UPDATE t SET b = 3"))
+            waiter = Waiter(written(target, "ALTER TABLE t ADD c int"))
+            said = waiter.says()
+            process = target.session_id(busy)
+            busy.rollback()
+        waiter.end()
+    assert f"waits for a lock of the table's definition, perhaps held by process {process} (user " in said
+
+
+LOCKS_SQLITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+LOCKS_DUCKDB = """
+import duckdb, sys
+connection = duckdb.connect(sys.argv[1])
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "program", "wal"),
+    [("sqlite", LOCKS_SQLITE, False), ("sqlite", LOCKS_SQLITE, True), ("duckdb", LOCKS_DUCKDB, False)],
+)
+def test_a_transaction_says_which_process_has_locked_its_file(request, tmp_path, kind, program, wal):
+    """The kernel knows: SQLite's busy timeout and DuckDB's lock of its whole file"""
+    with target_with_a_table(kind, request, tmp_path) as target:
+        file = str(target.url.database)
+        if wal:
+            with contextlib.closing(sqlite3.connect(file)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+        target.close()
+        other = subprocess.Popen(
+            [sys.executable, "-c", program, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert other.stdin is not None
+        assert other.stdout is not None
+        with other, open_target(target.url) as ours:
+            assert other.stdout.readline() == "locked\n"
+            waiter = Waiter(written(ours))
+            said = waiter.says()
+            other.stdin.close()
+            waiter.end()
+    assert f"waits for process {other.pid} (python" in said
+
+
+def test_create_subscription_prints_a_notice_for_whom_it_waits(publisher_database, tmp_path):
+    """As it is typed: after two seconds, and the command goes on when the transaction has ended"""
+    publisher_database.execute("CREATE TABLE t (a int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE t")
+    name = f"s_{publisher_database.name}"
+    statement = f"CREATE SUBSCRIPTION {name} CONNECTION '{publisher_database.conninfo}' PUBLICATION p WITH (create_tables = true)"
+    arguments = ["sql", "--target", f"sqlite:///{tmp_path / 't.db'}", "-c"]
+    environment = {**os.environ, "SUBSCRIBER_JOURNAL": str(tmp_path / "journal")}
+    with holding(publisher_database.conninfo, "INSERT INTO t VALUES (1)") as busy:
+        command = subprocess.Popen(
+            [*COMMAND, *arguments, statement],
+            env=environment,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert command.stderr is not None
+        said = next(line for line in command.stderr if "waits for" in line)
+        process = busy.info.backend_pid
+        busy.rollback()
+    assert "CREATE SUBSCRIPTION" in command.communicate()[0]
+    assert said.startswith(
+        f'NOTICE:  creating replication slot "{name}" at the publisher waits for process {process} (user '
+    )
