@@ -27,7 +27,7 @@ from subscriber.scenario.compare import Rows
 from tests.crash.harness import Runner, differences, wait_until
 from tests.spark import VARIABLE as JVM_OPTIONS
 
-pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 SECRET = "the-secret-of-this-cluster"
 TABLES = ("large", "filtered", "parted")

@@ -137,6 +137,8 @@ def test_a_subscription_without_a_connection_gets_its_tables_with_the_refresh(se
 
 def test_an_interrupted_command_leaves_no_slot(session):
     """Making the slot waits for the transactions that are open at the publisher."""
+    # A shell starts what it runs in the background with SIGINT ignored, and Python leaves it so.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with psycopg.connect(session.publisher.conninfo) as busy:
         busy.execute("INSERT INTO t VALUES (1)")
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CREATE_REPLICATION_SLOT%' AND wait_event IS NOT NULL"
@@ -156,6 +158,7 @@ def test_an_interrupted_command_leaves_no_slot(session):
         finally:
             stop.set()
             thread.join()
+            signal.signal(signal.SIGINT, before)
         busy.rollback()
     assert session.slots() == []
     session.run(CREATE)

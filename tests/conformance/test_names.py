@@ -121,6 +121,7 @@ def replication(publisher_database, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_subscriptions_of_every_name_copy_stream_are_renamed_and_dropped(replication):
     """One of them ended the run for all; and consumers that nobody removed held the journals' trimming back."""
     runner = replication.runner

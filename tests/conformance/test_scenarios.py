@@ -36,6 +36,8 @@ ABOUT_TARGETS = (
 the whole library."""
 LONG = ("0", "5")
 """Of SQLite's, those that `make soak` runs and `make test` does not, but for what is about targets."""
+ORACLE_STEP = 4
+"""Of PostgreSQL's own subscriber, which is the oracle, `make test` runs every fourth file, and `make soak` the others."""
 OF_POSTGRESQL = ("061", "303", "736", "838")
 """Triggers, partitions, temporal keys and enums are the target's own."""
 MATRIX = {
@@ -50,10 +52,12 @@ MATRIX = {
 EMULATED = {"server": (), "emulated": ("emulated",)}
 
 
-def _marks(setup: Setup, scenario: Scenario) -> list[str]:
-    is_long = (
-        setup == Setup("sqlite", 18) and scenario.name.startswith(LONG) and not scenario.name.startswith(ABOUT_TARGETS)
-    )
+def _marks(setup: Setup, place: int, scenario: Scenario) -> list[str]:
+    if setup.subscriber == NATIVE:
+        is_long = place % ORACLE_STEP > 0
+    else:
+        is_long = setup == Setup("sqlite", 18) and scenario.name.startswith(LONG)
+    is_long = is_long and not scenario.name.startswith(ABOUT_TARGETS)
     return [*sorted(scenario.requires.features), *(["long"] if is_long else [])]
 
 
@@ -63,10 +67,10 @@ CELLS = [
         setup,
         scenario,
         id="-".join((setup.subscriber, f"pg{setup.major}", *EMULATED[setup.publications], scenario.name)),
-        marks=[getattr(pytest.mark, mark) for mark in _marks(setup, scenario)],
+        marks=[getattr(pytest.mark, mark) for mark in _marks(setup, place, scenario)],
     )
     for setup, names in MATRIX.items()
-    for scenario in SCENARIOS
+    for place, scenario in enumerate(SCENARIOS)
     if scenario.requires.missing(setup.major, frozenset(FEATURES)) is None and scenario.name.startswith(names)
 ]
 EXPECTED = read_expected_failures(LIBRARY)

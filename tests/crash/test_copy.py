@@ -88,6 +88,7 @@ def in_mid_copy(replication):
     return walsender
 
 
+@pytest.mark.long
 def test_a_snapshot_that_is_lost_is_followed_by_a_new_one(replication, load):
     """D3"""
     walsender = in_mid_copy(replication)
@@ -98,6 +99,7 @@ def test_a_snapshot_that_is_lost_is_followed_by_a_new_one(replication, load):
     replication.settle(load)
 
 
+@pytest.mark.long
 def test_a_publisher_that_dies_in_mid_copy_is_copied_from_when_it_is_back(replication, own_server, load):
     """D3"""
     in_mid_copy(replication)

@@ -69,6 +69,7 @@ def test_once_it_is_mended_everything_arrives(replication):
     assert "Traceback" not in said
 
 
+@pytest.mark.long
 def test_queries_that_are_stopped_and_started_leave_nothing_in_python(replication):
     """What DISABLE and ENABLE cost is the start of a query and of a receiver; what Spark leaves in the JVM is in docs/architecture.md."""
     runner = replication.runner

@@ -152,6 +152,7 @@ def test_a_disk_that_is_full_for_a_moment_is_written_again_when_room_was_made(re
     replication.settle(load)
 
 
+@pytest.mark.long
 def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(replication, load, supervisor, own_server):
     """slot_after_disk: with nothing simulated"""
     if not replication.journal_is_small:
@@ -226,6 +227,7 @@ def test_a_killed_supervisor_leaves_no_process_behind(replication, load, own_ser
     wait_until(lambda: not runner.processes(), "all processes to end", 60)
 
 
+@pytest.mark.long
 def test_a_lost_journal_with_changes_that_the_target_lacks_is_refused(replication, load, own_server):
     """slot_after_disk: no gap is ever skipped; with the journal back, everything is there"""
     runner, journal = replication.runner, replication.runner.journal

@@ -141,6 +141,7 @@ def test_where_the_journal_is_elsewhere_the_slot_is_refused_with_both_positions(
     assert "no journal of this slot is here" in answer.stderr
 
 
+@pytest.mark.long
 def test_a_slot_that_is_taken_back_needs_its_journal(handed_on):
     """SET (slot_name = NONE), and back again, but the run is started on another machine."""
     runner = handed_on.runner

@@ -180,7 +180,12 @@ def on_postgresql(server: PostgreSQLServer, folder: Path, name: str) -> Iterator
 
 
 @pytest.fixture(
-    params=[pytest.param("sqlite", marks=LONG), "duckdb", "postgresql", pytest.param("mariadb", marks=LONG)]
+    params=[
+        pytest.param("sqlite", marks=LONG),
+        "duckdb",
+        pytest.param("postgresql", marks=LONG),
+        pytest.param("mariadb", marks=LONG),
+    ]
 )
 def replication(request, own_server, tmp_path) -> Iterator[Slow]:
     name = f"stopping_{request.param}"
@@ -199,7 +204,7 @@ def replication(request, own_server, tmp_path) -> Iterator[Slow]:
         yield replication
 
 
-@everybody
+@process_first
 def test_a_batch_in_progress_is_rolled_back_and_comes_again(replication, everybody):
     """any_crash, progress_with_data: nothing of it is in the target, and all of it after the next run"""
     replication.subscribe()
