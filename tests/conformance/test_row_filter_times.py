@@ -55,7 +55,11 @@ UNITS: Final = [
     "SECOND",
     "microsecondsXX",
 ]
-ZONES: Final = ("UTC", "gmt", "Zulu", "+02", "-8:30", "5:45:10")
+ZONES: Final = (
+    "UTC", "gmt", "Zulu", "+02", "-8:30", "5:45:10", "Europe/Berlin", "america/new_york", "Australia/Lord_Howe", "Asia/Kolkata", "EST", "msk",
+    "EST5EDT,M3.2.0,M11.1.0", "x5y,J60/2,J300", "<+03>-3", "Nowhere/Town", "",
+)  # fmt: skip
+"""None whose past was corrected in the releases of the tz database that servers of these tests have."""
 OFFSETS: Final = ("02:00:00", "-08:30:00", "00:00:00.5", "1 day", "1 mon", "-15:59:59")
 INTERVAL_RANGES: Final = (2, 4, 6, 8, 1024, 1032, 2048, 3072, 3080, 4096, 6144, 7168, 7176, 0x7FFF)
 INTERVAL_MODIFIERS: Final = (
