@@ -33,8 +33,16 @@ rest is refused with PostgreSQL's own error.
 
 Of what PostgreSQL takes, the lists below say what is computed here, with the server's results and errors, and what is refused by name
 when the publication is made. An operator or function marked with `*` compares or folds case: it is computed for collations that
-do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value. Patterns must be constants, and those that
-PostgreSQL's regular expressions have and ours cannot match exactly are refused, too.
+do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value.
+
+A regular expression that is a constant is refused when the publication is made if it cannot be evaluated exactly: POSIX's own regular
+expressions (`(?b)`, `(?e)`), and those that are very large. One that comes from a column is read at each row, and such a row is an error
+(0A000). A pattern of `SIMILAR TO` is refused where PostgreSQL's minor releases of August 2025 and before read its brackets differently.
+
+Time zones are those of the tz database in the Python package `tzdata`, on every machine the same, the abbreviations of PostgreSQL's set
+`Default`, and POSIX specifications. A PostgreSQL server has another release of that database, its own or the system's: the two differ where a
+government has decided something in between, and for years before 1970 in the zones that the maintainers have merged. Filters are
+evaluated, and constants are read, as in a session with `TimeZone = 'UTC'`, `DateStyle = 'ISO, MDY'` and `IntervalStyle = 'postgres'`.
 """
 
 
