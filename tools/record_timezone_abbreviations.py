@@ -12,12 +12,12 @@ FILE = Path(__file__).resolve().parent.parent / "subscriber/publication/function
 
 
 def main(source: str) -> None:
-    """Read the server's file and write ours: the abbreviation, and seconds east of Greenwich or the zone that it stands for."""
+    """Read the server's file and write ours: abbreviation, seconds east of Greenwich or the zone that it stands for, D for daylight saving time."""
     found = {}
     for line in Path(source).read_text().splitlines():
         words = line.partition("#")[0].split()
         if words:
-            found[words[0].lower()] = words[1]
+            found[words[0].lower()] = "\t".join(words[1:3])
     FILE.write_text("".join(f"{name}\t{meaning}\n" for name, meaning in sorted(found.items())))
     print(f"{len(found)} abbreviations in {FILE}")
 

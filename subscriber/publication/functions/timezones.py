@@ -107,8 +107,8 @@ def abbreviated(name: str) -> TimeZone | None:
     meaning = _abbreviations().get(name)
     if meaning is None:
         return None
-    if isinstance(meaning, int):
-        return TimeZone(Zone((), (), (Kind(meaning, False, 0),), 0, b"\0"))
+    if isinstance(meaning, Kind):
+        return TimeZone(Zone((), (), (meaning,), 0, b"\0"))
     found = zone_named(meaning)
     if found is None:
         raise NotSupportedError(
@@ -119,12 +119,12 @@ def abbreviated(name: str) -> TimeZone | None:
 
 
 @cache
-def _abbreviations() -> dict[str, int | str]:
-    """Seconds east of Greenwich, or the name of a zone."""
-    found: dict[str, int | str] = {}
+def _abbreviations() -> dict[str, Kind | str]:
+    """An offset, or the name of a zone."""
+    found: dict[str, Kind | str] = {}
     for line in (files(__package__) / "timezone_abbreviations.tsv").read_text(encoding="utf-8").splitlines():
-        name, meaning = line.split("\t")
-        found[name] = meaning if "/" in meaning or meaning.isalpha() else int(meaning)
+        name, meaning, *dst = line.split("\t")
+        found[name] = meaning if "/" in meaning or meaning.isalpha() else Kind(int(meaning), bool(dst), 0)
     return found
 
 
