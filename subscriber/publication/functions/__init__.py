@@ -21,6 +21,7 @@ from subscriber.publication.functions import (  # noqa: F401  importing one regi
     macaddrs,
     network,
     numeric,
+    numeric_powers,
     overlaps,
     patterns,
     regexps,
