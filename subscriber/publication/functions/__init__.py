@@ -18,6 +18,7 @@ from subscriber.publication.functions import (  # noqa: F401  importing one regi
     json,
     json_text,
     logic,
+    lsns,
     macaddrs,
     network,
     numeric,

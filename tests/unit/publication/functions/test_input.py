@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cmp_to_key
+
 import pytest
 
 import subscriber.publication.functions  # noqa: F401 - registers the forms
@@ -9,7 +11,7 @@ from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
 from subscriber.publication.functions.arrays import Array
 from subscriber.publication.functions.forms import form_of
 from subscriber.publication.functions.intervals import Interval
-from subscriber.publication.functions.json_values import Jsonb
+from subscriber.publication.functions.json_values import Jsonb, order
 
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ = 1082, 1083, 1114, 1184, 1186, 1266
 UUID, JSON, JSONB, INET, CIDR, MACADDR, MACADDR8 = 2950, 114, 3802, 869, 650, 829, 774
@@ -135,6 +137,51 @@ def test_an_interval_is_read_by_the_fields_of_its_type(text, modifier, value):
 def test_of_equal_keys_the_last_one_counts_and_the_shorter_ones_come_first():
     document = read(JSONB, '{"bb": 1, "c": 2, "a": 3, "c": 4}')
     assert list(document.value.items()) == [("a", 3), ("c", 4), ("bb", 1)]
+
+
+def test_documents_are_in_the_servers_order():
+    """``compareJsonbContainers``: by type, then by length, then by what is in them; an empty array comes before all else."""
+    written = [
+        "[]",
+        "null",
+        '"a"',
+        '"b"',
+        "1",
+        "2",
+        "false",
+        "true",
+        "[0]",
+        '["b"]',
+        "[1]",
+        "[[]]",
+        "[1, 0]",
+        "{}",
+        '{"b": 1}',
+        '{"a": 1, "b": 0}',
+        '{"a": 1, "b": 1}',
+    ]
+    expected = [
+        "[]",
+        "null",
+        '"a"',
+        '"b"',
+        "1",
+        "2",
+        "false",
+        "true",
+        '["b"]',
+        "[0]",
+        "[1]",
+        "[[]]",
+        "[1, 0]",
+        "{}",
+        '{"b": 1}',
+        '{"a": 1, "b": 0}',
+        '{"a": 1, "b": 1}',
+    ]
+    documents = [read(JSONB, text).value for text in written]
+    ordered = sorted(documents, key=cmp_to_key(order))
+    assert ordered == [read(JSONB, text).value for text in expected]
 
 
 def test_a_null_of_json_is_a_value():
