@@ -33,9 +33,9 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         "documents are made with dictionaries, which are files and catalogs of the server",
     ),
     (
-        "Ranges and multiranges",
+        "Multiranges, and the insides of ranges",
         r"range\b",
-        "they are not written yet; compare the bounds, in columns of their own",
+        "multiranges are not written yet; the others are parts of types and indexes",
     ),
     ("Money", r"\bmoney\b", "its text depends on lc_monetary of the session"),
     (

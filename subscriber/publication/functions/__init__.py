@@ -25,6 +25,7 @@ from subscriber.publication.functions import (  # noqa: F401  importing one regi
     numeric_powers,
     overlaps,
     patterns,
+    ranges,
     regexps,
     strings,
     text,

@@ -166,7 +166,8 @@ def _field_overflow(detail: str) -> RowFilterError:
 # Comparisons ----------------------------------------------------------------------------------------------------------
 
 
-def _order(left: Decimal, right: Decimal) -> int:
+def order_of_numbers(left: Decimal, right: Decimal) -> int:
+    """``cmp_numerics``: NaN is above all, and equals itself."""
     if left.is_nan() or right.is_nan():
         return int(left.is_nan()) - int(right.is_nan())
     return int(left > right) - int(left < right)
@@ -202,8 +203,8 @@ def _greater_or_equal(left: Decimal, right: Decimal) -> bool:
     return not _less(left, right)
 
 
-register_order("numeric_cmp(numeric,numeric)", _order)
-register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", _order)
+register_order("numeric_cmp(numeric,numeric)", order_of_numbers)
+register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", order_of_numbers)
 
 
 # Arithmetic -----------------------------------------------------------------------------------------------------------
