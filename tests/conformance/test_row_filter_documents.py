@@ -176,3 +176,20 @@ def test_text_is_read_as_the_server_reads_it_or_refused(newest, name):
     kept = [our for our, text, value in zip(ours, texts, values, strict=True) if text == value]
     assert len(kept) > 100
     assert REFUSED not in kept
+
+
+LSNS: Final = one_of("0/0", "FFFFFFFF/FFFFFFFF", "16/B374D848", "0/1", "ffffffff/0")
+COUNTS: Final = one_of(
+    "NaN", "Infinity", "-Infinity", "0.5", "-0.5", "1.5", "0.4", "-0.4", "18446744073709551615", "18446744073709551615.5", "18446744073709551616", "-1",
+    "1e400", "1e-300", "4294967296",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("signature", sorted(one for one in implementations() if "pg_lsn" in one))
+def test_a_function_of_positions_in_the_log_gives_what_the_server_gives(session, signature):
+    """B11: comparisons, differences, and how far a position can be moved."""
+    random = Random(f"{SEED}{signature}")
+    makes = {"pg_lsn": LSNS, "numeric": COUNTS}
+    types = arguments_of(signature)
+    found = differences(session, signature, types, [tuple(makes[name](random) for name in types) for _ in range(ROWS)])
+    assert not found, f"seed {SEED}: {found[:5]}"

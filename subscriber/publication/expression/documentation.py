@@ -5,6 +5,7 @@ What a publication may have at all (immutable built-ins) is PostgreSQL 18's; of 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +21,63 @@ _VERSION: Final = 180000
 _IMMUTABLE: Final = "i"
 _INTERNAL: Final = frozenset({"internal", "cstring", "trigger", "event_trigger", "language_handler", "void"})
 
+_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        "Geometry",
+        r"\b(point|box|circle|lseg|line|path|polygon)\b",
+        "distances and intersections depend on the rounding of the C library's functions and on EPSILON, step by step",
+    ),
+    (
+        "Text search",
+        r"\b(tsvector|tsquery|gtsvector|regconfig|regdictionary)\b",
+        "documents are made with dictionaries, which are files and catalogs of the server",
+    ),
+    (
+        "Multiranges, and the insides of ranges",
+        r"range\b",
+        "multiranges are not written yet; the others are parts of types and indexes",
+    ),
+    ("Money", r"\bmoney\b", "its text depends on lc_monetary of the session"),
+    (
+        "Names of objects and access rights",
+        r"\b(reg\w+|aclitem|oidvector|int2vector|cid|xid|xid8|tid|pg_snapshot|txid_snapshot|pg_node_tree)\b",
+        "they are looked up in the catalogs, or say something about the server and not about the row",
+    ),
+    (
+        "Records and enums",
+        r"\b(record|anyenum)\b",
+        "the types of the fields, and the order of the labels, are the publisher's own",
+    ),
+    (
+        "XML and jsonpath",
+        r"\b(xml|jsonpath)\b",
+        "they are languages of their own, for which the server has a parser and an engine",
+    ),
+    (
+        "Hash functions",
+        r"^(hash|\w+_hash)",
+        "what they give is an implementation's own, and may change with the version",
+    ),
+    (
+        "Comparison functions of C",
+        r"^(\w+cmp|bt\w+|gin_\w+|jsonb_cmp|uuid_cmp|byteacmp|network_cmp)\b",
+        "of what memcmp gives only the sign is laid down; use the operators",
+    ),
+    (
+        "Aggregates' and windows' helpers",
+        r"(_accum|_combine|_inv|_sum|_avg|transfn|in_range|statefunc|int\dinc|int8dec|corr|covar|regr|stddev|var_)",
+        "they compute states of aggregates",
+    ),
+    (
+        "Input, output and type modifiers",
+        r"(send|recv|out|typmodin|typmodout)\(",
+        "they make and read the bytes of a type",
+    ),
+)
+"""Families that are refused: a name, what finds their signatures (operators: their name and types), and why."""
+
+_OTHER_REASON: Final = "they are not written yet"
+
 _HEAD: Final = """\
 # Row filters that the subscriber evaluates
 
@@ -33,15 +91,27 @@ rest is refused with PostgreSQL's own error.
 
 Of what PostgreSQL takes, the lists below say what is computed here, with the server's results and errors, and what is refused by name
 when the publication is made. An operator or function marked with `*` compares or folds case: it is computed for collations that
-do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value. Patterns must be constants, and those that
-PostgreSQL's regular expressions have and ours cannot match exactly are refused, too.
+do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value.
+
+A regular expression that is a constant is refused when the publication is made if it cannot be evaluated exactly: POSIX's own regular
+expressions (`(?b)`, `(?e)`), and those that are very large. One that comes from a column is read at each row, and such a row is an error
+(0A000). A pattern of `SIMILAR TO` is refused where PostgreSQL's minor releases of August 2025 and before read its brackets differently.
+
+Documents of type jsonb are ordered (`<`) in databases whose collation compares by bytes, and refused in others: the strings in them are
+compared by it, whatever the expression says.
+
+Time zones are those of the tz database in the Python package `tzdata`, on every machine the same, the abbreviations of PostgreSQL's set
+`Default`, and POSIX specifications. A PostgreSQL server has another release of that database, its own or the system's: the two differ where a
+government has decided something in between, and for years before 1970 in the zones that the maintainers have merged. Filters are
+evaluated, and constants are read, as in a session with `TimeZone = 'UTC'`, `DateStyle = 'ISO, MDY'` and `IntervalStyle = 'postgres'`.
 """
 
 
 def row_filters_page() -> str:
     """The page, in Markdown."""
     catalog = catalog_of(_VERSION)
-    return "\n".join([_HEAD, *_types(catalog), "", *_operators(catalog), "", *_functions(catalog)]) + "\n"
+    parts = (_types(catalog), _operators(catalog), _functions(catalog), _refused(catalog))
+    return "\n".join([_HEAD, *(line for part in parts for line in (*part, ""))]).rstrip("\n") + "\n"
 
 
 def _types(catalog: Catalog) -> Iterator[str]:
@@ -105,6 +175,33 @@ def _functions(catalog: Catalog) -> Iterator[str]:
     yield "|---|---|"
     for name, signatures in sorted(computed.items()):
         yield f"| `{name}` | {' '.join(sorted(signatures))} |"
+
+
+def _refused(catalog: Catalog) -> Iterator[str]:
+    """Every function that is refused, by the reason."""
+    families: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for function in catalog.functions.values():
+        signature = catalog.signature(function)
+        if implementation_of(signature) is None and _is_for_people(catalog, function):
+            families[_reason(f"{signature} {_name(catalog, function.result)}")].add(function.name)
+    yield "## What is refused, and why"
+    yield ""
+    yield "Operators are the functions behind them. `VARIADIC` with an array is refused for functions of any type."
+    yield ""
+    yield "| What | Why | Functions |"
+    yield "|---|---|---|"
+    order = [name for name, _, _ in _REASONS]
+    for (name, why), functions in sorted(
+        families.items(), key=lambda family: [*order, family[0][0]].index(family[0][0])
+    ):
+        yield f"| {name} | {why} | {_listed(sorted(functions))} |"
+
+
+def _reason(described: str) -> tuple[str, str]:
+    """The family of a signature with its result, and why it is refused."""
+    return next(
+        ((name, why) for name, pattern, why in _REASONS if re.search(pattern, described)), ("Others", _OTHER_REASON)
+    )
 
 
 def _is_for_people(catalog: Catalog, function: Function) -> bool:

@@ -21,6 +21,11 @@ _OF_ENCODED_TEXT = frozenset(
 """They see the bytes of text as the database has it; here it is UTF-8."""
 
 
+_BY_THE_DATABASES_COLLATION = frozenset(f"jsonb_{name}(jsonb,jsonb)" for name in ("lt", "le", "gt", "ge"))
+"""They compare strings by the collation of the database, whatever the expression says."""
+_DEFAULT_COLLATION = 100
+
+
 def check_supported(
     node: tree.Expression, types: Types, bytewise_collations: frozenset[int], encoding: str = "UTF8"
 ) -> None:
@@ -99,6 +104,11 @@ class _Check:
             raise _unsupported(what)
         if signature in _OF_ENCODED_TEXT and self._encoding != "UTF8":
             raise _unsupported(f"{what} of a database with encoding {self._encoding}")
+        if signature in _BY_THE_DATABASES_COLLATION and _DEFAULT_COLLATION not in self._bytewise:
+            raise NotSupportedError(
+                f"{what} is not supported in a database whose collation does not compare by bytes",
+                hint="Compare a value of the document, such as (document ->> 'name') COLLATE \"C\".",
+            )
         of_these = _of_these(found, arguments)  # which may be refused, whatever the collation
         if not any(self._types.collation(one.type_oid) for one in arguments):
             return

@@ -238,6 +238,15 @@ def _timestamptz_of_epoch(seconds: float) -> int:
     return valid_timestamp(int(rint((seconds + UNIX_EPOCH * 86400) * SECOND)))
 
 
+def months_later(moment: int, months: int) -> int:
+    """The same day and time some months later, or the last day of that month; it may be out of range."""
+    day, time = divmod(moment, DAY)
+    year, month, day_of_month = civil(day)
+    years, month = divmod(month - 1 + months, 12)
+    year, month = year + years, month + 1
+    return day_number(year, month, min(day_of_month, month_length(year, month))) * DAY + time
+
+
 @elementwise("timestamp_pl_interval(timestamp,interval)")
 def timestamp_plus(moment: int, length: Interval) -> int:
     """``timestamp + interval``: months first, and within the month; then days, then time."""
@@ -249,12 +258,7 @@ def timestamp_plus(moment: int, length: Interval) -> int:
     if moment in TIMESTAMP_INFINITIES:
         return moment
     if length.months:
-        day, time = divmod(moment, DAY)
-        year, month, day_of_month = civil(day)
-        years, month = divmod(month - 1 + length.months, 12)
-        year, month = year + years, month + 1
-        day_of_month = min(day_of_month, month_length(year, month))
-        moment = valid_timestamp(day_number(year, month, day_of_month) * DAY + time)
+        moment = valid_timestamp(months_later(moment, length.months))
     if length.days:
         moment = valid_timestamp(moment + length.days * DAY)
     return valid_timestamp(moment + length.microseconds)

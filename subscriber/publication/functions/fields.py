@@ -7,7 +7,7 @@ are. ``extract`` gives numeric, with the decimals that the unit has; ``date_part
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
@@ -33,8 +33,8 @@ from subscriber.publication.functions.dates import TimeTZ
 from subscriber.publication.functions.interval_input import UNITS
 from subscriber.publication.functions.intervals import INFINITY, Interval
 from subscriber.publication.functions.intervals import finite as finite_interval
-from subscriber.publication.functions.registry import Context, Implementation, elementwise, implementation_of
-from subscriber.publication.functions.zones import offset_of, specialise_zone
+from subscriber.publication.functions.registry import Context, elementwise, implementation_of
+from subscriber.publication.functions.timezones import whole_zone
 from subscriber.types.datetimes import DAY
 
 _WORD_SIZE: Final = 10
@@ -430,17 +430,18 @@ def _truncate_timestamp(text: str, moment: int) -> int:
     return moment if moment in TIMESTAMP_INFINITIES else valid_timestamp(_truncate(unit, moment))
 
 
-def _specialise_zone(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
-    return specialise_zone(implementation, constants, 2)
-
-
-@elementwise("date_trunc(text,timestamptz,text)", specialise=_specialise_zone)
-def _truncate_timestamptz(text: str, moment: int, zone: str) -> int:
-    offset = offset_of(zone)
+@elementwise("date_trunc(text,timestamptz,text)")
+def _truncate_timestamptz(text: str, moment: int, name: str) -> int:
+    zone = whole_zone(name)
     unit = _unit_to_truncate(text, "timestamp with time zone")
     if moment in TIMESTAMP_INFINITIES:
         return moment
-    return valid_timestamp(_truncate(unit, moment + offset * SECOND) - offset * SECOND)
+    offset = zone.offset_at(moment)
+    local = _truncate(unit, moment + offset * SECOND)
+    # Within a day, the result has the offset that the moment has.
+    if unit not in _UNIT_SIZES or unit == "day":
+        offset = zone.offset_of(local)
+    return valid_timestamp(local - offset * SECOND)
 
 
 @elementwise("date_trunc(text,interval)")

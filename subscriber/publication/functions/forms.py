@@ -22,6 +22,8 @@ Forms (a module of this package registers those of its types):
     jsonb                        json.Jsonb, see there
     inet cidr                    network.Inet, see there
     bit varbit                   str of 0 and 1
+    pg_lsn                       int                      pa.uint64()
+    ranges                       ranges.Range, see there
     arrays                       arrays.Array(dimensions, lower bounds, elements in their form; None is NULL)
 
 NULL is None, and Arrow's null.

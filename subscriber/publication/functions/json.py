@@ -1,11 +1,11 @@
 """jsonb: access, containment, existence, deletion and casts; and the forms of json and jsonb.
 
-The order of jsonb values is not here, only whether they are equal: strings in them are ordered by the database's collation. Nor is
-jsonpath. What is taken out of a json is in :mod:`.json_text`.
+Documents are ordered for databases whose collation compares by bytes, since strings in them are ordered by it. There is no jsonpath. What is taken out of a json is in :mod:`.json_text`.
 """
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -21,6 +21,7 @@ from subscriber.publication.functions.json_values import (
     check_syntax,
     equal,
     number_text,
+    order,
     ordered_object,
     parse,
     root_contains,
@@ -150,6 +151,13 @@ def _equal(left: Jsonb, right: Jsonb) -> bool:
 @elementwise("jsonb_ne(jsonb,jsonb)", raises=False)
 def _not_equal(left: Jsonb, right: Jsonb) -> bool:
     return not equal(left.value, right.value)
+
+
+# jsonb_cmp is not here: for strings it gives what C's memcmp does, of which only the sign is known.
+for _name, _test in {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}.items():
+    elementwise(f"jsonb_{_name}(jsonb,jsonb)", raises=False)(
+        lambda left, right, test=_test: test(order(left.value, right.value), 0)
+    )
 
 
 @elementwise("jsonb_contains(jsonb,jsonb)", raises=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -197,6 +197,47 @@ def equal(left: Json, right: Json) -> bool:
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(equal(one, right[key]) for key, one in left.items())
     return left == right
+
+
+_TYPE_ORDER: Final = ("null", "string", "number", "boolean", "array", "object")
+
+
+def order(left: Json, right: Json) -> int:
+    """The order of two documents (``compareJsonbContainers``) in a database whose collation compares by bytes: -1, 0 or 1.
+
+    A document that is no object or array is an array of one for it, which is less than a real one of one element. So an empty array is
+    less than null, although arrays are greater than all that are none.
+    """
+    is_scalar, other_is_scalar = (not isinstance(one, tuple | Mapping) for one in (left, right))
+    if is_scalar and other_is_scalar:
+        return _order(left, right)
+    if is_scalar and isinstance(right, tuple):
+        return 1 if not right else -1
+    if other_is_scalar and isinstance(left, tuple):
+        return -1 if not left else 1
+    return _order((left,) if is_scalar else left, (right,) if other_is_scalar else right)
+
+
+def _order(left: Json, right: Json) -> int:
+    types = [_TYPE_ORDER.index(type_of(one)) for one in (left, right)]
+    if types[0] != types[1]:
+        return _sign(*types)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return _sign(len(left), len(right)) or _first(zip(left, right, strict=True))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        pairs = zip(left.items(), right.items(), strict=True) if len(left) == len(right) else ()
+        return _sign(len(left), len(right)) or _first(pair for members in pairs for pair in zip(*members, strict=True))
+    if isinstance(left, str) and isinstance(right, str):
+        return _sign(left.encode(), right.encode())
+    return _sign(left, right)
+
+
+def _first(pairs: Iterable[tuple[Json, Json]]) -> int:
+    return next((found for found in (_order(*pair) for pair in pairs) if found), 0)
+
+
+def _sign(left: Any, right: Any) -> int:
+    return 0 if left is None else int(left > right) - int(left < right)
 
 
 def contains(value: Json, part: Json) -> bool:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions.comparison import register_columns
 from subscriber.publication.functions.forms import Form, register
-from subscriber.publication.functions.registry import vectorised
+from subscriber.publication.functions.registry import elementwise, vectorised
 from subscriber.types import family_of
 
 BOOL: Final = 16
@@ -53,3 +53,13 @@ def _to_integer(value: Any) -> Any:
 @vectorised("text(bool)")
 def _to_text(value: Any) -> Any:
     return pc.if_else(value, "true", "false")
+
+
+@elementwise("num_nulls(any)", strict=False, raises=False)
+def _number_of_nulls(*values: object) -> int:
+    return sum(one is None for one in values)
+
+
+@elementwise("num_nonnulls(any)", strict=False, raises=False)
+def _number_of_values(*values: object) -> int:
+    return sum(one is not None for one in values)

@@ -9,8 +9,7 @@ NaN equals itself and is above all, infinity included; there is no negative zero
     /            rounded (halves away from zero) to at least 16 significant digits, and the scale of either side (select_div_scale)
     sqrt         likewise, to at least 16 significant digits
 
-Left out: ``exp``, ``ln``, ``log`` and ``power`` (``^``), which the server computes with a few digits more than it shows, so that its
-last digit is not always the one that exact arithmetic would round to; and ``width_bucket``, which servers of 15 round another way.
+``exp``, ``ln``, ``log``, ``power`` (``^``) and ``width_bucket`` are in :mod:`.numeric_powers`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _GROUP: Final = 4
 _MANY_CHARACTERS: Final = 1000
 """Plain text that is shorter is within every limit."""
 
-_EXACT: Final = Context(prec=2 * (_MOST_WHOLE_DIGITS + _GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
+EXACT: Final = Context(prec=2 * (_MOST_WHOLE_DIGITS + _GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
 """Room for the product of the longest numbers; nothing is rounded that is not asked to be."""
 
 _NAN: Final = Decimal("NaN")
@@ -88,7 +87,7 @@ def _parsed(text: str) -> Decimal:
     if (other := _OTHER_BASE.fullmatch(word)) is not None:
         sign, *digits = other.groups()
         base, written = next((base, one) for base, one in zip((16, 8, 2), digits, strict=True) if one is not None)
-        return _checked(_EXACT.create_decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)))
+        return checked(EXACT.create_decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)))
     found = _DECIMAL.fullmatch(word)
     if found is None or not found[2].strip("."):
         raise RowFilterError(f'invalid input syntax for type numeric: "{text}"', sqlstate="22P02")
@@ -96,9 +95,7 @@ def _parsed(text: str) -> Decimal:
     decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
     if decimals > _GREATEST_SCALE or exponent > 2 * _MOST_WHOLE_DIGITS:
         raise overflow()
-    return _checked(
-        rescaled_up(_EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, _EXACT))
-    )
+    return checked(rescaled_up(EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, EXACT)))
 
 
 def numeric_text(value: Decimal) -> str:
@@ -128,16 +125,16 @@ def scale_of(value: Decimal) -> int:
 
 def rescaled_up(value: Decimal) -> Decimal:
     """With all digits before the point written out, so that the scale is not negative."""
-    return value.quantize(_ONE, context=_EXACT) if scale_of(value) < 0 else value
+    return value.quantize(_ONE, context=EXACT) if scale_of(value) < 0 else value
 
 
 def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
     """A finite value with so many decimals; a negative scale rounds before the point, and shows none."""
-    cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=_EXACT)
+    cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
     return rescaled_up(cut)
 
 
-def _checked(value: Decimal) -> Decimal:
+def checked(value: Decimal) -> Decimal:
     """``make_result``: a result that a numeric has room for, without a negative zero."""
     if not value:
         value = value.copy_abs()
@@ -154,7 +151,7 @@ def coerced(value: Decimal, modifier: int) -> Decimal:
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
     if value.is_infinite():
         raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
-    result = _checked(at_scale(value, scale))
+    result = checked(at_scale(value, scale))
     if result and result.adjusted() >= precision - scale:
         limit = "1" if precision == scale else f"10^{precision - scale}"
         raise _field_overflow(
@@ -170,7 +167,8 @@ def _field_overflow(detail: str) -> RowFilterError:
 # Comparisons ----------------------------------------------------------------------------------------------------------
 
 
-def _order(left: Decimal, right: Decimal) -> int:
+def order_of_numbers(left: Decimal, right: Decimal) -> int:
+    """``cmp_numerics``: NaN is above all, and equals itself."""
     if left.is_nan() or right.is_nan():
         return int(left.is_nan()) - int(right.is_nan())
     return int(left > right) - int(left < right)
@@ -206,8 +204,8 @@ def _greater_or_equal(left: Decimal, right: Decimal) -> bool:
     return not _less(left, right)
 
 
-register_order("numeric_cmp(numeric,numeric)", _order)
-register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", _order)
+register_order("numeric_cmp(numeric,numeric)", order_of_numbers)
+register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", order_of_numbers)
 
 
 # Arithmetic -----------------------------------------------------------------------------------------------------------
@@ -220,20 +218,20 @@ def _finite(left: Decimal, right: Decimal) -> bool:
 @elementwise("numeric_add(numeric,numeric)")
 def _add(left: Decimal, right: Decimal) -> Decimal:
     # Decimal's rules for NaN and the infinities are PostgreSQL's.
-    total = _EXACT.add(left, right)
-    return _checked(total) if total.is_finite() else total
+    total = EXACT.add(left, right)
+    return checked(total) if total.is_finite() else total
 
 
 @elementwise("numeric_sub(numeric,numeric)")
 def _subtract(left: Decimal, right: Decimal) -> Decimal:
-    difference = _EXACT.subtract(left, right)
-    return _checked(difference) if difference.is_finite() else difference
+    difference = EXACT.subtract(left, right)
+    return checked(difference) if difference.is_finite() else difference
 
 
 @elementwise("numeric_mul(numeric,numeric)")
 def _multiply(left: Decimal, right: Decimal) -> Decimal:
-    product = _EXACT.multiply(left, right)
-    return _checked(product) if product.is_finite() else product
+    product = EXACT.multiply(left, right)
+    return checked(product) if product.is_finite() else product
 
 
 def _first_group(value: Decimal) -> tuple[int, int]:
@@ -257,7 +255,7 @@ def quotient_scale(left: Decimal, right: Decimal) -> int:
 
 def _whole(value: Decimal, scale: int) -> int:
     """A finite value in units of the scale, which is not less than its own."""
-    return int(value.scaleb(scale, _EXACT))
+    return int(value.scaleb(scale, EXACT))
 
 
 def quotient(left: Decimal, right: Decimal, scale: int) -> Decimal:
@@ -266,7 +264,7 @@ def quotient(left: Decimal, right: Decimal, scale: int) -> Decimal:
     dividend, divisor = abs(_whole(left, common)) * 10**scale, abs(_whole(right, common))
     units = (2 * dividend + divisor) // (2 * divisor)
     negative = left.is_signed() != right.is_signed() and units != 0
-    return _EXACT.create_decimal(-units if negative else units).scaleb(-scale, _EXACT)
+    return EXACT.create_decimal(-units if negative else units).scaleb(-scale, EXACT)
 
 
 def _special_quotient(left: Decimal, right: Decimal) -> Decimal:
@@ -286,7 +284,7 @@ def _divide(left: Decimal, right: Decimal) -> Decimal:
         return _special_quotient(left, right)
     if not right:
         raise division_by_zero()
-    return _checked(quotient(left, right, quotient_scale(left, right)))
+    return checked(quotient(left, right, quotient_scale(left, right)))
 
 
 @elementwise("numeric_div_trunc(numeric,numeric)", "div(numeric,numeric)")
@@ -297,7 +295,7 @@ def _divide_whole(left: Decimal, right: Decimal) -> Decimal:
         raise division_by_zero()
     common = max(scale_of(left), scale_of(right))
     units = abs(_whole(left, common)) // abs(_whole(right, common))
-    return _checked(_EXACT.create_decimal(-units if left.is_signed() != right.is_signed() else units))
+    return checked(EXACT.create_decimal(-units if left.is_signed() != right.is_signed() else units))
 
 
 @elementwise("numeric_mod(numeric,numeric)", "mod(numeric,numeric)")
@@ -312,7 +310,7 @@ def _modulo(left: Decimal, right: Decimal) -> Decimal:
         return left
     common = max(scale_of(left), scale_of(right))
     units = abs(_whole(left, common)) % abs(_whole(right, common))
-    return _checked(_EXACT.create_decimal(-units if left.is_signed() else units).scaleb(-common, _EXACT))
+    return checked(EXACT.create_decimal(-units if left.is_signed() else units).scaleb(-common, EXACT))
 
 
 @elementwise("numeric_uminus(numeric)", raises=False)
@@ -351,7 +349,7 @@ def _limited(scale: int) -> int:
 
 @elementwise("round(numeric,int4)")
 def _round(value: Decimal, scale: int) -> Decimal:
-    return _checked(at_scale(value, _limited(scale))) if value.is_finite() else value
+    return checked(at_scale(value, _limited(scale))) if value.is_finite() else value
 
 
 @elementwise("round(numeric)")
@@ -361,7 +359,7 @@ def _round_whole(value: Decimal) -> Decimal:
 
 @elementwise("trunc(numeric,int4)")
 def _truncate(value: Decimal, scale: int) -> Decimal:
-    return _checked(at_scale(value, _limited(scale), ROUND_DOWN)) if value.is_finite() else value
+    return checked(at_scale(value, _limited(scale), ROUND_DOWN)) if value.is_finite() else value
 
 
 @elementwise("trunc(numeric)")
@@ -371,12 +369,12 @@ def _truncate_whole(value: Decimal) -> Decimal:
 
 @elementwise("ceil(numeric)", "ceiling(numeric)")
 def _ceiling(value: Decimal) -> Decimal:
-    return _checked(at_scale(value, 0, ROUND_CEILING)) if value.is_finite() else value
+    return checked(at_scale(value, 0, ROUND_CEILING)) if value.is_finite() else value
 
 
 @elementwise("floor(numeric)")
 def _floor(value: Decimal) -> Decimal:
-    return _checked(at_scale(value, 0, ROUND_FLOOR)) if value.is_finite() else value
+    return checked(at_scale(value, 0, ROUND_FLOOR)) if value.is_finite() else value
 
 
 @elementwise("scale(numeric)", raises=False)
@@ -391,7 +389,7 @@ def _least_scale(value: Decimal) -> int | None:
 
 @elementwise("trim_scale(numeric)", raises=False)
 def _trimmed(value: Decimal) -> Decimal:
-    return rescaled_up(value.normalize(_EXACT)) if value.is_finite() else value
+    return rescaled_up(value.normalize(EXACT)) if value.is_finite() else value
 
 
 # Functions ------------------------------------------------------------------------------------------------------------
@@ -411,7 +409,7 @@ def _square_root(value: Decimal) -> Decimal:
     scale = min(scale, _GREATEST_SHOWN_SCALE)
     # One digit more than is shown, of the exact root's; halves and above are rounded up.
     units = math.isqrt(_whole(value, 2 * scale + 2))
-    return _checked(_EXACT.create_decimal((units + 5) // 10).scaleb(-scale, _EXACT))
+    return checked(EXACT.create_decimal((units + 5) // 10).scaleb(-scale, EXACT))
 
 
 def _units(left: Decimal, right: Decimal) -> tuple[int, int, int]:
@@ -424,7 +422,7 @@ def _common_divisor(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _NAN
     one, other, scale = _units(left, right)
-    return _checked(_EXACT.create_decimal(math.gcd(one, other)).scaleb(-scale, _EXACT))
+    return checked(EXACT.create_decimal(math.gcd(one, other)).scaleb(-scale, EXACT))
 
 
 @elementwise("lcm(numeric,numeric)")
@@ -432,7 +430,7 @@ def _common_multiple(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _NAN
     one, other, scale = _units(left, right)
-    return _checked(_EXACT.create_decimal(math.lcm(one, other)).scaleb(-scale, _EXACT))
+    return checked(EXACT.create_decimal(math.lcm(one, other)).scaleb(-scale, EXACT))
 
 
 @elementwise("factorial(int8)")
@@ -441,7 +439,7 @@ def _factorial(number: int) -> Decimal:
         raise RowFilterError("factorial of a negative number is undefined", sqlstate="22003")
     if number > 32_177:
         raise overflow()
-    return _checked(_EXACT.create_decimal(math.factorial(number)))
+    return checked(EXACT.create_decimal(math.factorial(number)))
 
 
 # Casts ----------------------------------------------------------------------------------------------------------------

@@ -331,34 +331,42 @@ class _Brackets:
             self._elements = 3
 
 
-def _check_similar(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
-    if len(constants) < implementation.signature.count("text"):
-        raise NotSupportedError(
-            "SIMILAR TO with a pattern that is not a constant cannot be evaluated here",
-            hint="Write the pattern as a constant.",
-        )
-    pattern, escape = constants[0], constants.get(1, "\\")
-    if pattern is None or (escape is None and implementation.strict) or (escape and len(escape) > 1):
-        return implementation
-    escape = "\\" if escape is None else escape
-    if similar_to_escape(pattern, escape) != similar_to_escape(pattern, escape, nested_brackets=False):
+def certain_similar_to_escape(pattern: str, escape: str) -> str:
+    """:func:`similar_to_escape` of a pattern that all minor releases read alike.
+
+    Raises:
+        NotSupportedError: they do not.
+        RowFilterError: as there.
+    """
+    converted = similar_to_escape(pattern, escape)
+    if converted != similar_to_escape(pattern, escape, nested_brackets=False):
         raise NotSupportedError(
             "SIMILAR TO with this pattern cannot be evaluated here: PostgreSQL's minor releases read its brackets differently",
             hint="Write it as a regular expression, with the operator ~.",
         )
+    return converted
+
+
+def _check_similar(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
+    """Refuse a pattern when the filter is given, if it is known then."""
+    pattern, escape = constants.get(0), constants.get(1, "\\")
+    is_known = len(constants) == implementation.signature.count("text")
+    if not is_known or pattern is None or (escape is None and implementation.strict) or (escape and len(escape) > 1):
+        return implementation
+    certain_similar_to_escape(pattern, "\\" if escape is None else escape)
     return implementation
 
 
 @elementwise("similar_to_escape(text)", specialise=_check_similar)
 def _similar_to_escape(pattern: str) -> str:
-    return similar_to_escape(pattern, "\\")
+    return certain_similar_to_escape(pattern, "\\")
 
 
 @elementwise("similar_to_escape(text,text)", specialise=_check_similar)
 def _similar_to_escape_by(pattern: str, escape: str) -> str:
-    return similar_to_escape(pattern, escape)
+    return certain_similar_to_escape(pattern, escape)
 
 
 @elementwise("similar_escape(text,text)", strict=False, specialise=_check_similar)
 def _similar_escape(pattern: str | None, escape: str | None) -> str | None:
-    return None if pattern is None else similar_to_escape(pattern, "\\" if escape is None else escape)
+    return None if pattern is None else certain_similar_to_escape(pattern, "\\" if escape is None else escape)

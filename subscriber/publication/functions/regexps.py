@@ -1,40 +1,61 @@
 r"""``~`` and the ``regexp_…`` functions, with the regular expressions of :mod:`subscriber.publication.regex`.
 
-A regular expression, and the options that go with it, must be constants: what cannot be evaluated exactly is to be refused when the
-filter is given, not at the row that has it. So each function here is specialised for its regular expression, and takes that first.
+Each function here is specialised for its regular expression, and takes that first. One that is a constant, with its flags, is read when the
+filter is given: what cannot be evaluated exactly is refused then, and the case of letters is asked about only where it matters. One that
+comes from a row is read at that row, and refused there if need be; such a function is that of a bytewise collation only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.errors import RowFilterError
 from subscriber.publication.functions.array_text import EMPTY, Array
-from subscriber.publication.functions.patterns import similar_to_escape
+from subscriber.publication.functions.patterns import certain_similar_to_escape, similar_to_escape
 from subscriber.publication.functions.registry import Implementation, elementwise
-from subscriber.publication.regex import Options, Regex, compile_regex
+from subscriber.publication.regex import Options, Regex, Span, compile_regex
 
 _REFERENCE: Final = re.compile(r"\\([1-9&\\])")
 _IGNORE_CASE: Final = Options(ignore_case=True)
 _NO_OPTIONS: Final = Options()
 
 
-def _not_constant() -> NotSupportedError:
-    return NotSupportedError(
-        "a regular expression that is not a constant cannot be evaluated here",
-        hint="Write the regular expression and its flags as constants.",
-    )
+class _OfRow:
+    """A regular expression that is read when it is first used: behind the checks of the other arguments, as the server does it."""
+
+    def __init__(self, read: Callable[[], Regex]) -> None:
+        self._read = read
+        self._regex: Regex | None = None
+
+    @property
+    def regex(self) -> Regex:
+        if self._regex is None:
+            self._regex = self._read()
+        return self._regex
+
+    @property
+    def captures(self) -> int:
+        return self.regex.captures
+
+    def matches(self, text: str) -> bool:
+        return self.regex.matches(text)
+
+    def find(self, text: str, start: int = 0) -> list[Span | None] | None:
+        return self.regex.find(text, start)
+
+    def find_all(self, text: str, start: int = 0) -> Iterator[list[Span | None]]:
+        return self.regex.find_all(text, start)
 
 
-def _flags(letters: str) -> tuple[Options, bool]:
-    """The options of a regexp function, and whether it is ``g``.
+def _flags(letters: str, *, shown: bool) -> tuple[Options, bool]:
+    """The options of a regexp function, and whether it is ``g``. They are shown in errors unless they are of a row.
 
     Raises:
         RowFilterError: 22023, a letter that is none.
@@ -47,11 +68,16 @@ def _flags(letters: str) -> tuple[Options, bool]:
             continue
         changed = options.changed_by(letter)
         if changed is None:
-            raise RowFilterError(f'invalid regular expression option: "{letter}"', sqlstate="22023")
+            raise _bad_option(letter, shown=shown)
         options = changed
     if options.quoted and (options.expanded or options.newline_stops or options.newline_anchors):
         raise RowFilterError("invalid regular expression: invalid argument to regex function", sqlstate="2201B")
     return options, everywhere
+
+
+def _bad_option(option: str, *, shown: bool, hint: str | None = None) -> RowFilterError:
+    message = "invalid regular expression option"
+    return RowFilterError(f'{message}: "{option}"' if shown else message, sqlstate="22023", hint=hint)
 
 
 # --- yes or no --------------------------------------------------------------------------------
@@ -64,6 +90,10 @@ def _column_matches(pattern: str, negative: bool, value: Any, *_: Any) -> Any:
 
 def _row_matches(regex: Regex, negative: bool, value: str, *_: Any) -> bool:
     return regex.matches(value) != negative
+
+
+def _matches_pattern_of_row(options: Options, negative: bool, value: str, pattern: str) -> bool:
+    return compile_regex(pattern, options).matches(value) != negative
 
 
 def _matching(regex: Regex, negative: bool, implementation: Implementation) -> Implementation:
@@ -83,7 +113,8 @@ def _match_operator(
     options: Options, negative: bool, implementation: Implementation, constants: Mapping[int, Any]
 ) -> Implementation:
     if 1 not in constants:
-        raise _not_constant()
+        function = partial(_matches_pattern_of_row, options, negative)
+        return dataclasses.replace(implementation, function=function, raises=True, specialise=None)
     if constants[1] is None:
         return implementation
     return _matching(compile_regex(constants[1], options), negative, implementation)
@@ -107,34 +138,60 @@ _register_operator("icregexne", _IGNORE_CASE, negative=True)
 # --- functions --------------------------------------------------------------------------------
 
 
+def _read(
+    name: str, flags_at: int | None, refuses_global: bool, pattern: str, letters: str, *, shown: bool
+) -> tuple[Regex, bool]:
+    """A function's regular expression, and whether it is to be replaced everywhere."""
+    if name == "regexp_replace" and flags_at == 3 and letters[:1].isdecimal():
+        raise _bad_option(
+            letters,
+            shown=shown,
+            hint="If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
+        )
+    options, everywhere = _flags(letters, shown=shown)
+    if everywhere and refuses_global:
+        hint = "Use the regexp_matches function instead." if name == "regexp_match" else None
+        raise RowFilterError(f'{name}() does not support the "global" option', sqlstate="22023", hint=hint)
+    return compile_regex(pattern, options), everywhere
+
+
+def _with_pattern_of_row(
+    function: Callable[..., Any],
+    flags_at: int | None,
+    read: Callable[..., tuple[Regex, bool]],
+    value: str,
+    pattern: str,
+    *rest: Any,
+) -> Any:
+    """A function whose regular expression or flags are no constants."""
+    letters = "" if flags_at is None else rest[flags_at - 2]
+    if function is _replaced:
+        return function(*read(pattern, letters, shown=False), value, pattern, *rest)
+    regex = _OfRow(lambda: read(pattern, letters, shown=False)[0])
+    second = (False,) if function in _WITH_SECOND else ()
+    return function(regex, *second, value, pattern, *rest)
+
+
 def _specialised(
     flags_at: int | None, refuses_global: bool, implementation: Implementation, constants: Mapping[int, Any]
 ) -> Implementation:
     """The implementation for its regular expression, which is the second argument, and its flags."""
     name = implementation.signature.partition("(")[0]
+    read = partial(_read, name, flags_at, refuses_global)
     if 1 not in constants or (flags_at is not None and flags_at not in constants):
-        raise _not_constant()
+        function = partial(_with_pattern_of_row, implementation.function, flags_at, read)
+        return dataclasses.replace(implementation, function=function, raises=True, specialise=None)
     letters = "" if flags_at is None else constants[flags_at]
     if constants[1] is None or letters is None:
         return implementation
-    if name == "regexp_replace" and flags_at == 3 and letters[:1].isdecimal():
-        raise RowFilterError(
-            f'invalid regular expression option: "{letters}"',
-            sqlstate="22023",
-            hint="If you meant to use regexp_replace() with a start parameter, cast the fourth argument to integer explicitly.",
-        )
-    options, everywhere = _flags(letters)
-    if everywhere and refuses_global:
-        hint = "Use the regexp_matches function instead." if name == "regexp_match" else None
-        raise RowFilterError(f'{name}() does not support the "global" option', sqlstate="22023", hint=hint)
     try:
-        regex: Any = compile_regex(constants[1], options)
+        regex, everywhere = read(constants[1], letters, shown=True)
     except RowFilterError as error:
-        if name not in _WITH_NUMBERS:
+        if name not in _WITH_NUMBERS or error.sqlstate != _INVALID_REGULAR_EXPRESSION:
             raise
         # The server reads it after it has looked at the numbers, which may be wrong as well.
-        given = (_WrongRegex(error), everywhere) if name == "regexp_replace" else (_WrongRegex(error),)
-        function = partial(implementation.function, *given)
+        wrong = (_WrongRegex(error), False) if name == "regexp_replace" else (_WrongRegex(error),)
+        function = partial(implementation.function, *wrong)
         return dataclasses.replace(implementation, function=function, raises=True, specialise=None)
     if name == "regexp_like":
         return _matching(regex, False, implementation)
@@ -155,6 +212,7 @@ def _function(
     )
 
 
+_INVALID_REGULAR_EXPRESSION: Final = "2201B"
 _WITH_NUMBERS: Final = frozenset({"regexp_count", "regexp_instr", "regexp_substr", "regexp_replace"})
 
 
@@ -330,7 +388,9 @@ def _referred(value: str, spans: list[tuple[int, int] | None], reference: re.Mat
 
 def _with_similar_pattern(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
     if 1 not in constants or 2 not in constants:
-        raise _not_constant()
+        return dataclasses.replace(
+            implementation, function=_substring_of_row, strict=False, raises=True, specialise=None
+        )
     if constants[1] is None or constants[2] is None:
         return implementation
     regex = compile_regex(similar_to_escape(constants[1], constants[2]), _NO_OPTIONS)
@@ -343,3 +403,15 @@ def _with_similar_pattern(implementation: Implementation, constants: Mapping[int
 def _substring_similar(regex: Regex, value: str, _pattern: str, _escape: str) -> str | None:
     found = regex.find(value)
     return None if found is None else _pieces(value, found)[0]
+
+
+def _substring_of_row(value: str | None, pattern: str | None, escape: str | None) -> str | None:
+    """The pattern is read even where there is no text: the server expands the function, which is SQL, into two calls."""
+    if pattern is None or escape is None:
+        return None
+    converted = certain_similar_to_escape(pattern, escape)
+    return None if value is None else _substring_similar(compile_regex(converted, _NO_OPTIONS), value, pattern, escape)
+
+
+_WITH_SECOND: Final = frozenset({_row_matches, _replaced_from, _replaced_nth})
+"""They take another argument behind the regular expression."""

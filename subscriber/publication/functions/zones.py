@@ -1,58 +1,18 @@
-"""AT TIME ZONE, as far as no time zone file is needed: UTC under its names, and offsets.
+"""AT TIME ZONE, and ``date_add`` in a time zone. What a zone's name means, and which offset it has when, is in :mod:`.timezones`.
 
-When a zone has which offset is in the server's own files, which differ from version to version and may be the system's; so named zones
-and abbreviations are refused, when the filter is given. So is a zone that comes from a column.
+A zone may come from a column. A name that the tz database does not have is the server's error 22023 for the rows that have it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, Final
-
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.errors import RowFilterError
 from subscriber.publication.functions.calendar import SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
+from subscriber.publication.functions.date_arithmetic import months_later, timestamp_plus
 from subscriber.publication.functions.dates import TimeTZ
-from subscriber.publication.functions.intervals import Interval
-from subscriber.publication.functions.registry import Implementation, elementwise
+from subscriber.publication.functions.intervals import Interval, negative
+from subscriber.publication.functions.registry import elementwise
+from subscriber.publication.functions.timezones import TimeZone, time_zone, whole_zone
 from subscriber.types.datetimes import DAY
-
-_UTC: Final = frozenset({"utc", "gmt", "z", "zulu", "uct", "etc/utc", "etc/gmt"})
-_OFFSET: Final = re.compile(r"([-+]?)([0-9]{1,2})(?::([0-5]?[0-9])(?::([0-5]?[0-9]))?)?", re.ASCII)
-
-
-def offset_of(zone: str) -> int:
-    """Seconds east of Greenwich. An offset that is written as a zone counts to the west, as in POSIX.
-
-    Raises:
-        NotSupportedError: a zone that the server looks up in its files.
-    """
-    if zone.lower() in _UTC:
-        return 0
-    match = _OFFSET.fullmatch(zone)
-    if match is None:
-        raise NotSupportedError(
-            "a time zone that is not UTC or an offset is not supported in a publication WHERE expression",
-            hint="Use an interval, as in AT TIME ZONE interval '2 hours'.",
-        )
-    west = int(match[2]) * 3600 + int(match[3] or 0) * 60 + int(match[4] or 0)
-    return west if match[1] == "-" else -west
-
-
-def specialise_zone(implementation: Implementation, constants: Mapping[int, Any], place: int) -> Implementation:
-    """Refuse a zone that is no constant, and one that is not known here."""
-    if place not in constants:
-        raise NotSupportedError(
-            "a time zone that is not a constant is not supported in a publication WHERE expression",
-            hint="Write the zone as a constant.",
-        )
-    if constants[place] is not None:
-        offset_of(constants[place])
-    return implementation
-
-
-def _specialise_first(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
-    return specialise_zone(implementation, constants, 0)
 
 
 def _whole_seconds(zone: Interval) -> int:
@@ -68,14 +28,14 @@ def _moved(moment: int, seconds: int) -> int:
     return valid_timestamp(moment + seconds * SECOND)
 
 
-@elementwise("timezone(text,timestamp)", specialise=_specialise_first)
+@elementwise("timezone(text,timestamp)")
 def _local_to_utc(zone: str, moment: int) -> int:
-    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -offset_of(zone))
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -time_zone(zone).offset_of(moment))
 
 
-@elementwise("timezone(text,timestamptz)", specialise=_specialise_first)
+@elementwise("timezone(text,timestamptz)")
 def _utc_to_local(zone: str, moment: int) -> int:
-    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, offset_of(zone))
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, time_zone(zone).offset_at(moment))
 
 
 @elementwise("timezone(interval,timestamp)")
@@ -92,3 +52,32 @@ def _utc_to_local_by_interval(zone: Interval, moment: int) -> int:
 def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
     west = wrapped(-_whole_seconds(zone), 32)
     return TimeTZ((time.microseconds + wrapped(time.zone - west, 32) * SECOND) % DAY, west)
+
+
+# --- date_add ---------------------------------------------------------------------------------------------
+
+
+@elementwise("date_add(timestamptz,interval,text)")
+def _add(moment: int, length: Interval, zone: str) -> int:
+    """``timestamptz_pl_interval_at_zone``: months and days are the zone's, and the rest is time that passes."""
+    found = whole_zone(zone)
+    if moment in TIMESTAMP_INFINITIES or not length.is_finite:
+        return timestamp_plus(moment, length)
+    if length.months:
+        moment = _in_zone(months_later(_local(moment, found), length.months), found)
+    if length.days:
+        moment = _in_zone(_local(moment, found) + length.days * DAY, found)
+    return valid_timestamp(moment + length.microseconds)
+
+
+@elementwise("date_subtract(timestamptz,interval,text)")
+def _subtract(moment: int, length: Interval, zone: str) -> int:
+    return _add(moment, negative(length), zone)
+
+
+def _local(moment: int, zone: TimeZone) -> int:
+    return moment + zone.offset_at(moment) * SECOND
+
+
+def _in_zone(local: int, zone: TimeZone) -> int:
+    return valid_timestamp(local - zone.offset_of(local) * SECOND)

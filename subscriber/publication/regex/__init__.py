@@ -17,7 +17,7 @@ time for some patterns, which PostgreSQL does not, and what it extracts agrees o
 automata, too), and an engine of our own where it cannot.
 """
 
-from subscriber.publication.regex.matching import Regex, compile_regex
+from subscriber.publication.regex.matching import Regex, Span, compile_regex
 from subscriber.publication.regex.syntax import Options
 
-__all__ = ["Options", "Regex", "compile_regex"]
+__all__ = ["Options", "Regex", "Span", "compile_regex"]

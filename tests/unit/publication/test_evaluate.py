@@ -272,7 +272,7 @@ def test_a_constant_that_is_wrong_raises_for_the_rows_that_ask(register):
 @pytest.mark.parametrize(
     "node",
     [
-        call("pg_lsn_eq(pg_lsn,pg_lsn)", A, A),
+        call("hashint4(int4)", A),
         equal(tree.Column(600, 0, "point"), number(1)),
         tree.Constant(600, 0, "(1,2)"),
         tree.Refused(BOOL, 0, "SubLink"),
@@ -282,3 +282,13 @@ def test_what_is_not_computed_is_refused_when_it_is_compiled(node):
     """refuse_not_guess."""
     with pytest.raises(NotSupportedError):
         compile_filter(node)
+
+
+def test_nulls_among_arguments_of_any_type_are_counted():
+    """The function sees NULL, so it is not strict."""
+    counted = call("num_nulls(any)", A, S, number(None), type_oid=INT4)
+    others = call("num_nonnulls(any)", A, S, number(None), type_oid=INT4)
+    columns = {"a": int4(1, None, None), "s": pa.array(["x", "y", None])}
+    for node, expected in ((counted, [1, 2, 3]), (others, [2, 1, 0])):
+        for count, tested in zip(expected, range(3), strict=True):
+            assert evaluated(equal(node, number(count)), **columns)[tested]

@@ -21,9 +21,9 @@ KNOWN = tables(T)
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("j < '{}'", "operator jsonb < jsonb"),
-        ("normalize(b) = 'x'", "function normalize(text, text)"),
-        ("b ~ b", "a regular expression that is not a constant"),
+        ("j < '{}'", "operator jsonb < jsonb is not supported in a database whose collation"),
+        ("to_ascii(b) = 'x'", "function to_ascii(text)"),
+        ("b ~ b", 'operator text ~ text by collation "default"'),
     ],
 )
 def test_the_error_names_what_is_not_computed(text, what):
@@ -39,3 +39,12 @@ def test_the_bytes_of_text_are_those_of_utf8_or_refused(text):
     assert check_filter(text, T, KNOWN)
     with pytest.raises(NotSupportedError, match="of a database with encoding LATIN1"):
         check_filter(text, T, dataclasses.replace(KNOWN, encoding="LATIN1"))
+
+
+def test_documents_are_ordered_where_the_databases_collation_compares_by_bytes():
+    """Strings in them are compared by it, whatever collation the expression has."""
+    bytewise = dataclasses.replace(KNOWN, bytewise_collations=KNOWN.bytewise_collations | {100})
+    assert check_filter("j < '{}'", T, bytewise)
+    assert check_filter("greatest(j, '[]') = j", T, bytewise)
+    with pytest.raises(NotSupportedError, match="does not compare by bytes"):
+        check_filter("greatest(j, '[]') = j", T, KNOWN)

@@ -45,21 +45,44 @@ def test_a_pattern_that_ends_with_a_backslash_raises_only_where_matching_gets_th
 
 
 @pytest.mark.parametrize(
-    ("signature", "constants"),
+    ("signature", "arguments", "expected"),
     [
-        ("textregexeq(text,text)", {}),
-        ("regexp_like(text,text,text)", {1: "a"}),
-        ("regexp_replace(text,text,text,text)", {1: "a", 2: "b"}),
-        ("substring(text,text,text)", {1: "a"}),
-        ("similar_to_escape(text)", {}),
-        ("similar_to_escape(text,text)", {0: "a"}),
+        ("textregexeq(text,text)", ("abc", "b."), True),
+        ("textregexne(text,text)", ("abc", "b."), False),
+        ("regexp_like(text,text,text)", ("ABC", "b", "i"), True),
+        ("regexp_count(text,text,int4,text)", ("abAB", "a", 2, "i"), 1),
+        ("regexp_replace(text,text,text,text)", ("aaa", "a", "b", "g"), "bbb"),
+        ("regexp_replace(text,text,text,int4,int4)", ("aaa", "a", "b", 1, 2), "aba"),
+        ("substring(text,text,text)", ("abc", 'a#"b#"_', "#"), "b"),
+        ("similar_to_escape(text)", ("a%",), "^(?:a.*)$"),
+        ("similar_escape(text,text)", ("a%", None), "^(?:a.*)$"),
     ],
 )
-def test_a_regular_expression_that_is_no_constant_is_refused(signature, constants):
-    """refuse_not_guess: when the filter is given, and not at the row that has one which is not exact."""
-    with pytest.raises(NotSupportedError, match="not a constant cannot be evaluated here") as caught:
-        implementation(signature).for_constants(constants)
-    assert caught.value.hint is not None
+def test_a_pattern_that_is_no_constant_is_read_at_each_row(signature, arguments, expected):
+    """It may know letters, so the function is one of bytewise collations only; and the pattern may be none."""
+    found = implementation(signature).for_constants({})
+    assert found.function(*arguments) == expected
+    assert found.raises
+    assert found.bytewise or signature.startswith("similar")
+
+
+@pytest.mark.parametrize(
+    ("signature", "arguments", "sqlstate"),
+    [
+        ("textregexeq(text,text)", ("a", "secret("), "2201B"),
+        ("regexp_like(text,text,text)", ("a", "a", "1984"), "22023"),
+        ("regexp_replace(text,text,text,text)", ("a", "a", "b", "1984"), "22023"),
+        ("regexp_count(text,text,int4)", ("a", "secret(", 0), "22023"),  # the position comes first
+        ("substring(text,text,text)", (None, "a", "secret"), "22025"),
+    ],
+)
+def test_an_error_about_a_pattern_of_a_row_does_not_show_it(signature, arguments, sqlstate):
+    """names_are_data."""
+    with pytest.raises(RowFilterError) as caught:
+        implementation(signature).for_constants({}).function(*arguments)
+    assert caught.value.sqlstate == sqlstate
+    assert "secret" not in caught.value.report()
+    assert "1984" not in caught.value.report()
 
 
 def test_a_regular_expression_goes_by_the_collation_only_where_it_knows_letters():
@@ -77,6 +100,8 @@ def test_brackets_that_minor_releases_read_differently_are_refused():
     assert similar.for_constants({0: "[[:alpha:]]%"}).function("[[:alpha:]]%") == "^(?:[[:alpha:]].*)$"
     with pytest.raises(NotSupportedError, match="read its brackets differently"):
         similar.for_constants({0: "[[:alpha:]_]"})
+    with pytest.raises(NotSupportedError, match="read its brackets differently"):
+        similar.for_constants({}).function("[[:alpha:]_]")
     assert similar_to_escape("[[:alpha:]_]", "\\") == "^(?:[[:alpha:]_])$"
 
 

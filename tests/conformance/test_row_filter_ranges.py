@@ -1,0 +1,99 @@
+"""Ranges of filters beside the server's own: their text, what is asked about two of them, and what is made of them (rules B11, B25).
+
+The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+from typing import Final
+
+import pytest
+
+from subscriber.publication.functions.registry import implementations
+from tests.server_functions import Row, differences, open_session, read, show
+
+pytestmark = pytest.mark.server
+
+SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
+VALUES: Final = {
+    "int4": ("0", "1", "2", "3", "5", "-1", "2147483647", "2147483646", "-2147483648"),
+    "int8": ("0", "1", "2", "3", "9223372036854775807", "-9223372036854775808"),
+    "numeric": ("0", "1", "1.0", "1.50", "2", "NaN", "Infinity", "-Infinity"),
+    "date": ("2024-02-28", "2024-02-29", "2024-03-01", "infinity", "-infinity", "5874897-12-31", "4714-11-24 BC"),
+    "timestamp": ("2024-01-01 00:00:00", "2024-01-01 00:00:00.5", "2024-01-02", "infinity", "-infinity"),
+    "timestamptz": ("2024-01-01 00:00:00+00", "2024-01-01 02:00:00+02", "2024-01-02 Europe/Berlin", "infinity", "-infinity"),
+}  # fmt: skip
+SUBTYPES: Final = {
+    "int4range": "int4",
+    "int8range": "int8",
+    "numrange": "numeric",
+    "daterange": "date",
+    "tsrange": "timestamp",
+    "tstzrange": "timestamptz",
+}
+ODD: Final = (
+    "", "empty", " EMPTY ", "emptyx", "empty x", "[", "(,", "(,)", "[,]", " [1,2) ", "[1,2) x", "1,2", "[1 2]", "[1,2,3]", "[1,", '["1","2"]', "[\\1,2]",
+    '["1""",2]', "[ 1 , 2 ]", '[""," 2"]', "(1,1)", "[2,1]", "[1,2", "[1,2\\", "((1,2)", "[a,b]", "[,", "[é,1]",
+)  # fmt: skip
+SIGNATURES: Final = sorted(one for one in implementations() if "anyrange" in one)
+CONSTRUCTORS: Final = sorted(one for one in implementations() if one.partition("(")[0] in SUBTYPES)
+
+
+def range_text(random: Random, name: str) -> str:
+    if random.random() < 0.07:
+        return "empty"
+    low, high = (random.choice(["", *VALUES[SUBTYPES[name]]]) for _ in range(2))
+    if random.random() < 0.8 and low and high:
+        low, high = sorted((low, high), key=VALUES[SUBTYPES[name]].index)
+    return f"{random.choice('[(')}{low},{high}{random.choice('])')}"
+
+
+@pytest.fixture
+def session(postgresql):
+    with open_session(postgresql.conninfo()) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", SUBTYPES)
+def test_the_text_of_a_range_is_read_as_the_server_reads_it(session, name):
+    """B26: how it is kept, and what is no range."""
+    random, oid = Random(f"{SEED}{name}"), session.oid(name)
+    texts = [*ODD, *(range_text(random, name) for _ in range(200))]
+    wrong = []
+    for text, theirs in zip(texts, session.ask(f"{{0}}::{name}", [(text,) for text in texts]), strict=True):
+        value, error = read(oid, text)
+        ours = error or show(oid, value)
+        if ours != theirs:
+            wrong.append(f"{text!r}: {theirs} is the server's, {ours} is ours")
+    assert not wrong, f"seed {SEED}: {wrong[:5]}"
+
+
+@pytest.mark.parametrize("name", SUBTYPES)
+def test_functions_of_ranges_give_what_the_server_gives(session, name):
+    """B11: for every range type, errors included; a text that is no range is the same error in both."""
+    found, random = [], Random(f"{SEED}{name} functions")
+    for signature in SIGNATURES:
+        types = [
+            {"anyrange": name, "anyelement": SUBTYPES[name]}[one] for one in signature[:-1].partition("(")[2].split(",")
+        ]
+        rows: list[Row] = [
+            tuple(range_text(random, name) if one == name else random.choice(VALUES[one]) for one in types)
+            for _ in range(120)
+        ]
+        found += differences(session, signature, types, rows)
+    assert not found, f"seed {SEED}: {len(found)} {found[:5]}"
+
+
+@pytest.mark.parametrize("signature", CONSTRUCTORS)
+def test_a_range_is_made_of_values_as_the_server_makes_it(session, signature):
+    """B11: NULL is an infinite bound, and no flags."""
+    random = Random(f"{SEED}{signature}")
+    types = signature[:-1].partition("(")[2].split(",")
+    makes = {**VALUES, "text": ("[]", "[)", "(]", "()", "", "x", "[[")}
+    rows: list[Row] = [
+        tuple(None if random.random() < 0.1 else random.choice(makes[one]) for one in types) for _ in range(100)
+    ]
+    found = differences(session, signature, types, rows)
+    assert not found, f"seed {SEED}: {found[:5]}"
