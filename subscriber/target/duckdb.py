@@ -143,6 +143,7 @@ class DuckDBTarget(Target):
                     storage=self.storage(column.data_type),
                     nullable=column.is_nullable,
                     generated=bool(column.is_generated),
+                    required=not (column.is_nullable or column.is_generated or column.has_default),
                 )
                 for column in columns
             ),
@@ -337,7 +338,7 @@ _RELATION: Final = sa.text(
     " AND schema_name = :schema AND view_name = :table"
 )
 _COLUMNS: Final = sa.text(
-    "SELECT column_name, data_type, is_nullable, is_generated FROM duckdb_columns()"
+    "SELECT column_name, data_type, is_nullable, is_generated, column_default IS NOT NULL AS has_default FROM duckdb_columns()"
     " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table ORDER BY column_index"
 )
 _KEY: Final = sa.text(

@@ -25,7 +25,7 @@ _RELATION: Final = sa.text(
 )
 _COLUMNS: Final = sa.text(
     "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
-    " collation_name AS collation, generation_expression AS generated FROM information_schema.columns"
+    " collation_name AS collation, generation_expression AS generated, column_default AS value FROM information_schema.columns"
     f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
 )
 _KEY: Final = sa.text(
@@ -106,6 +106,7 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
         generated=bool(row.generated),
         # A NULL for a TIMESTAMP that takes none may become the current time.
         null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
+        required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
     )
 
 

@@ -41,7 +41,10 @@ _COLUMNS: Final = sa.text(
     "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
     "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
-    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END"
+    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END,"
+    # A domain may have a default, and refuse NULL, of its own.
+    " (SELECT (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '' AND t.typdefault IS NULL"
+    "  FROM pg_type t WHERE t.oid = a.atttypid)"
     " FROM pg_attribute a"
     # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
     " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
@@ -180,7 +183,7 @@ def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...
 
 
 def _column(row: Sequence[Any]) -> TargetColumn:
-    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form = row
+    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form, required = row
     return TargetColumn(
         name,
         declared,
@@ -191,6 +194,7 @@ def _column(row: Sequence[Any]) -> TargetColumn:
         compared_as=compared_as,
         own_operator=own_operator,
         binary_form=binary_form,
+        required=required,
     )
 
 

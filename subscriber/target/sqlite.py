@@ -328,13 +328,20 @@ def _table_list(connection: sa.Connection, database: str, name: str) -> tuple[st
 def _reflect(
     connection: sa.Connection, database: str, name: str, kind: str, without_rowid: bool, strict: bool
 ) -> TargetTable:
-    query = sa.text('SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid')
+    query = sa.text(
+        'SELECT name, type, "notnull", pk, hidden, dflt_value FROM pragma_table_xinfo(:name, :database) ORDER BY cid'
+    )
     rows = connection.execute(query, {"name": name, "database": database}).all()
     key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
     collations: dict[str, str] = {
         row.name: row.coll for row in connection.execute(_KEY_COLLATIONS, {"name": name, "database": database})
     }
     is_rowid = not without_rowid and len(key) == 1
+
+    def is_alias(row: sa.Row[Any]) -> bool:
+        """Whether a column is the rowid, which SQLite makes."""
+        return is_rowid and bool(row.pk) and row.type.upper() == "INTEGER"
+
     columns = tuple(
         TargetColumn(
             name=row.name,
@@ -342,8 +349,9 @@ def _reflect(
             storage=sqlite_values.affinity(row.type, strict=strict),
             nullable=not row.notnull,
             generated=row.hidden in (2, 3),
-            null_is_generated=is_rowid and bool(row.pk) and row.type.upper() == "INTEGER",
+            null_is_generated=is_alias(row),
             key_collation=collations.get(row.name),
+            required=bool(row.notnull) and row.dflt_value is None and row.hidden not in (2, 3) and not is_alias(row),
         )
         for row in rows
     )
@@ -471,7 +479,7 @@ def _constraint_detail(name: str, text: str) -> str | None:
     _, _, place = text.partition("constraint failed: ")
     if place.startswith("index "):
         return f"Key already exists in unique index {place.removeprefix('index ').translate(_QUOTES)}."
-    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
     if name == "SQLITE_CONSTRAINT_NOTNULL":
-        return f"Column {columns} must not be null."
+        return f'Column "{place.rpartition(".")[2]}" must not be null.'
+    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
     return f"Key ({columns}) already exists."

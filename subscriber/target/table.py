@@ -27,6 +27,7 @@ class TargetColumn:
         binary_form: in PostgreSQL, the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
         compared_as: SQL of the type that a value is to be made before it is compared with the column's, None where it need not.
         own_operator: equality of a type that somebody has made (CREATE TYPE, extensions), with its schema.
+        required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value for it.
         key_collation: what tells the texts of a key's column apart, where that may not be the column's own (SQLite).
     """
 
@@ -41,6 +42,7 @@ class TargetColumn:
     compared_as: str | None = None
     own_operator: str | None = None
     key_collation: str | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

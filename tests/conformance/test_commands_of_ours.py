@@ -367,7 +367,7 @@ def test_missing_tables_are_made_when_that_is_asked_for(session):
 def test_a_refresh_makes_missing_tables_too(session):
     """D11."""
     session.run(CREATE + " WITH (create_tables, copy_data = false)")
-    session.publisher.execute("CREATE TABLE u (a int); ALTER PUBLICATION p ADD TABLE u")
+    session.publisher.execute("CREATE TABLE u (a int PRIMARY KEY); ALTER PUBLICATION p ADD TABLE u")
     session.run("ALTER SUBSCRIPTION s REFRESH PUBLICATION")
     assert session.said == ['NOTICE:  created table "public.u" at the subscriber']
     assert session.relations() == [("t", "r"), ("u", "i")]

@@ -23,7 +23,7 @@ from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.notices import Notify, notice, warn_unused_names, warning
 from subscriber.subscription.commands.published import Published, read_published
 from subscriber.subscription.commands.release import remove_journal_of
-from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
+from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables, warn_of_shapes
 from subscriber.subscription.parsed import CreateSubscription
 from subscriber.subscription.slot_position import check_slot_position
 from subscriber.target import Target
@@ -101,6 +101,7 @@ def _create_connected(
         check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
     published = read_published(target, publisher, command.name, command.publications, options, notify)
     missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
+    warn_of_shapes(target, publisher, published, options, notify)
     warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)

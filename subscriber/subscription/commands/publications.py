@@ -16,7 +16,7 @@ from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.subscription.commands.published import read_published
-from subscriber.subscription.commands.tables import check_tables, make_tables
+from subscriber.subscription.commands.tables import check_tables, make_tables, warn_of_shapes
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
 from subscriber.target import Target
@@ -148,6 +148,7 @@ def _refresh(
         )
         tables = now.tables
         missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
+        warn_of_shapes(target, publisher, now, options, notify)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from subscriber.apply.identity import row_identity
 from subscriber.apply.names import SAME_NAMES, RelationNames, TableName
-from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
+from subscriber.apply.relations import LocalRelation, RelationMap, check_required
+from subscriber.errors import PublisherNotReady, SubscriberError, TargetRelationError, UsageError
+from subscriber.protocol.messages import Relation
+from subscriber.receive.announced import announced_relations
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.shapes import read_published_shape
-from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.published import Published
+from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
 from subscriber.types.shape import TableShape
@@ -35,7 +41,7 @@ def check_tables(
 ) -> list[MissingTable]:
     """Look at the target's table of each published one; gives those that are to be made.
 
-    Columns are not looked at: as in PostgreSQL, copying and applying find those that are missing.
+    Columns are not looked at: :func:`warn_of_shapes` does.
 
     Args:
         target: where they are to be.
@@ -59,6 +65,43 @@ def check_tables(
         for table in tables
         if (table.schema, table.name) in missing
     ]
+
+
+def warn_of_shapes(
+    target: Target, publisher: Publisher, published: Published, options: SubscriptionOptions, notify: Notify
+) -> None:
+    """Compare the tables that are there with the published ones, and tell what copying or applying would stop at.
+
+    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused here: the errors are those of
+    :mod:`subscriber.apply.relations` and :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
+        for relation in announced_relations(publisher.connection, published.tables):
+            if target.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
+                continue
+            for error in _misfits(there, relation, changes=(relation.namespace, relation.name) in published.changing):
+                named = options.map.qualified(relation.namespace, relation.name)
+                message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
+                warning(notify, message, detail=error.detail, hint=error.hint)
+
+
+def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterator[SubscriberError]:
+    try:
+        local = there.compare(relation)
+    except TargetRelationError as error:
+        yield error
+        return
+    # The publisher itself refuses to change rows that it cannot identify.
+    identified = relation.replica_identity == "f" or any(column.is_identity for column in relation.columns)
+    checks: list[Callable[[LocalRelation], object]] = [check_required]
+    if changes and identified:
+        checks.append(row_identity)
+    for check in checks:
+        try:
+            check(local)
+        except TargetRelationError as error:
+            yield error
 
 
 def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable], notify: Notify) -> None:

@@ -272,7 +272,7 @@ def test_a_null_is_reported_with_its_column(target):
     with pytest.raises(ConflictError) as raised:
         create(target, "INSERT INTO t VALUES (1, NULL)")
     assert (raised.value.sqlstate, raised.value.column) == ("23502", "b")
-    assert raised.value.detail == "Column b must not be null."
+    assert raised.value.detail == 'Column "b" must not be null.'
 
 
 def test_a_value_of_another_kind_names_its_column_in_a_strict_table(target):
