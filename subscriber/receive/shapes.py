@@ -7,6 +7,7 @@ replication would send.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -119,13 +120,12 @@ def _read(connection: _Connection, condition: sql.Composable) -> dict[int, Table
 
 
 _IS_SERIAL: Final = sql.SQL(
-    # The column owns a sequence, and its default takes values from that.
-    "EXISTS (SELECT FROM pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'"
-    " JOIN pg_depend u ON u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid"
-    "  AND u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid"
-    " WHERE o.classid = 'pg_class'::regclass AND o.refclassid = 'pg_class'::regclass"
-    "  AND o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'a')"
+    # The column's default takes values from a sequence, whoever owns that.
+    "EXISTS (SELECT FROM pg_depend u JOIN pg_class s ON s.oid = u.refobjid AND s.relkind = 'S'"
+    " WHERE u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid AND u.refclassid = 'pg_class'::regclass)"
 )
+_NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\)::(?:smallint|integer|bigint))?")
+"""A default that is the next value of a sequence and nothing else, as ``pg_get_expr`` writes it."""
 
 
 def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
@@ -154,7 +154,7 @@ def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[C
                 constant=constants.get((expression, type_name)),
                 generated=expression if made else None,
                 identity=identity,
-                serial=serial,
+                serial=serial and _NEXT_VALUE.fullmatch(expression) is not None,
             )
         )
     return columns

@@ -32,6 +32,9 @@ _KEY: Final = sa.text(
     "SELECT column_name AS name FROM information_schema.statistics"
     f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
 )
+_NEXT: Final = sa.text(
+    f"SELECT auto_increment FROM information_schema.tables WHERE table_schema = {_HERE} AND table_name = :name"
+)
 _REFERENCES: Final = sa.text(
     "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
     " FROM information_schema.key_column_usage"
@@ -113,6 +116,11 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
 def counts(column: TargetColumn) -> bool:
     """Whether it is an AUTO_INCREMENT."""
     return column.null_is_generated and column.storage not in mariadb_values.TIMES
+
+
+def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
+    """The next value of a table's AUTO_INCREMENT."""
+    return int(connection.execute(_NEXT, {"database": table.schema, "name": table.name}).scalar_one() or 1)
 
 
 def check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:

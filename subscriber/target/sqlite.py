@@ -43,7 +43,7 @@ from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetSequence, TargetTable
 from subscriber.target.target import Target, Writing
 from subscriber.types import family_of
 from subscriber.types.equality import EXACT
@@ -236,24 +236,30 @@ class SQLiteTarget(Target):
             return None
         return AutoIncrement("INTEGER PRIMARY KEY AUTOINCREMENT", is_key=True)
 
-    def set_sequence(
-        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
-    ) -> bool:
-        """See :meth:`Target.set_sequence`; counts in ones.
+    def sequence_of(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """See :meth:`Target.sequence_of`; counts in ones.
 
         Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other ``INTEGER PRIMARY KEY`` goes on from its largest
-        rowid, which is the publisher's when its rows are here: there is nothing to set, and False says so.
+        rowid, which is the publisher's when its rows are here: there is nothing to set.
         """
         found = table.column(column)
-        if found is None or not found.null_is_generated or position.next_value < 1:
-            return False
+        if found is None or not found.null_is_generated:
+            return None
         with self.reporting():
             if not _is_auto_increment(connection, table):
-                return False
-            sequence = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
-            connection.execute(sa.delete(sequence).where(sequence.c.name == table.name))
-            connection.execute(sa.insert(sequence).values(name=table.name, seq=position.next_value - 1))
-        return True
+                return None
+            kept = _kept_values(table)
+            last = connection.execute(sa.select(kept.c.seq).where(kept.c.name == table.name)).scalar_one_or_none()
+        position = SequencePosition(last_value=last or 1, is_called=bool(last))
+        return TargetSequence(f"{table.schema}.{table.name}", position, 1, _LAST_ROWID, table)
+
+    def set_sequence(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """See :meth:`Target.set_sequence`."""
+        assert sequence.table is not None
+        kept, name = _kept_values(sequence.table), sequence.table.name
+        with self.reporting():
+            connection.execute(sa.delete(kept).where(kept.c.name == name))
+            connection.execute(sa.insert(kept).values(name=name, seq=position.next_value - 1))
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`."""
@@ -398,6 +404,14 @@ def _check_references(connection: sa.Connection, table: TargetTable, truncated: 
             detail=f'Table "{min(referencing)}" references "{table.name}".',
             hint="Truncate the referencing table at the publisher in the same command.",
         )
+
+
+_LAST_ROWID: Final = 2**63 - 1
+
+
+def _kept_values(table: TargetTable) -> sa.TableClause:
+    """SQLite's table of the last values that AUTOINCREMENT tables have had."""
+    return sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
 
 
 def _is_auto_increment(connection: sa.Connection, table: TargetTable) -> bool:

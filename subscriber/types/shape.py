@@ -26,7 +26,7 @@ class ColumnShape:
         constant: the default's value as its type prints it, where the expression is a constant that is not NULL.
         generated: the expression that the column is generated from, or None.
         identity: whether it is an identity column.
-        serial: its default is the next value of a sequence that it owns.
+        serial: its default is the next value of a sequence, whoever owns that.
     """
 
     name: str

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import count
 
 import psycopg
 import pytest
@@ -17,47 +15,14 @@ from subscriber.receive.copy_plan import plan_copy, table_files
 from subscriber.receive.privileges import unreadable_tables
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.replica_identity import tables_without_identity
-from subscriber.settings import Settings
 from subscriber.subscription.commands import run_command
 from subscriber.subscription.grammar import parse
 from subscriber.subscription.parsed import Query
-from subscriber.target import Target, open_target
-from tests.conftest import Database
+from subscriber.target import open_target
+from tests.subscribing import Session, a_role, with_role
 from tests.targets import KINDS, applied_to
 
 pytestmark = pytest.mark.server
-
-_numbers = count(1)
-
-
-class Session:
-    """Commands for one target; ``$pub`` in a command is the publisher's connection string."""
-
-    def __init__(self, target: Target, publisher: Database, journal: str) -> None:
-        self.target = target
-        self.publisher = publisher
-        self.settings = Settings(journal=journal)
-
-    def run(self, sql: str) -> list[str]:
-        """What the command says, message by message."""
-        said: list[str] = []
-        command = parse(sql.replace("$pub", self.publisher.conninfo))
-        assert not isinstance(command, Query)
-        run_command(self.target, command, self.settings, said.append)
-        return said
-
-    def warnings(self, sql: str) -> list[str]:
-        """Those that are about tables, and not about the target's durability."""
-        return [
-            text for text in self.run(sql) if text.startswith("WARNING") and ("public." in text or "other." in text)
-        ]
-
-    def execute(self, *statements: str) -> None:
-        with self.target.begin() as connection:
-            if self.target.capabilities.postgresql_text:
-                connection.exec_driver_sql("SET LOCAL search_path = public")
-            for statement in statements:
-                connection.exec_driver_sql(statement)
 
 
 @pytest.fixture
@@ -72,20 +37,6 @@ def any_session(request, publisher_database, tmp_path) -> Iterator[Session]:
     with applied_to(request.param, request, tmp_path) as on:
         on.execute("DELETE FROM subscriber_replication_origin_status")
         yield Session(on.target, publisher_database, str(tmp_path / "journal"))
-
-
-@contextmanager
-def a_role(database: Database, attributes: str) -> Iterator[str]:
-    name = f"role_{os.getpid()}_{next(_numbers)}"
-    database.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'x' {attributes}")
-    try:
-        yield name
-    finally:
-        database.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
-
-
-def with_role(database: Database, role: str) -> str:
-    return psycopg.conninfo.make_conninfo(database.conninfo, user=role, password="x")
 
 
 CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"

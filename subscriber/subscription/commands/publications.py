@@ -1,4 +1,4 @@
-"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
+"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
 
 The publisher is asked first, while the target is free for everybody; then one transaction of the target makes missing tables and
 adds and removes what has changed.
@@ -14,7 +14,7 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
-from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.notices import Notify
 from subscriber.subscription.commands.published import read_published
 from subscriber.subscription.commands.tables import check_tables, make_tables, warn_of_shapes
 from subscriber.subscription.options import REFRESHING, read_options
@@ -74,25 +74,6 @@ def refresh_publication(
             hint="Use ALTER SUBSCRIPTION ... REFRESH with copy_data = false, or use DROP/CREATE SUBSCRIPTION.",
         )
     _refresh(target, subscription, (), notify, copy_data=given["copy_data"])
-
-
-def refresh_sequences(target: Target, subscription: Subscription, notify: Notify) -> None:
-    """ALTER SUBSCRIPTION … REFRESH SEQUENCES: the target's sequences and auto-increment values from the publisher's.
-
-    Raises:
-        PublisherError: the publisher could not be asked.
-    """
-    with target.reporting(), target.engine.connect() as connection:
-        relations = catalog.relations_of(connection, subscription.subid)
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
-        sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
-    with target.begin() as connection:
-        for sequence in sequences:
-            place = subscription.options.map.local(sequence.schema, sequence.table)
-            table = target.reflect(connection, *place)
-            name = ".".join((*place, sequence.column))
-            if table is None or not target.set_sequence(connection, table, sequence.column, sequence):
-                notice(notify, f'column "{name}" has no sequence at the subscriber, skipping')
 
 
 def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:

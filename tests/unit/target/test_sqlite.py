@@ -12,6 +12,7 @@ from subscriber.target import open_target
 from subscriber.target.sqlite import new_database
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.types.shape import SequencePosition
+from tests.targets import set_sequence
 
 
 def create(target, *statements: str) -> None:
@@ -364,8 +365,8 @@ def test_an_autoincrement_goes_on_as_the_publishers_sequence(target):
     )
     position = SequencePosition(last_value=41, is_called=True, increment=2)
     with target.begin() as connection:
-        assert target.set_sequence(connection, target.reflect(connection, "public", "a"), "i", position)
-        assert not target.set_sequence(connection, target.reflect(connection, "public", "a"), "b", position)
-        assert not target.set_sequence(connection, target.reflect(connection, "public", "p"), "i", position)
+        assert set_sequence(target, connection, target.reflect(connection, "public", "a"), "i", position)
+        assert not set_sequence(target, connection, target.reflect(connection, "public", "a"), "b", position)
+        assert not set_sequence(target, connection, target.reflect(connection, "public", "p"), "i", position)
         connection.exec_driver_sql("INSERT INTO a (b) VALUES (2)")
         assert connection.exec_driver_sql("SELECT i FROM a ORDER BY i").scalars().all() == [1, 43]
