@@ -357,7 +357,10 @@ def test_missing_tables_are_made_when_that_is_asked_for(session):
     assert session.said == [
         'NOTICE:  created replication slot "s" on publisher',
         'NOTICE:  created table "public.u" at the subscriber',
-        'NOTICE:  table "public.u": column "d" has no default',
+        'NOTICE:  1 column that is not published is left out: "public.u.c"',
+        'NOTICE:  1 collation is left out: "public.u.d"',
+        'NOTICE:  1 default is left out: "public.u.d"',
+        'NOTICE:  table "subscriber_schema_difference" lists all 3 differences from the publisher\'s schema, with DDL and reason',
     ]
     assert columns(session, "u") == ["a", "b", "d"]
     assert columns(session, "t") == ["a", "b"]

@@ -42,6 +42,7 @@ from subscriber.subscription.catalog.released_slots import (
     released_position,
     released_slots,
 )
+from subscriber.subscription.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.subscription.catalog.statistics import record_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
@@ -71,6 +72,7 @@ from subscriber.subscription.catalog.tables import (
     PUBLICATION_NAMESPACE,
     PUBLICATION_REL,
     RELEASED_SLOT,
+    SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
     SUBSCRIPTION_REL,
     ensure_catalog,
@@ -84,6 +86,7 @@ __all__ = [
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
     "RELEASED_SLOT",
+    "SCHEMA_DIFFERENCE",
     "SUBSCRIPTION",
     "SUBSCRIPTION_REL",
     "CatchUpProgress",
@@ -100,6 +103,7 @@ __all__ = [
     "delete_publication",
     "delete_relations",
     "delete_subscription",
+    "differing_relations",
     "ensure_catalog",
     "find_publication",
     "find_subscription",
@@ -131,6 +135,7 @@ __all__ = [
     "set_publisher_tables",
     "set_relation_state",
     "set_relation_states",
+    "set_schema_differences",
     "set_skip_lsn",
     "set_two_phase_state",
     "statistics_of",

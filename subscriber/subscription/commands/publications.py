@@ -14,9 +14,10 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
+from subscriber.subscription.commands.differences import find_differences, tell_differences
 from subscriber.subscription.commands.notices import Notify
 from subscriber.subscription.commands.published import read_published
-from subscriber.subscription.commands.tables import check_tables, make_tables, warn_of_shapes
+from subscriber.subscription.commands.tables import check_tables, design_tables, make_tables, warn_of_shapes
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
 from subscriber.target import Target
@@ -111,6 +112,7 @@ def _refresh(
     options = subscription.options
     with target.reporting(), target.engine.connect() as connection:
         known = {(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)}
+        differing = catalog.differing_relations(connection, subscription.subid)
     with remote.connected(subscription.conninfo, subscription.name) as publisher:
         publisher.check_server()
         requirements.check_publisher(publisher.version, asdict(options))
@@ -129,12 +131,20 @@ def _refresh(
         )
         tables = now.tables
         missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
+        new = [one.published for one in missing]
+        made = [table for table in tables if table not in new and table.qualified_name in differing]
+        differences = find_differences(
+            publisher, [*missing, *design_tables(target, publisher, tables, made, options.map)]
+        )
         warn_of_shapes(target, publisher, now, options, notify)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
         make_tables(target, connection, missing, notify)
+        told = {table.qualified_name for table in new}
+        tell_differences([one for one in differences if one.relation in told], notify)
         catalog.set_publications(connection, subscription.subid, subscription.publications)
+        catalog.set_schema_differences(connection, subscription.subid, differences)
         if now.publisher_tables is not None:
             catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
         catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)

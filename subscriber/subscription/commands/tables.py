@@ -15,7 +15,7 @@ from subscriber.receive.announced import announced_relations
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.shapes import read_published_shape
-from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.notices import FIRST_NAMES, Notify, first_names, notice, warning
 from subscriber.subscription.commands.published import Published
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
@@ -25,8 +25,15 @@ from subscriber.types.shape import TableShape
 
 @dataclass(frozen=True, slots=True)
 class MissingTable:
-    """A table that ``create_tables`` makes: its name in messages, and the target's DDL."""
+    """A table that ``create_tables`` makes.
 
+    Attributes:
+        published: the publisher's.
+        relation: the target's name, for messages.
+        table: the target's DDL.
+    """
+
+    published: PublishedTable
     relation: str
     table: NewTable
 
@@ -57,14 +64,54 @@ def check_tables(
     """
     relations = [(table.schema, table.name) for table in tables]
     missing = set(check_relations(target, relations, names, create_tables=create_tables))
+    return design_tables(
+        target, publisher, tables, [table for table in tables if (table.schema, table.name) in missing], names
+    )
+
+
+def design_tables(
+    target: Target,
+    publisher: Publisher,
+    tables: Sequence[PublishedTable],
+    chosen: Sequence[PublishedTable],
+    names: RelationNames,
+) -> list[MissingTable]:
+    """What ``create_tables`` makes of tables; nothing is made.
+
+    Args:
+        target: where they are to be.
+        publisher: is asked what they are like.
+        tables: all that are published, which foreign keys may refer to.
+        chosen: those of them that are wanted.
+        names: the target's names of them.
+
+    Raises:
+        PublisherNotReady: a table was dropped at the publisher meanwhile.
+    """
+    shapes = [_named(_shape(publisher, table), names) for table in chosen]
+    references: dict[TableName, frozenset[frozenset[str]] | None] = {
+        names.local(table.schema, table.name): None for table in tables
+    }
+    references |= {(shape.schema, shape.name): _unique_keys(shape) for shape in shapes}
+    with target.reporting(), target.engine.connect() as connection:
+        for key in (key for shape in shapes for key in shape.foreign_keys):
+            place = key.schema, key.table
+            if place not in references and target.reflect(connection, *place) is not None:
+                references[place] = None
     return [
         MissingTable(
+            table,
             names.qualified(table.schema, table.name),
-            create_table(target, _named(_shape(publisher, table), names), identity=True),
+            create_table(target, shape, identity=True, references=references),
         )
-        for table in tables
-        if (table.schema, table.name) in missing
+        for table, shape in zip(chosen, shapes, strict=True)
     ]
+
+
+def _unique_keys(shape: TableShape) -> frozenset[frozenset[str]]:
+    """What a foreign key can refer to in a table that is made of a shape."""
+    others = (key.columns for key in shape.unique if not key.deferrable and key.nulls_distinct)
+    return frozenset(frozenset(columns) for columns in (shape.key, *others) if columns)
 
 
 def warn_of_shapes(
@@ -105,7 +152,7 @@ def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterat
 
 
 def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable], notify: Notify) -> None:
-    """Make tables in the caller's transaction, and tell what they lack.
+    """Make tables in the caller's transaction, and tell of it.
 
     Raises:
         SubscriberError: the target refused, with the relation.
@@ -118,9 +165,12 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
             error.relation = one.relation
             error.context = error.context or f'creating table "{one.relation}"'
             raise
-        notice(notify, f'created table "{one.relation}" at the subscriber')
-        for note in one.table.notes:
-            notice(notify, f'table "{one.relation}": {note}')
+    names = [one.relation for one in missing]
+    if len(names) <= FIRST_NAMES:
+        for name in names:
+            notice(notify, f'created table "{name}" at the subscriber')
+    else:
+        notice(notify, f"created {len(names):,} tables at the subscriber: {first_names(names)}")
 
 
 def check_relations(
