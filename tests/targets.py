@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.scenario.servers import MariaDB, PostgreSQL
-from subscriber.target import Target, open_target
+from subscriber.target import Target, TargetTable, open_target
+from subscriber.types.shape import SequencePosition
 from tests.frames import frame
 
 KINDS = ("sqlite", "duckdb", "mariadb", "postgresql")
@@ -50,6 +52,17 @@ class AppliedTo:
                 result = connection.execution_options(no_parameters=True).exec_driver_sql(statement)
                 rows = [tuple(row) for row in result] if result.returns_rows else []
         return rows
+
+
+def set_sequence(
+    target: Target, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
+) -> bool:
+    """Set what makes the values of a column; whether there is such a thing, and it can stand there."""
+    found = target.sequence_of(connection, table, column)
+    if found is None or found.obstacle(position) is not None:
+        return False
+    target.set_sequence(connection, found, position)
+    return True
 
 
 @contextmanager

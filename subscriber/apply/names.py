@@ -34,6 +34,7 @@ OWN_TABLES: Final = frozenset(
         "subscriber_publication_rel",
         "subscriber_released_slot",
         "subscriber_replication_origin_status",
+        "subscriber_schema_difference",
         "subscriber_stat_subscription_stats",
         "subscriber_subscription",
         "subscriber_subscription_rel",

@@ -13,14 +13,14 @@ from later: they are nullable, and NULL in every row that an earlier change writ
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.apply.names import SAME_NAMES, RelationNames
-from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError
+from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError, UnsupportedValue
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.target import Target, TargetColumn, TargetTable
@@ -109,16 +109,28 @@ class RelationMap:
             self._match_columns(remote, table)
         self._looked_up.add(remote)
 
+    def compare(self, remote: Relation) -> LocalRelation:
+        """What :meth:`open` gives, of a table that is left as it is: a column that :meth:`open` would add is left out.
+
+        Raises:
+            TargetRelationError: as :meth:`open`.
+        """
+        table = self._find(remote)
+        if self._adds_columns:
+            there = {column.name for column in table.columns}
+            remote = replace(remote, columns=tuple(column for column in remote.columns if column.name in there))
+        return self._fit(remote, table)
+
     def with_shapes(self, error: SubscriberError, remote: Relation) -> None:
-        """Add the two shapes to an error that may be about them: a NULL where the target's table has none.
+        """Add the two shapes to an error that may be about them (:func:`add_shapes`).
 
         Args:
             error: of a change that was written.
             remote: the relation, which has been opened.
         """
         local = self._open.get(remote)
-        if error.sqlstate == _NOT_NULL_VIOLATION and local is not None:
-            error.detail = _joined(error.detail, side_by_side(remote, local.table))
+        if local is not None:
+            add_shapes(error, local)
 
     def _name(self, remote: Relation) -> str:
         return self._names.qualified(remote.namespace, remote.name)
@@ -152,6 +164,10 @@ class RelationMap:
             if not self._may_alter:
                 raise ColumnsToAdd(f'relation "{self._name(remote)}" is to get {_named(missing)}', shape=remote)
             table = self._alter(remote, table, missing)
+        return self._fit(remote, table)
+
+    def _fit(self, remote: Relation, table: TargetTable) -> LocalRelation:
+        """The relation with the target's columns, each of which holds the values of its own."""
         columns = self._match_columns(remote, table)
         for column, announced in zip(columns, remote.columns, strict=True):
             try:
@@ -219,6 +235,44 @@ class RelationMap:
             return {}
         there = {column.name.lower(): column.name for column in table.columns}
         return {one.name: there[one.name.lower()] for one in missing if one.name.lower() in there}
+
+
+def add_shapes(error: SubscriberError, local: LocalRelation) -> None:
+    """Add what publisher and target say of the columns to an error of a row that was written.
+
+    Of a NULL where the target's table has none, that is both shapes; of a value that a column cannot hold, the two types of the column.
+    """
+    if error.sqlstate == _NOT_NULL_VIOLATION:
+        error.detail = _joined(error.detail, side_by_side(local.remote, local.table))
+    if isinstance(error, UnsupportedValue):
+        for announced, column in zip(local.remote.columns, local.columns, strict=True):
+            if column.name == error.column:
+                error.detail = _joined(error.detail, _two_types(announced, column, local.qualified_name))
+
+
+def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:
+    at_publisher = declared_type(announced.type_oid, announced.type_modifier)
+    return f'Column "{column.name}" of table "{table}" has type {at_publisher} at the publisher and {column.declared_type} in the target.'
+
+
+def check_required(local: LocalRelation) -> None:
+    """Refuse a table with a column that every new row needs a value for, and that the publisher does not send.
+
+    The database itself refuses such a row; this is for who asks before there is one.
+
+    Raises:
+        TargetRelationError: 23502, naming the columns.
+    """
+    sent = {column.name for column in local.columns}
+    left = [column for column in local.table.columns if column.required and column.name not in sent]
+    if left:
+        raise TargetRelationError(
+            f'relation "{local.qualified_name}" of the target requires a value for {_named(left)}',
+            sqlstate=_NOT_NULL_VIOLATION,
+            detail="The publisher sends none, and in the target the column is NOT NULL without a default. "
+            + side_by_side(local.remote, local.table),
+            hint="Give the column a default in the target, allow NULL in it, or drop it.",
+        )
 
 
 def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:

@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 
 from subscriber import failpoints
 from subscriber.apply.names import SAME_NAMES, RelationNames
-from subscriber.apply.relations import LocalRelation, RelationMap
+from subscriber.apply.relations import LocalRelation, RelationMap, add_shapes
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.blocks import check_absent
 from subscriber.pipeline.jobs import RangeJobs
@@ -135,6 +135,7 @@ def copy_table(
         PipelineError: Spark failed; 57014 when ``stop`` was set.
     """
     qualified = f"{source.schema}.{source.table}"
+    local: LocalRelation | None = None
     try:
         plan, version = _plan(source, settings)
         if plan.hidden_from is not None:
@@ -177,8 +178,17 @@ def copy_table(
                     on_progress(progress)
     except SubscriberError as error:
         error.relation = error.relation or source.names.qualified(source.schema, source.table)
+        _add_context(error, local)
         raise
     return progress
+
+
+def _add_context(error: SubscriberError, local: LocalRelation | None) -> None:
+    """Say of which table and column an error is, as PostgreSQL's CONTEXT does, and what the column is at both ends."""
+    if local is not None:
+        add_shapes(error, local)
+    column = f', column "{error.column}"' if error.column else ""
+    error.context = error.context or f'initial copy of table "{error.relation}"{column}'
 
 
 def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:

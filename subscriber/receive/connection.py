@@ -16,6 +16,7 @@ import re
 import select
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn, Self
 
 import psycopg
@@ -128,9 +129,9 @@ class ReplicationConnection:
         full = make_conninfo(session_conninfo(conninfo, application_name), replication="database")
         self._pg = pq.PGconn.connect(full.encode())
         if self._pg.status != pq.ConnStatus.OK:
-            reason = _text(self._pg.error_message)
+            reason, role = _text(self._pg.error_message), _text(self._pg.user)
             self._pg.finish()
-            raise connection_refused(reason)
+            raise connection_refused(reason, role)
 
     def __enter__(self) -> Self:
         return self
@@ -272,7 +273,23 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
         kind = PublisherUnavailable
     else:
         kind = PublisherNotReady
+        if sqlstate == _INSUFFICIENT_PRIVILEGE:
+            hint = hint or _hint_for(message, _PRIVILEGES)
     return kind(message, sqlstate=sqlstate, detail=detail, hint=hint)
+
+
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
+_SLOTS_HINT: Final = (
+    "Run at the publisher, as a superuser: ALTER ROLE … REPLICATION, with the user of the subscription's CONNECTION."
+)
+_PRIVILEGES: Final = {
+    "permission denied to use replication slots": _SLOTS_HINT,
+    "must be superuser or replication role to use replication slots": _SLOTS_HINT,  # before 16
+    "permission denied for table": "Run at the publisher: GRANT SELECT ON TABLE … TO the user of the subscription's CONNECTION.",
+    "permission denied for relation": "Run at the publisher: GRANT SELECT ON TABLE … TO the user of the subscription's CONNECTION.",  # in 10
+    "permission denied for schema": "Run at the publisher: GRANT USAGE ON SCHEMA … TO the user of the subscription's CONNECTION.",
+}
+"""What the server says of a privilege that is missing, and who can give it."""
 
 
 def error_of(error: psycopg.Error) -> PublisherError:
@@ -283,21 +300,46 @@ def error_of(error: psycopg.Error) -> PublisherError:
     )
 
 
-def connection_refused(reason: str) -> PublisherError:
-    """Why there is no connection: transient where the server may come back, else definite."""
-    lasting = (
-        "password authentication failed",
-        "does not exist",
-        "no pg_hba.conf entry",
-        "no password supplied",
-        "definition of service",
-    )
-    kind = PublisherNotReady if any(text in reason for text in lasting) else PublisherUnavailable
-    return kind(
-        f"{NOT_CONNECTED}: {reason}",
-        sqlstate="08006",
-        hint="Check host, port, dbname, user and password of the subscription's CONNECTION, and that the server accepts replication connections.",
-    )
+def connection_refused(reason: str, role: str = "") -> PublisherError:
+    """Why there is no connection: transient where the server may come back, else definite.
+
+    Args:
+        reason: libpq's.
+        role: who wanted to connect, where that is known.
+    """
+    lasting = _hint_for(reason, _LASTING_REASONS)
+    hint = lasting or _hint_for(reason, _PASSING_REASONS) or _CONNECTING_HINT
+    named = f'"{role}"' if role else "… (the user of the subscription's CONNECTION)"
+    kind = PublisherUnavailable if lasting is None else PublisherNotReady
+    return kind(f"{NOT_CONNECTED}: {reason}", sqlstate="08006", hint=hint.format(role=named))
+
+
+def _hint_for(message: str, hints: Mapping[str, str]) -> str | None:
+    """The hint of the first text that is in a message of the server's."""
+    return next((hint for text, hint in hints.items() if text in message), None)
+
+
+_CONNECTING_HINT: Final = "Check host, port, dbname, user and password of the subscription's CONNECTION, and that the server accepts replication connections."
+_REPLICATION_HINT: Final = "Run at the publisher, as a superuser: ALTER ROLE {role} REPLICATION;"
+_LASTING_REASONS: Final = {
+    "permission denied to start WAL sender": _REPLICATION_HINT,
+    "must be superuser or replication role to start walsender": _REPLICATION_HINT,  # before 16
+    "is not permitted to log in": "Run at the publisher: ALTER ROLE {role} LOGIN;",
+    "permission denied for database": "Run at the publisher: GRANT CONNECT ON DATABASE … TO {role}, with the dbname of the subscription's CONNECTION.",
+    "no pg_hba.conf entry": "Add a line to pg_hba.conf of the publisher for this host, user and database, then: SELECT pg_reload_conf();",
+    "password authentication failed": _CONNECTING_HINT,
+    "does not exist": _CONNECTING_HINT,
+    "no password supplied": _CONNECTING_HINT,
+    "definition of service": _CONNECTING_HINT,
+}
+"""Reasons that last until somebody changes something, and what to do about them."""
+_PASSING_REASONS: Final = {
+    "exceeds max_wal_senders": "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
+    'exceeds "max_wal_senders"': "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
+    "too many connections": "All connections that the publisher allows are in use: end some, or raise the limit.",
+    "connection slots are reserved": "All connections that the publisher allows are in use: end some, or raise max_connections.",
+}
+"""Reasons that may pass by themselves."""
 
 
 def _lost(reason: str) -> str:

@@ -31,6 +31,8 @@ from psycopg import sql
 
 from subscriber.errors import PublisherError, PublisherNotReady
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
+from subscriber.receive.privileges import read_refused, unreadable_tables
+from subscriber.receive.published import PublishedTable
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 CopyFormat = Literal["text", "csv", "binary"]
@@ -222,7 +224,7 @@ def plan_copy(
         selection: what of it is copied; None to ask the server what its publications say.
 
     Raises:
-        PublisherNotReady: there is no such table (rule D10), or its publications disagree on the columns.
+        PublisherNotReady: there is no such table (rule D10), its publications disagree on the columns, or the role may not read it.
         PublisherError: the table was written anew since the snapshot; another snapshot will do (``transient``).
         psycopg.Error: what the server said.
     """
@@ -244,6 +246,9 @@ def plan_copy(
     if selection is None:
         selection = _selection(connection, publications, f"{schema}.{table}", oid)
     columns = _columns(connection, oid, selection)
+    published = PublishedTable(schema, table, columns=tuple(column.name for column in columns))
+    for unreadable in unreadable_tables(connection, [published]):
+        raise read_refused(unreadable)
     query = CopyQuery(
         schema,
         table,
@@ -340,8 +345,8 @@ def _pieces(
         " SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind = 'r' AND "
         f"{heap}, COALESCE(pg_relation_filenode(c.oid), 0)::int8, COALESCE(pg_relation_size(c.oid), 0),"
         " COALESCE(pg_table_size(c.oid), 0), c.reltuples / GREATEST(c.relpages, 1), current_setting('block_size')::int,"
-        " has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid)"
-        " FROM tree JOIN pg_class c ON c.oid = leaf JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " has_table_privilege(c.oid, 'SELECT') AND NOT row_security_active(c.oid),"
+        " has_table_privilege(c.oid, 'SELECT') FROM tree JOIN pg_class c ON c.oid = leaf JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE c.relkind <> 'p' ORDER BY c.oid".encode(),
         (oid,),
     ).fetchall()
@@ -353,9 +358,11 @@ def _pieces(
         piece = Piece(schema, table, oid, all_files, 0, float(sum(leaf[6] for leaf in rows)), only=False)
         return [(piece, 1, sum(_estimated_rows(leaf[7], leaf[5], leaf[8]) for leaf in rows))]
     pieces = []
-    for leaf, namespace, name, is_heap, file, main_bytes, all_bytes, rows_a_page, block_size, _ in rows:
-        pages = max(1, main_bytes // block_size) if is_heap else 1
-        slots = (block_size - _PAGE_HEADER) // _SMALLEST_ROW if is_heap and main_bytes else 0
+    for leaf, namespace, name, is_heap, file, main_bytes, all_bytes, rows_a_page, block_size, _, may_read in rows:
+        # A role that may read some columns only cannot ask for ctid.
+        in_ranges = is_heap and may_read
+        pages = max(1, main_bytes // block_size) if in_ranges else 1
+        slots = (block_size - _PAGE_HEADER) // _SMALLEST_ROW if in_ranges and main_bytes else 0
         piece = Piece(namespace, name, leaf, ((leaf, file),), slots, all_bytes / pages)
         pieces.append((piece, pages, _estimated_rows(rows_a_page, main_bytes, block_size)))
     return pieces

@@ -17,7 +17,7 @@ from psycopg import sql
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
-from subscriber.receive.connection import connection_refused, error_of, session_conninfo
+from subscriber.receive.connection import check_conninfo, connection_refused, error_of, session_conninfo
 from subscriber.receive.publications import read_publications
 from subscriber.receive.published import (
     PublishedTable,
@@ -67,7 +67,7 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
     except psycopg.Error as error:  # also one of psycopg's own, about a connect_timeout that is no number
         # psycopg's own words before libpq's.
         reason = str(error).removeprefix("connection failed: ").removeprefix("connection is bad: ").strip()
-        raise connection_refused(reason) from error
+        raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
     try:
         with connection:
             yield connection
@@ -221,6 +221,16 @@ class Publisher:
     def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
         """See :func:`~subscriber.receive.published.published_tables`."""
         return published_tables(self.connection, names)
+
+    def changing_tables(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Schema and name of the tables whose updates or deletes publications publish."""
+        rows = self.connection.execute(
+            "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
+            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = gpt.relid AND p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)",
+            (list(names),),
+        )
+        return frozenset((schema, name) for schema, name in rows)
 
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """See :func:`~subscriber.receive.published.publications_of_other_origins`."""

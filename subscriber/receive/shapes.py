@@ -7,6 +7,7 @@ replication would send.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -18,11 +19,14 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from subscriber.receive.published import PublishedTable
-from subscriber.types.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from subscriber.types.shape import Action, ColumnShape, ForeignKey, TableShape, UniqueKey
 
 _GENERATED_SINCE: Final = 120000
 _COVERING_SINCE: Final = 110000
 _NULLS_NOT_DISTINCT_SINCE: Final = 150000
+_PARENT_CONSTRAINTS_SINCE: Final = 110000
+_SET_COLUMNS_SINCE: Final = 150000
+_ENFORCED_SINCE: Final = 180000
 
 _SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "",
@@ -119,13 +123,12 @@ def _read(connection: _Connection, condition: sql.Composable) -> dict[int, Table
 
 
 _IS_SERIAL: Final = sql.SQL(
-    # The column owns a sequence, and its default takes values from that.
-    "EXISTS (SELECT FROM pg_depend o JOIN pg_class s ON s.oid = o.objid AND s.relkind = 'S'"
-    " JOIN pg_depend u ON u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid"
-    "  AND u.refclassid = 'pg_class'::regclass AND u.refobjid = s.oid"
-    " WHERE o.classid = 'pg_class'::regclass AND o.refclassid = 'pg_class'::regclass"
-    "  AND o.refobjid = a.attrelid AND o.refobjsubid = a.attnum AND o.deptype = 'a')"
+    # The column's default takes values from a sequence, whoever owns that.
+    "EXISTS (SELECT FROM pg_depend u JOIN pg_class s ON s.oid = u.refobjid AND s.relkind = 'S'"
+    " WHERE u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid AND u.refclassid = 'pg_class'::regclass)"
 )
+_NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\)::(?:smallint|integer|bigint))?")
+"""A default that is the next value of a sequence and nothing else, as ``pg_get_expr`` writes it."""
 
 
 def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
@@ -154,7 +157,7 @@ def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[C
                 constant=constants.get((expression, type_name)),
                 generated=expression if made else None,
                 identity=identity,
-                serial=serial,
+                serial=serial and _NEXT_VALUE.fullmatch(expression) is not None,
             )
         )
     return columns
@@ -254,27 +257,93 @@ def _sort_keys(indexes: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
     }
 
 
+_ACTIONS: Final[Mapping[str, Action]] = {
+    "a": "NO ACTION",
+    "r": "RESTRICT",
+    "c": "CASCADE",
+    "n": "SET NULL",
+    "d": "SET DEFAULT",
+}
+
+
 def _constraints(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
     checks: dict[int, list[str]] = defaultdict(list)
     foreign_keys: dict[int, list[ForeignKey]] = defaultdict(list)
-    for oid, expression in _rows(
-        connection, "SELECT conrelid::int8, pg_get_expr(conbin, conrelid) FROM pg_constraint", "c", oids
-    ):
-        checks[oid].append(expression)
-    names = (
-        "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS k (attnum, place)"
-        " JOIN pg_attribute a ON a.attrelid = {} AND a.attnum = k.attnum ORDER BY place)"
-    )
-    for oid, columns, schema, table, referenced in _rows(
+    definitions: dict[int, dict[str, tuple[str, str]]] = defaultdict(dict)
+    for oid, expression, name, ddl in _rows(
         connection,
-        f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
-        f" {names.format('confkey', 'confrelid')}"
-        " FROM pg_constraint JOIN pg_class r ON r.oid = confrelid JOIN pg_namespace n ON n.oid = r.relnamespace",
-        "f",
+        "SELECT conrelid::int8, pg_get_expr(conbin, conrelid), conname::text, pg_get_constraintdef(oid) FROM pg_constraint k",
+        "c",
         oids,
     ):
-        foreign_keys[oid].append(ForeignKey(tuple(columns), schema, table, tuple(referenced)))
-    return {oid: {"checks": tuple(checks[oid]), "foreign_keys": tuple(foreign_keys[oid])} for oid in oids}
+        checks[oid].append(expression)
+        definitions[oid][expression] = name, ddl
+    for oid, name, ddl in connection.execute(
+        "SELECT i.indrelid::int8, x.relname::text, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
+        " WHERE i.indrelid = ANY (%s) AND (i.indisunique OR i.indisexclusion)",
+        (list(oids),),
+    ):
+        definitions[oid][name] = name, ddl
+    for oid, *parts in _rows(connection, _foreign_keys_query(connection.info.server_version), "f", oids):
+        (
+            columns,
+            schema,
+            table,
+            referenced,
+            deleted,
+            updated,
+            match_full,
+            deferrable,
+            deferred,
+            subset,
+            plain,
+            *named,
+        ) = parts
+        foreign_keys[oid].append(
+            ForeignKey(
+                tuple(columns),
+                schema,
+                table,
+                tuple(referenced),
+                _ACTIONS[deleted],
+                _ACTIONS[updated],
+                tuple(subset),
+                match_full,
+                deferrable,
+                deferred,
+                plain,
+                *named,
+            )
+        )
+    return {
+        oid: {
+            "checks": tuple(checks[oid]),
+            "foreign_keys": tuple(foreign_keys[oid]),
+            "definitions": definitions[oid],
+        }
+        for oid in oids
+    }
+
+
+def _foreign_keys_query(version: int) -> str:
+    names = (
+        "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS u (attnum, place)"
+        " JOIN pg_attribute a ON a.attrelid = {} AND a.attnum = u.attnum ORDER BY place)"
+    )
+    subset = names.format("confdelsetcols", "conrelid") if version >= _SET_COLUMNS_SINCE else "ARRAY[]::text[]"
+    plain = "conenforced AND NOT conperiod" if version >= _ENFORCED_SINCE else "true"
+    # A key that refers to a partitioned table has a constraint for each of its partitions beside its own.
+    query = (
+        f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
+        f" {names.format('confkey', 'confrelid')}, confdeltype::text, confupdtype::text, confmatchtype = 'f', condeferrable, condeferred,"
+        f" {subset}, {plain}, conname::text, pg_get_constraintdef(k.oid)"
+        " FROM pg_constraint k JOIN pg_class r ON r.oid = confrelid JOIN pg_namespace n ON n.oid = r.relnamespace"
+    )
+    if version >= _PARENT_CONSTRAINTS_SINCE:
+        query += (
+            " AND NOT EXISTS (SELECT FROM pg_constraint up WHERE up.oid = k.conparentid AND up.conrelid = k.conrelid)"
+        )
+    return query
 
 
 def _rows(connection: _Connection, select: str, kind: str, oids: Collection[int]) -> Iterator[tuple[Any, ...]]:

@@ -6,21 +6,23 @@
 
 A column is declared so that every value of its type comes back as it was (the target's ``check_column`` would accept it). What
 else a shape has is taken over where it has the same meaning in the target, and where it has not, the table does without and
-:attr:`NewTable.notes` says so: a constraint that is nearly right refuses rows that PostgreSQL would take.
+:attr:`NewTable.differences` says so: a constraint that is nearly right refuses rows that PostgreSQL would take.
 
 ============================  ====================================================================
 key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
 other unique keys             where the target has the kind (deferrable, NULLS NOT DISTINCT)
 defaults                      constants; others where :meth:`Target.expression` finds the same meaning
 generated columns, CHECK      where it does; a generated column is a plain one otherwise
-foreign keys                  where they are declared and not enforced on apply's connections
+foreign keys                  where they are declared and not enforced on apply's connections, with ON DELETE and ON UPDATE:
+                              no row is changed by them while changes are applied, and an application that enforces them
+                              later has what it had at the publisher
 identity, serial              the target's own auto-increment if asked for: else the publisher's values are all there is
 ============================  ====================================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +36,7 @@ from subscriber.target.declared import Declared
 from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
 from subscriber.target.target import Target
 from subscriber.types import decode_column
-from subscriber.types.shape import ColumnShape, ForeignKey, TableShape
+from subscriber.types.shape import ColumnShape, ForeignKey, SchemaDifference, TableShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,16 @@ class NewTable:
 
     Attributes:
         statements: what to run, in this order, as :meth:`create` does.
-        notes: what of the shape the table does not have, a sentence each.
+        differences: what of the shape the table does not have.
     """
 
     statements: tuple[ExecutableDDLElement, ...]
-    notes: tuple[str, ...]
+    differences: tuple[SchemaDifference, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The differences, a sentence each."""
+        return tuple(difference.reason for difference in self.differences)
 
     def create(self, connection: sa.Connection) -> None:
         """Make it, in the caller's transaction.
@@ -59,13 +66,20 @@ class NewTable:
             connection.execute(statement)
 
 
-def create_table(target: Target, shape: TableShape, *, identity: bool = False) -> NewTable:
+References = Mapping[tuple[str, str], frozenset[frozenset[str]] | None]
+"""Tables that foreign keys may refer to, by schema and name, each with its unique keys; None where those are not known."""
+
+
+def create_table(
+    target: Target, shape: TableShape, *, identity: bool = False, references: References | None = None
+) -> NewTable:
     """The target's table for a shape (see the module); nothing is run.
 
     Args:
         target: where the table is to be.
         shape: the table.
         identity: identity and serial columns make values in the target too, for rows that are inserted there.
+        references: the tables that will be there; a foreign key to any other is left out. None for every table.
 
     Raises:
         NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
@@ -76,22 +90,24 @@ def create_table(target: Target, shape: TableShape, *, identity: bool = False) -
             hint="Publish the other tables by name.",
         )
     schema, name = target.place(shape.schema, shape.name)
-    notes: list[str] = []
+    left: list[SchemaDifference] = []
     increments = _auto_increments(target, shape) if identity else {}
-    items = [_column(target, shape, column, increments.get(column.name), notes) for column in shape.columns]
+    items = [_column(target, shape, column, increments.get(column.name), left) for column in shape.columns]
     has_key = any(increment.is_key for increment in increments.values())
     constraints = [
         *_keys(target, shape, has_key=has_key),
-        *_checks(target, shape, notes),
-        *_foreign_keys(target, shape, notes),
+        *_checks(target, shape, left),
+        *_foreign_keys(target, shape, references, left),
     ]
-    notes += [f'"{other}" is left out: it is no plain unique key' for other in shape.others]
+    for other in shape.others:
+        _, ddl = shape.definitions.get(other, (other, ""))
+        left.append(SchemaDifference("unique index", other, ddl, f'"{other}" is left out: it is no plain unique key'))
     table = sa.Table(name, sa.MetaData(), *items, *constraints, schema=schema)
     statements: list[ExecutableDDLElement] = []
     if schema is not None:
         statements.append(CreateSchema(schema, if_not_exists=True))
     statements += [statement for increment in increments.values() for statement in increment.before]
-    return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, notes)), tuple(notes))
+    return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, left)), tuple(left))
 
 
 def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
@@ -146,20 +162,27 @@ def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncreme
 
 
 def _column(
-    target: Target, shape: TableShape, column: ColumnShape, increment: AutoIncrement | None, notes: list[str]
+    target: Target,
+    shape: TableShape,
+    column: ColumnShape,
+    increment: AutoIncrement | None,
+    left: list[SchemaDifference],
 ) -> sa.Column[Any]:
     nullable = column.nullable and column.name not in shape.key
     if increment is not None:
+        if column.identity == "a":
+            reason = f'column "{column.name}" takes values that are given to it: it is GENERATED BY DEFAULT'
+            left.append(SchemaDifference("generated always", column.name, _identity(column), reason))
         return sa.Column(column.name, Declared(increment.declared), nullable=nullable, autoincrement=False)
     declared = _declared(target, shape, column)
-    generated = _generated(target, shape, column, notes)
+    generated = _generated(target, shape, column, left)
     return sa.Column(
         column.name,
         Declared(declared),
         *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
         nullable=nullable,
         autoincrement=False,
-        server_default=_default(target, shape, column, declared, notes),
+        server_default=_default(target, shape, column, declared, left),
     )
 
 
@@ -167,24 +190,25 @@ def _is_in_key(shape: TableShape, name: str) -> bool:
     return any(name in columns for columns in (shape.key, *(key.columns for key in shape.unique)))
 
 
-def _generated(target: Target, shape: TableShape, column: ColumnShape, notes: list[str]) -> str | None:
+def _generated(target: Target, shape: TableShape, column: ColumnShape, left: list[SchemaDifference]) -> str | None:
     if column.generated is None:
         return None
     expression = None
     if target.capabilities.stored_columns:
         expression = target.expression(column.generated, _types(shape))
     if expression is None:
-        notes.append(
-            f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
-        )
+        reason = f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
+        ddl = f"GENERATED ALWAYS AS ({column.generated})"
+        left.append(SchemaDifference("generated column", column.name, ddl, reason))
     return expression
 
 
 def _default(
-    target: Target, shape: TableShape, column: ColumnShape, declared: str, notes: list[str]
+    target: Target, shape: TableShape, column: ColumnShape, declared: str, left: list[SchemaDifference]
 ) -> sa.ColumnElement[Any] | None:
     if column.identity:
-        notes.append(f'column "{column.name}" is no identity column')
+        reason = f'column "{column.name}" is no identity column'
+        left.append(SchemaDifference("identity", column.name, _identity(column), reason))
     if column.default is None:
         return None
     expression = None
@@ -193,9 +217,14 @@ def _default(
     if expression is None and column.constant is not None:
         expression = _constant(target, column, column.constant, declared)
     if expression is None:
-        notes.append(f'column "{column.name}" has no default')
+        reason = f'column "{column.name}" has no default'
+        left.append(SchemaDifference("default", column.name, f"DEFAULT {column.default}", reason))
         return None
     return sa.literal_column(expression)
+
+
+def _identity(column: ColumnShape) -> str:
+    return f"GENERATED {'ALWAYS' if column.identity == 'a' else 'BY DEFAULT'} AS IDENTITY"
 
 
 def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
@@ -223,33 +252,78 @@ def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Co
             yield constraint
 
 
-def _indexes(target: Target, shape: TableShape, table: sa.Table, notes: list[str]) -> Iterator[ExecutableDDLElement]:
+def _indexes(
+    target: Target, shape: TableShape, table: sa.Table, left: list[SchemaDifference]
+) -> Iterator[ExecutableDDLElement]:
     """The unique keys that are no constraint in the target."""
     for key in shape.unique:
         if target.unique_constraint(key) is not None:
             continue
         index = target.unique_index(table, key)
         if index is None:
-            notes.append(f"the unique key ({', '.join(key.columns)}) is left out: it is deferrable, or of NULLs too")
+            columns = ", ".join(key.columns)
+            ddl = f"UNIQUE {'' if key.nulls_distinct else 'NULLS NOT DISTINCT '}({columns}){' DEFERRABLE' if key.deferrable else ''}"
+            reason = f"the unique key ({columns}) is left out: it is deferrable, or of NULLs too"
+            left.append(SchemaDifference("unique key", f"({columns})", ddl, reason))
         else:
             yield index
 
 
-def _checks(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
+def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
     for check in shape.checks:
         expression = target.expression(check, _types(shape))
         if expression is None:
-            notes.append("a CHECK constraint is left out")
+            name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
+            left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
         else:
             yield sa.CheckConstraint(sa.literal_column(expression))
 
 
-def _foreign_keys(target: Target, shape: TableShape, notes: list[str]) -> Iterator[sa.Constraint]:
+def _foreign_keys(
+    target: Target, shape: TableShape, references: References | None, left: list[SchemaDifference]
+) -> Iterator[sa.Constraint]:
     for key in shape.foreign_keys:
-        if target.capabilities.lenient_foreign_keys:
-            yield sa.ForeignKeyConstraint(key.columns, _referenced(target, key))
-        else:
-            notes.append(f'the reference to "{key.schema}.{key.table}" is left out')
+        obstacle = _obstacle(target, key, references)
+        if obstacle is not None:
+            left.append(SchemaDifference("foreign key", key.name, key.ddl, obstacle))
+            continue
+        actions = {"ON DELETE": key.on_delete, "ON UPDATE": key.on_update}
+        if key.set_columns:
+            del actions["ON DELETE"]  # of some columns, which no other database has
+            columns = ", ".join(key.set_columns)
+            reason = f"ON DELETE {key.on_delete} ({columns}) is left out: {target.capabilities.database} has it for all columns only"
+            left.append(SchemaDifference("referential action", key.name, key.ddl, reason))
+        if key.match_full and len(key.columns) > 1:
+            reason = f"MATCH FULL is MATCH SIMPLE: {target.capabilities.database} has no other"
+            left.append(SchemaDifference("referential action", key.name, key.ddl, reason))
+        taken = {name: action for name, action in actions.items() if action != "NO ACTION"}
+        yield sa.ForeignKeyConstraint(
+            key.columns,
+            _referenced(target, key),
+            ondelete=taken.get("ON DELETE"),
+            onupdate=taken.get("ON UPDATE"),
+            deferrable=key.deferrable or None,
+            initially="DEFERRED" if key.deferred else None,
+        )
+
+
+def _obstacle(target: Target, key: ForeignKey, references: References | None) -> str | None:
+    """Why a reference is left out; None where it is taken over."""
+    name = f'"{key.schema}.{key.table}"'
+    left_out = f"the reference to {name} is left out"
+    if not target.capabilities.lenient_foreign_keys:
+        return left_out
+    if not key.plain:
+        return f"{left_out}: {target.capabilities.database} enforces every foreign key, and has none of a PERIOD"
+    if references is None:
+        return None
+    place = key.schema, key.table
+    if place not in references:
+        return f"{left_out}: the target has no such table"
+    unique = references[place]
+    if unique is not None and frozenset(key.referenced) not in unique:
+        return f"{left_out}: the columns that it refers to are no key there"
+    return None
 
 
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:

@@ -46,7 +46,7 @@ from subscriber.target.load import LoadColumn, read_block
 from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import is_locked, locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetSequence, TargetTable, UniqueIndex
 from subscriber.target.target import Target
 from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
@@ -144,6 +144,7 @@ class DuckDBTarget(Target):
                     storage=self.storage(column.data_type),
                     nullable=column.is_nullable,
                     generated=bool(column.is_generated),
+                    required=not (column.is_nullable or column.is_generated or column.has_default),
                 )
                 for column in columns
             ),
@@ -287,17 +288,29 @@ class DuckDBTarget(Target):
 
     # -------------------------------------------------------------------------------------------------
 
-    def set_sequence(
-        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
-    ) -> bool:
-        """See :meth:`Target.set_sequence`; at once, whatever becomes of the transaction."""
+    def sequence_of(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """See :meth:`Target.sequence_of`: the sequence that the column's default takes values from."""
         with self.reporting():
-            sequence = _sequence_of(connection, table, column)
-            if sequence is None:
-                return False
-            values = {"sequence": sequence, "last": position.last_value, "called": position.is_called}
-            connection.execute(_SET_SEQUENCE, values)
-        return True
+            written = _sequence_of(connection, table, column)
+            found = written and next(
+                (one for one in connection.execute(_SEQUENCES) if written in _spellings(connection, one)), None
+            )
+        if not written or not found:
+            return None
+        last = found.last_value
+        position = SequencePosition(
+            last_value=found.first if last is None else last, is_called=last is not None, increment=found.increment_by
+        )
+        return TargetSequence(written, position, found.min_value, found.max_value)
+
+    def set_sequence(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """See :meth:`Target.set_sequence`; at once, whatever becomes of the transaction."""
+        last, called = position.last_value, position.is_called
+        before = last - sequence.position.increment
+        if not called and sequence.least <= before <= sequence.greatest:
+            last, called = before, True  # DuckDB does not tell of a value that is still to come
+        with self.reporting():
+            connection.execute(_SET_SEQUENCE, {"sequence": sequence.name, "last": last, "called": called})
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`; sequences start again from their MINVALUE at once, whatever becomes of the transaction."""
@@ -348,7 +361,7 @@ _RELATION: Final = sa.text(
     " AND schema_name = :schema AND view_name = :table"
 )
 _COLUMNS: Final = sa.text(
-    "SELECT column_name, data_type, is_nullable, is_generated FROM duckdb_columns()"
+    "SELECT column_name, data_type, is_nullable, is_generated, column_default IS NOT NULL AS has_default FROM duckdb_columns()"
     " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table ORDER BY column_index"
 )
 _KEY: Final = sa.text(
@@ -394,8 +407,8 @@ _DEFAULT: Final = sa.text(
 )
 _SEQUENCES: Final = sa.text(
     # DuckDB 2.0 forgets START when it opens the file again; the first value by default is the last resort.
-    "SELECT schema_name, sequence_name, CASE WHEN increment_by > 0 THEN min_value ELSE max_value END"
-    " FROM duckdb_sequences() WHERE database_name = current_database()"
+    "SELECT schema_name, sequence_name, CASE WHEN increment_by > 0 THEN min_value ELSE max_value END AS first,"
+    " increment_by, min_value, max_value, last_value FROM duckdb_sequences() WHERE database_name = current_database()"
 )
 _SET_SEQUENCE: Final = sa.text("SELECT setval(:sequence, :last, :called)")
 
@@ -412,11 +425,16 @@ def _restart_sequences(connection: sa.Connection, table: TargetTable) -> None:
     names = {_sequence_of(connection, table, column.name) for column in table.columns} - {None}
     if not names:
         return
+    for found in connection.execute(_SEQUENCES).all():
+        for name in names & _spellings(connection, found):
+            connection.execute(_SET_SEQUENCE, {"sequence": name, "last": found.first, "called": False})
+
+
+def _spellings(connection: sa.Connection, sequence: sa.Row[Any]) -> set[str]:
+    """How a column's default may write the name of a sequence."""
     quote = connection.dialect.identifier_preparer.quote
-    for schema, sequence, start in connection.execute(_SEQUENCES).all():
-        spellings = {sequence, quote(sequence), f"{schema}.{sequence}", f"{quote(schema)}.{quote(sequence)}"}
-        for name in names & spellings:
-            connection.execute(_SET_SEQUENCE, {"sequence": name, "last": start, "called": False})
+    schema, name = sequence.schema_name, sequence.sequence_name
+    return {name, quote(name), f"{schema}.{name}", f"{quote(schema)}.{quote(name)}"}
 
 
 # Errors -------------------------------------------------------------------------------------------

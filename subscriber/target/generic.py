@@ -53,6 +53,10 @@ class GenericTarget(Target):
                     nullable=column.get("nullable", True),
                     generated="computed" in column,
                     null_is_generated=column.get("autoincrement") is True,
+                    required=not column.get("nullable", True)
+                    and column.get("default") is None
+                    and column.get("autoincrement") is not True
+                    and not {"computed", "identity"} & set(column),
                 )
                 for column in columns
             ),

@@ -46,10 +46,10 @@ from subscriber.target import mariadb_values
 from subscriber.target.capabilities import Capabilities
 from subscriber.target.load import LoadColumn
 from subscriber.target.mariadb_blockers import blockers
-from subscriber.target.mariadb_catalog import check_references, counts, read_table
+from subscriber.target.mariadb_catalog import check_references, counts, next_auto_increment, read_table
 from subscriber.target.mariadb_errors import PACKET_TOO_LARGE, translate_number
 from subscriber.target.sqlite_expressions import sqlite_expression
-from subscriber.target.table import AutoIncrement, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TargetColumn, TargetSequence, TargetTable
 from subscriber.target.target import Change, DurabilityWarning, Target
 from subscriber.types.equality import EXACT, Equality
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape
@@ -363,20 +363,26 @@ class MariaDBTarget(Target):
 
     # -------------------------------------------------------------------------------------------------
 
-    def set_sequence(
-        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
-    ) -> bool:
-        """See :meth:`Target.set_sequence`; counts as the server does (``auto_increment_increment``).
+    def sequence_of(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """See :meth:`Target.sequence_of`; counts as the server does (``auto_increment_increment``)."""
+        found = table.column(column)
+        if found is None or not counts(found):
+            return None
+        with self.reporting():
+            following = next_auto_increment(connection, table)
+        position = SequencePosition(last_value=max(1, following - 1), is_called=following > 1)
+        name = f"{table.schema or ''}.{table.name}"
+        return TargetSequence(name, position, 1, mariadb_values.greatest_integer(found), table)
+
+    def set_sequence(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """See :meth:`Target.set_sequence`.
 
         ALTER TABLE commits the transaction. A value at or below the table's largest is raised above it by the server.
         """
-        found = table.column(column)
-        if found is None or not counts(found) or position.next_value < 1:
-            return False
-        name = connection.dialect.identifier_preparer.format_table(table.clause())
+        assert sequence.table is not None
+        name = connection.dialect.identifier_preparer.format_table(sequence.table.clause())
         with self.reporting():
             connection.exec_driver_sql(f"ALTER TABLE {name} AUTO_INCREMENT = {position.next_value}")
-        return True
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`; auto-increments are set back when the transaction has committed."""

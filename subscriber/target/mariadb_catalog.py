@@ -25,12 +25,15 @@ _RELATION: Final = sa.text(
 )
 _COLUMNS: Final = sa.text(
     "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
-    " collation_name AS collation, generation_expression AS generated FROM information_schema.columns"
+    " collation_name AS collation, generation_expression AS generated, column_default AS value FROM information_schema.columns"
     f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
 )
 _KEY: Final = sa.text(
     "SELECT column_name AS name FROM information_schema.statistics"
     f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+)
+_NEXT: Final = sa.text(
+    f"SELECT auto_increment FROM information_schema.tables WHERE table_schema = {_HERE} AND table_name = :name"
 )
 _REFERENCES: Final = sa.text(
     "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
@@ -106,12 +109,18 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
         generated=bool(row.generated),
         # A NULL for a TIMESTAMP that takes none may become the current time.
         null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
+        required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
     )
 
 
 def counts(column: TargetColumn) -> bool:
     """Whether it is an AUTO_INCREMENT."""
     return column.null_is_generated and column.storage not in mariadb_values.TIMES
+
+
+def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
+    """The next value of a table's AUTO_INCREMENT."""
+    return int(connection.execute(_NEXT, {"database": table.schema, "name": table.name}).scalar_one() or 1)
 
 
 def check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:

@@ -123,13 +123,46 @@ def translate_number(number: int, text: str) -> SubscriberError:
     if number in _UNAVAILABLE or text.startswith(_DISK_FULL):
         return TargetUnavailable(f"MariaDB is not available ({known})")
     if number in _DENIED:
-        return TargetError(
-            f"MariaDB refused a statement ({known})",
-            sqlstate="42501",
-            hint="GRANT the user of the target's URL what it takes: SELECT, INSERT, UPDATE and DELETE, and CREATE and ALTER where"
-            " subscriber makes tables.",
-        )
+        return _denied(text, known)
     return TargetError(f"MariaDB refused a statement ({known})", hint=_HINTS.get(number))
+
+
+_COMMAND_DENIED: Final = re.compile(
+    r"^(?P<command>[A-Za-z_ ,]+) command denied to user (?P<user>'[^']*'@'[^']*')"
+    r" for (?:column '(?P<column>[^']+)' in )?(?P<kind>table|routine) (?P<name>`[^`]+`\.`[^`]+`|`[^`]+`|'[^']+')$"
+)
+"""What 1142, 1143 and 1370 say: names, and nothing of any row."""
+_PRIVILEGE_NEEDED: Final = re.compile(
+    r"you need \(at least one of\) the ([A-Z_, ]+) privilege\(s\) for this operation$"
+)
+"""What 1227 says."""
+
+
+def _denied(text: str, known: str) -> TargetError:
+    """A privilege is missing: which statement of which table was refused, and the GRANT to run."""
+    if (found := _COMMAND_DENIED.match(text)) is not None:
+        command = found["command"].upper()
+        name = found["name"].replace("`", "").replace("'", "")
+        column = found["column"]
+        where = f'{found["kind"]} "{name}"' if column is None else f'column "{column}" of table "{name}"'
+        privilege = f"{command} (`{column}`)" if column is not None else command
+        place = found["name"] if found["name"].startswith("`") else f"`{name}`"
+        grant = f"GRANT {privilege} ON {'PROCEDURE ' if found['kind'] == 'routine' else ''}{place} TO {found['user']};"
+        return TargetError(
+            f"permission denied: {command} on {where} ({known})",
+            sqlstate="42501",
+            column=column,
+            hint=f"Run in the target: {grant}",
+        )
+    needed = _PRIVILEGE_NEEDED.search(text)
+    return TargetError(
+        f"MariaDB refused a statement ({known})"
+        if needed is None
+        else f"permission denied: {needed[1]} is needed ({known})",
+        sqlstate="42501",
+        hint="GRANT the user of the target's URL what it takes: SELECT, INSERT, UPDATE and DELETE, and CREATE and ALTER where"
+        " subscriber makes tables.",
+    )
 
 
 @cache

@@ -47,6 +47,7 @@ INEXACT_KEY: Final = " of a key that ignores case"
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 STORED_ALIKE: Final = TEXTS | INTEGERS | {"decimal", "date", "uuid", "varbinary"}
 """Columns of a key in which no two values are equal that are not the same, texts being compared letter by letter.
 
@@ -257,3 +258,9 @@ def from_text(type_oid: int, column: TargetColumn, variable: str) -> str | None:
     if type_oid == _TIMESTAMPTZ and column.storage in TIMES:
         return f"TRIM(TRAILING '+00' FROM {variable})"
     return None
+
+
+def greatest_integer(column: TargetColumn) -> int:
+    """The largest value of an integer column."""
+    bits = _BITS[column.storage.removesuffix(INEXACT_KEY)]
+    return (1 << (bits if "unsigned" in column.declared_type else bits - 1)) - 1

@@ -12,7 +12,16 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from subscriber.target.postgresql_errors import row_security_error, rule_error
-from subscriber.target.table import LeafRouting, RowVersion, TableKind, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import (
+    LeafRouting,
+    RowVersion,
+    TableKind,
+    TargetColumn,
+    TargetSequence,
+    TargetTable,
+    UniqueIndex,
+)
+from subscriber.types.shape import SequencePosition
 
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
@@ -41,7 +50,10 @@ _COLUMNS: Final = sa.text(
     "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
     "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
-    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END"
+    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END,"
+    # A domain may have a default, and refuse NULL, of its own.
+    " (SELECT (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '' AND t.typdefault IS NULL"
+    "  FROM pg_type t WHERE t.oid = a.atttypid)"
     " FROM pg_attribute a"
     # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
     " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
@@ -118,15 +130,21 @@ _INDEX_OF_PARTITION: Final = sa.text(
 
 _SEQUENCE: Final = sa.text(
     # Owned (serial: 'a', identity: 'i'), else the one sequence that the default's expression names.
-    "SELECT s.oid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " JOIN pg_namespace n ON n.oid = c.relnamespace"
     " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
     " JOIN pg_depend d ON (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
     "  AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))"
     "  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass)"
     " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
-    " WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
+    " JOIN pg_sequence q ON q.seqrelid = s.oid WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
     " ORDER BY d.refobjid = a.attrelid LIMIT 1"
+)
+
+_NAMED_SEQUENCE: Final = sa.text(
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_class s"
+    " JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid"
+    " WHERE n.nspname = :schema AND s.relname = :name"
 )
 
 
@@ -180,7 +198,7 @@ def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...
 
 
 def _column(row: Sequence[Any]) -> TargetColumn:
-    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form = row
+    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form, required = row
     return TargetColumn(
         name,
         declared,
@@ -191,6 +209,7 @@ def _column(row: Sequence[Any]) -> TargetColumn:
         compared_as=compared_as,
         own_operator=own_operator,
         binary_form=binary_form,
+        required=required,
     )
 
 
@@ -231,7 +250,22 @@ def find_index_of_partition(connection: sa.Connection, table: TargetTable, index
     return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
 
 
-def find_sequence(connection: sa.Connection, table: TargetTable, column: str) -> str | None:
-    """The sequence that a column owns, or that its default takes values from, as ``regclass`` writes it."""
+def find_sequence(connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+    """The sequence that a column owns, or that its default takes values from."""
     place = {"schema": table.schema, "table": table.name, "column": column}
-    return connection.execute(_SEQUENCE, place).scalar_one_or_none()
+    return _sequence(connection, connection.execute(_SEQUENCE, place).one_or_none())
+
+
+def find_named_sequence(connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
+    """The sequence of this name."""
+    return _sequence(connection, connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none())
+
+
+def _sequence(connection: sa.Connection, row: sa.Row[Any] | None) -> TargetSequence | None:
+    if row is None:
+        return None
+    # The name is as regclass writes it: quoted, and with its schema.
+    written = str(row.name).replace("%", "%%")
+    last, called = connection.exec_driver_sql(f"SELECT last_value, is_called FROM {written}").one()
+    position = SequencePosition(last_value=last, is_called=called, increment=row.seqincrement)
+    return TargetSequence(row.name, position, row.seqmin, row.seqmax)

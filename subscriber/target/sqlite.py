@@ -44,7 +44,7 @@ from subscriber.target.place import hint_at, obstacle
 from subscriber.target.run_lock import is_locked, locked_file
 from subscriber.target.sqlite_expressions import sqlite_expression
 from subscriber.target.sqlite_keywords import KEYWORDS
-from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetTable
+from subscriber.target.table import AutoIncrement, TableKind, TargetColumn, TargetSequence, TargetTable
 from subscriber.target.target import Target, Writing
 from subscriber.types import family_of
 from subscriber.types.equality import EXACT
@@ -237,24 +237,30 @@ class SQLiteTarget(Target):
             return None
         return AutoIncrement("INTEGER PRIMARY KEY AUTOINCREMENT", is_key=True)
 
-    def set_sequence(
-        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
-    ) -> bool:
-        """See :meth:`Target.set_sequence`; counts in ones.
+    def sequence_of(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """See :meth:`Target.sequence_of`; counts in ones.
 
         Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other ``INTEGER PRIMARY KEY`` goes on from its largest
-        rowid, which is the publisher's when its rows are here: there is nothing to set, and False says so.
+        rowid, which is the publisher's when its rows are here: there is nothing to set.
         """
         found = table.column(column)
-        if found is None or not found.null_is_generated or position.next_value < 1:
-            return False
+        if found is None or not found.null_is_generated:
+            return None
         with self.reporting():
             if not _is_auto_increment(connection, table):
-                return False
-            sequence = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
-            connection.execute(sa.delete(sequence).where(sequence.c.name == table.name))
-            connection.execute(sa.insert(sequence).values(name=table.name, seq=position.next_value - 1))
-        return True
+                return None
+            kept = _kept_values(table)
+            last = connection.execute(sa.select(kept.c.seq).where(kept.c.name == table.name)).scalar_one_or_none()
+        position = SequencePosition(last_value=last or 1, is_called=bool(last))
+        return TargetSequence(f"{table.schema}.{table.name}", position, 1, _LAST_ROWID, table)
+
+    def set_sequence(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """See :meth:`Target.set_sequence`."""
+        assert sequence.table is not None
+        kept, name = _kept_values(sequence.table), sequence.table.name
+        with self.reporting():
+            connection.execute(sa.delete(kept).where(kept.c.name == name))
+            connection.execute(sa.insert(kept).values(name=name, seq=position.next_value - 1))
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
         """See :meth:`Target.truncate`."""
@@ -339,13 +345,20 @@ def _table_list(connection: sa.Connection, database: str, name: str) -> tuple[st
 def _reflect(
     connection: sa.Connection, database: str, name: str, kind: str, without_rowid: bool, strict: bool
 ) -> TargetTable:
-    query = sa.text('SELECT name, type, "notnull", pk, hidden FROM pragma_table_xinfo(:name, :database) ORDER BY cid')
+    query = sa.text(
+        'SELECT name, type, "notnull", pk, hidden, dflt_value FROM pragma_table_xinfo(:name, :database) ORDER BY cid'
+    )
     rows = connection.execute(query, {"name": name, "database": database}).all()
     key = [row.name for row in sorted(rows, key=lambda row: row.pk) if row.pk]
     collations: dict[str, str] = {
         row.name: row.coll for row in connection.execute(_KEY_COLLATIONS, {"name": name, "database": database})
     }
     is_rowid = not without_rowid and len(key) == 1
+
+    def is_alias(row: sa.Row[Any]) -> bool:
+        """Whether a column is the rowid, which SQLite makes."""
+        return is_rowid and bool(row.pk) and row.type.upper() == "INTEGER"
+
     columns = tuple(
         TargetColumn(
             name=row.name,
@@ -353,8 +366,9 @@ def _reflect(
             storage=sqlite_values.affinity(row.type, strict=strict),
             nullable=not row.notnull,
             generated=row.hidden in (2, 3),
-            null_is_generated=is_rowid and bool(row.pk) and row.type.upper() == "INTEGER",
+            null_is_generated=is_alias(row),
             key_collation=collations.get(row.name),
+            required=bool(row.notnull) and row.dflt_value is None and row.hidden not in (2, 3) and not is_alias(row),
         )
         for row in rows
     )
@@ -401,6 +415,14 @@ def _check_references(connection: sa.Connection, table: TargetTable, truncated: 
             detail=f'Table "{min(referencing)}" references "{table.name}".',
             hint="Truncate the referencing table at the publisher in the same command.",
         )
+
+
+_LAST_ROWID: Final = 2**63 - 1
+
+
+def _kept_values(table: TargetTable) -> sa.TableClause:
+    """SQLite's table of the last values that AUTOINCREMENT tables have had."""
+    return sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
 
 
 def _is_auto_increment(connection: sa.Connection, table: TargetTable) -> bool:
@@ -482,7 +504,7 @@ def _constraint_detail(name: str, text: str) -> str | None:
     _, _, place = text.partition("constraint failed: ")
     if place.startswith("index "):
         return f"Key already exists in unique index {place.removeprefix('index ').translate(_QUOTES)}."
-    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
     if name == "SQLITE_CONSTRAINT_NOTNULL":
-        return f"Column {columns} must not be null."
+        return f'Column "{place.rpartition(".")[2]}" must not be null.'
+    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
     return f"Key ({columns}) already exists."

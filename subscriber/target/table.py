@@ -8,6 +8,8 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.schema import ExecutableDDLElement
 
+from subscriber.types.shape import SequencePosition
+
 TableKind = Literal["table", "partitioned table", "view", "virtual table", "non-transactional table", "other"]
 
 
@@ -27,6 +29,7 @@ class TargetColumn:
         binary_form: in PostgreSQL, the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
         compared_as: SQL of the type that a value is to be made before it is compared with the column's, None where it need not.
         own_operator: equality of a type that somebody has made (CREATE TYPE, extensions), with its schema.
+        required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value for it.
         key_collation: what tells the texts of a key's column apart, where that may not be the column's own (SQLite).
     """
 
@@ -41,6 +44,7 @@ class TargetColumn:
     compared_as: str | None = None
     own_operator: str | None = None
     key_collation: str | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +161,36 @@ class AutoIncrement:
     declared: str
     is_key: bool = False
     before: tuple[ExecutableDDLElement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSequence:
+    """What makes values in the target: a sequence, or the counter of a table's column.
+
+    Attributes:
+        name: tells it from every other of the target; columns may share one.
+        position: where it stands.
+        least: the smallest value that it can give.
+        greatest: the largest value that it can give.
+        table: of a counter, its table; None for a sequence.
+    """
+
+    name: str
+    position: SequencePosition
+    least: int
+    greatest: int
+    table: TargetTable | None = None
+
+    def obstacle(self, position: SequencePosition) -> str | None:
+        """Why it cannot go on from a position of the publisher's, for a message; None where it can."""
+        if position.increment * self.position.increment < 0:
+            down, up = "downwards", "upwards"
+            here, there = (down, up) if position.increment < 0 else (up, down)
+            return f"it counts {here} at the publisher and {there} in the target"
+        # A sequence keeps its last value; a counter the next one alone.
+        value = position.next_value if self.table is not None else position.last_value
+        if not self.least <= value <= self.greatest:
+            return (
+                f"{value} is not among the values from {self.least} to {self.greatest} that it can have in the target"
+            )
+        return None

@@ -36,7 +36,7 @@ from subscriber.target.capabilities import Capabilities
 from subscriber.target.generic_types import generic_type
 from subscriber.target.load import BlockFormat, LoadColumn, insert_loader
 from subscriber.target.query import QueryResult, read_result
-from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetTable, UniqueIndex
+from subscriber.target.table import AutoIncrement, RowVersion, TargetColumn, TargetSequence, TargetTable, UniqueIndex
 from subscriber.types.equality import Equality, equality_of
 from subscriber.types.shape import ColumnShape, SequencePosition, TableShape, UniqueKey
 from subscriber.waiting import watched
@@ -494,28 +494,40 @@ class Target(ABC):
         for table in tables:
             connection.execute(sa.delete(table.clause()))
 
-    def set_sequence(
-        self, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
-    ) -> bool:
-        """Let the values that the target makes for ``column`` go on as a sequence of the publisher does.
+    def sequence_of(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+        """What makes the values of a column for rows that name none; None where nothing does.
+
+        Raises:
+            SubscriberError: as :meth:`translate` words it.
+        """
+        del connection, table, column
+        return None
+
+    def sequence_named(self, connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
+        """The sequence of this name, where the target has sequences as PostgreSQL has them; else None.
+
+        Raises:
+            SubscriberError: as :meth:`translate` words it.
+        """
+        del connection, schema, name
+        return None
+
+    def set_sequence(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
+        """Let a sequence or counter go on as a sequence of the publisher does.
 
         As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, whatever the target's own was: it may go back, and
         rows that only the target has may stand in its way.
 
         Args:
             connection: of :meth:`begin`; some targets cannot take the change back with the transaction.
-            table: the table.
-            column: its column, owner of the sequence at the publisher.
-            position: where that sequence stands.
-
-        Returns:
-            Whether the column has something to set; if not, nothing has changed.
+            sequence: of :meth:`sequence_of` or :meth:`sequence_named`.
+            position: where the publisher's stands; :meth:`TargetSequence.obstacle` has nothing against it.
 
         Raises:
             SubscriberError: as :meth:`translate` words it.
         """
-        del connection, table, column, position
-        return False
+        del connection, position
+        raise NotSupportedError(f'{self.capabilities.database} has no sequence "{sequence.name}"')
 
     def override_identity(self, insert: str) -> str:
         """An INSERT statement that writes identity columns too."""

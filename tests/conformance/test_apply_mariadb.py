@@ -34,6 +34,7 @@ from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.types.shape import SequencePosition
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
+from tests.targets import set_sequence
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
 T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
@@ -776,13 +777,13 @@ def test_an_auto_increment_goes_on_as_the_publishers_sequence(target):
 
     def next_value(position: SequencePosition) -> object:
         with target.begin() as connection:
-            assert target.set_sequence(connection, table, "a", position)
-            assert not target.set_sequence(connection, table, "b", position)
-            assert not target.set_sequence(connection, table, "c", position)
+            assert set_sequence(target, connection, table, "a", position)
+            assert not set_sequence(target, connection, table, "b", position)
+            assert not set_sequence(target, connection, table, "c", position)
         create(target, "INSERT INTO `s%%.t` (b) VALUES (1)")
         return rows(target, "SELECT max(a) FROM `s%%.t`")[0][0]
 
     assert next_value(SequencePosition(last_value=41, is_called=True, increment=10)) == 51
     assert next_value(SequencePosition(last_value=5, is_called=True)) == 52
     with target.begin() as connection:
-        assert not target.set_sequence(connection, table, "a", SequencePosition(last_value=-5, is_called=False))
+        assert not set_sequence(target, connection, table, "a", SequencePosition(last_value=-5, is_called=False))

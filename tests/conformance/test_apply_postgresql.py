@@ -26,6 +26,7 @@ from subscriber.types.shape import SequencePosition
 from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
+from tests.targets import set_sequence
 
 START, END = LSN(100), LSN(1000)
 SECRET = "sec" + "ret"  # tracebacks quote source lines
@@ -422,7 +423,7 @@ def test_the_sequences_of_a_column_go_on_as_the_publishers(target, database):
     position = SequencePosition(last_value=41, is_called=True)
     with target.begin() as connection:
         table = target.reflect(connection, "S x", "T")
-        assert [target.set_sequence(connection, table, column, position) for column in "isdn"] == [
+        assert [set_sequence(target, connection, table, column, position) for column in "isdn"] == [
             True,
             True,
             True,

@@ -826,10 +826,34 @@ def test_postgresqls_errors_name_the_column_and_not_the_value(into_postgresql):
         copier("t")
     assert (raised.value.column, raised.value.relation, raised.value.sqlstate) == ("b", "public.t", "22P02")
     assert "secret" not in raised.value.report()
+    assert (
+        raised.value.detail
+        == 'Column "b" of table "public.t" has type text at the publisher and integer in the target.'
+    )
+    assert raised.value.context == 'initial copy of table "public.t", column "b"'
     copier.run("DROP TABLE t", "CREATE TABLE t(a int, b text CHECK (b <> 'secret'))")
     with pytest.raises(SubscriberError, match='violates check constraint "t_b_check"') as raised:
         copier("t")
     assert "secret" not in raised.value.report()
+
+
+def test_a_value_that_a_column_does_not_hold_is_told_with_both_types_of_the_column(copier):
+    """The same on a target that reads the values itself; and a NULL with both tables."""
+    copier.publisher.execute(
+        "CREATE TABLE t(a text, b text); CREATE PUBLICATION p FOR TABLE t; INSERT INTO t VALUES ('secret', NULL)"
+    )
+    copier.run("CREATE TABLE t(b TEXT, a BIGINT)")
+    with pytest.raises(SubscriberError, match=r"^invalid input syntax for type bigint$") as raised:
+        copier("t")
+    assert (
+        raised.value.detail == 'Column "a" of table "public.t" has type text at the publisher and BIGINT in the target.'
+    )
+    assert raised.value.context == 'initial copy of table "public.t", column "a"'
+    assert "secret" not in raised.value.report()
+    copier.run("DROP TABLE t", "CREATE TABLE t(a TEXT, b TEXT NOT NULL)")
+    with pytest.raises(SubscriberError) as raised:
+        copier("t")
+    assert str(raised.value.detail).endswith("The publisher has (a text, b text), the target (a TEXT, b TEXT).")
 
 
 def test_postgresql_has_rows_without_columns_too(into_postgresql):

@@ -43,6 +43,7 @@ from subscriber.subscription.catalog.released_slots import (
     released_slots,
 )
 from subscriber.subscription.catalog.runner import Runner, read_runner, write_runner
+from subscriber.subscription.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.subscription.catalog.statistics import record_error, resolve_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
@@ -73,6 +74,7 @@ from subscriber.subscription.catalog.tables import (
     PUBLICATION_REL,
     RELEASED_SLOT,
     RUNNER,
+    SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
     SUBSCRIPTION_REL,
     ensure_catalog,
@@ -87,6 +89,7 @@ __all__ = [
     "PUBLICATION_REL",
     "RELEASED_SLOT",
     "RUNNER",
+    "SCHEMA_DIFFERENCE",
     "SUBSCRIPTION",
     "SUBSCRIPTION_REL",
     "CatchUpProgress",
@@ -104,6 +107,7 @@ __all__ = [
     "delete_publication",
     "delete_relations",
     "delete_subscription",
+    "differing_relations",
     "ensure_catalog",
     "find_publication",
     "find_subscription",
@@ -137,6 +141,7 @@ __all__ = [
     "set_publisher_tables",
     "set_relation_state",
     "set_relation_states",
+    "set_schema_differences",
     "set_skip_lsn",
     "set_two_phase_state",
     "statistics_of",

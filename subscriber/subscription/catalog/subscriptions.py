@@ -15,7 +15,7 @@ from subscriber.apply.names import RelationNames, parse_names
 from subscriber.apply.progress import PREPARED_TRANSACTION, SUBSCRIPTION_STATS, drop_progress, origin_name
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
-from subscriber.subscription.catalog.tables import SUBSCRIPTION, SUBSCRIPTION_REL
+from subscriber.subscription.catalog.tables import SCHEMA_DIFFERENCE, SUBSCRIPTION, SUBSCRIPTION_REL
 from subscriber.subscription.catalog.version import new_version, note_change
 from subscriber.subscription.options import Streaming, SubscriptionOptions
 
@@ -250,6 +250,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     drop_progress(connection, subscription.origin)
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
+    connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subscription.subid))
 
 

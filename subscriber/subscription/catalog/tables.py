@@ -136,6 +136,20 @@ RELEASED_SLOT: Final = sa.Table(
 )
 """A slot that a subscription was taken off: how far that had applied its changes, which subscription it was, and when (UTC, ISO 8601)."""
 
+SCHEMA_DIFFERENCE: Final = sa.Table(
+    "subscriber_schema_difference",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("relation", TEXT, nullable=False),
+    sa.Column("object", TEXT, nullable=False),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("ddl", TEXT, nullable=False),
+    sa.Column("reason", TEXT, nullable=False),
+)
+"""What the publisher has of a table and the target's table, which ``create_tables`` made, has not: the object, its kind, the publisher's
+DDL, and the reason (:mod:`subscriber.subscription.catalog.schema_differences`)."""
+
 CONTROL: Final = sa.Table(
     "subscriber_control",
     CATALOG,

@@ -4,7 +4,8 @@
 
     parse ──▶ run_command ──┬─▶ create        the tables at both ends, the slot, the catalog
                             ├─▶ alter         options, connection, name, SKIP, ENABLE
-                            ├─▶ publications  lists of publications and tables, sequences
+                            ├─▶ publications  lists of publications and tables
+                            ├─▶ sequences     the target's sequences and counters
                             ├─▶ drop          the slot, the journal, the catalog
                             └─▶ emulated      publications that the subscriber evaluates: the publisher's tables, the catalog
 """
@@ -19,6 +20,7 @@ from subscriber.subscription.commands.create import create_subscription
 from subscriber.subscription.commands.drop import drop_subscription, remove_journal
 from subscriber.subscription.commands.emulated import run_publication_command
 from subscriber.subscription.commands.notices import Notify
+from subscriber.subscription.commands.sequences import refresh_sequences
 from subscriber.subscription.parsed import (
     AlterConnection,
     AlterEnabled,
@@ -100,4 +102,4 @@ def _alter(target: Target, command: AlterSubscription, settings: Settings, notif
         case RefreshPublication():
             publications.refresh_publication(target, subscription, command, notify)
         case RefreshSequences():
-            publications.refresh_sequences(target, subscription, notify)
+            refresh_sequences(target, subscription, settings, notify)

@@ -20,13 +20,15 @@ from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, TwoPhaseState
 from subscriber.subscription.commands import remote, requirements
+from subscriber.subscription.commands.differences import find_differences, tell_differences
 from subscriber.subscription.commands.notices import Notify, notice, warn_unused_names, warning
 from subscriber.subscription.commands.published import Published, read_published
 from subscriber.subscription.commands.release import remove_journal_of
-from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables
+from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables, warn_of_shapes
 from subscriber.subscription.parsed import CreateSubscription
 from subscriber.subscription.slot_position import check_slot_position
 from subscriber.target import Target
+from subscriber.types.shape import RelatedDifference
 
 _NOTHING: Final = Published([])
 """What is known without a connection."""
@@ -101,6 +103,8 @@ def _create_connected(
         check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
     published = read_published(target, publisher, command.name, command.publications, options, notify)
     missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
+    differences = find_differences(publisher, missing)
+    warn_of_shapes(target, publisher, published, options, notify)
     warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
@@ -116,6 +120,7 @@ def _create_connected(
             _Beginning(system_identifier, start, "e" if ready else None, slot_adopted=start != INVALID_LSN),
             published,
             missing,
+            differences,
         )
     except BaseException:
         if options.create_slot and options.slot_name:
@@ -165,10 +170,12 @@ def _store(
     beginning: _Beginning,
     published: Published = _NOTHING,
     missing: Sequence[MissingTable] = (),
+    differences: Sequence[RelatedDifference] = (),
 ) -> None:
     state = RelationState.INIT if command.options.copy_data else RelationState.READY
     with target.begin() as connection:
         make_tables(target, connection, missing, notify)
+        tell_differences(differences, notify)
         subscription = catalog.insert_subscription(
             connection,
             command.name,
@@ -181,6 +188,7 @@ def _store(
         )
         if beginning.slot_adopted and beginning.system_identifier and command.options.slot_name:
             catalog.forget_released_slot(connection, beginning.system_identifier, command.options.slot_name)
+        catalog.set_schema_differences(connection, subscription.subid, differences)
         if published.publisher_tables is not None:
             catalog.set_publisher_tables(connection, subscription.subid, published.publisher_tables)
         tables = [(table.schema, table.name) for table in published.tables]

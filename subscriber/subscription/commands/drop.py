@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from typing import Final
 
 from subscriber.apply import progress
 from subscriber.apply.prepared import forget_finished
@@ -16,9 +17,9 @@ from subscriber.receive.connection import NOT_CONNECTED
 from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.commands import remote
-from subscriber.subscription.commands.notices import Notify, notice, warning
+from subscriber.subscription.commands.notices import Notify, first_names, notice, warning
 from subscriber.subscription.commands.release import delete_journal, remove_journal_of, tell_dropped
 from subscriber.subscription.parsed import DropSubscription
 from subscriber.target import Target
@@ -41,6 +42,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
             notice(notify, f'subscription "{command.name}" does not exist, skipping')
             return
         catalog.set_enabled(connection, command.name, enabled=False)  # its worker sees it, and ends
+    _warn_unfinished(target, subscription, notify)
     if subscription.slot_name is not None:
         try:
             system_identifier = _drop_slot(subscription, subscription.slot_name)
@@ -72,6 +74,33 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
             f'prepared transaction "{transaction.gid}" is left in the target',
             hint="COMMIT PREPARED or ROLLBACK PREPARED it there: it holds its locks until then.",
         )
+
+
+def _warn_unfinished(target: Target, subscription: Subscription, notify: Notify) -> None:
+    """Tell which tables do not have the publisher's rows, before the slot goes that could still bring them."""
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
+    for states, what, detail in _UNFINISHED:
+        names = [one.qualified_name for one in relations if one.state in states]
+        if names:
+            count = "1 table" if len(names) == 1 else f"{len(names):,} tables"
+            were = "was" if len(names) == 1 else "were"
+            message = f'{count} of subscription "{subscription.name}" {were} {what}: {first_names(names)}'
+            warning(notify, message, detail=detail)
+
+
+_UNFINISHED: Final = (
+    (
+        {RelationState.INIT, RelationState.DATASYNC},
+        "never copied",
+        "Rows that the publisher had before the subscription was created are not in the target.",
+    ),
+    (
+        {RelationState.FINISHEDCOPY},
+        "copied and not brought up to date",
+        "Changes that were made at the publisher during the copy are not in the target.",
+    ),
+)
 
 
 def _applied(target: Target, subscription: Subscription) -> LSN:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
 
 from subscriber.apply.names import RelationNames, TableName
+from subscriber.receive.privileges import UnreadableTable
+from subscriber.receive.replica_identity import TableWithoutIdentity
 
 Notify = Callable[[str], None]
 """Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are lines of the same text."""
+
+
+FIRST_NAMES: Final = 5
+"""So many names a message has; of the others it has the number."""
 
 
 def notice(notify: Notify, message: str) -> None:
@@ -25,6 +32,64 @@ def warning(notify: Notify, message: str, *, detail: str | None = None, hint: st
 def quoted(names: Sequence[str]) -> str:
     """``"a", "b"``."""
     return ", ".join(f'"{name}"' for name in names)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """``"a", "b"``; of many the first ones, and how many more there are."""
+    left = len(names) - FIRST_NAMES
+    return quoted(names) if left <= 0 else f"{quoted(names[:FIRST_NAMES])} and {left:,} more"
+
+
+def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]) -> None:
+    """Rules B32, B33: what fails is the application at the publisher, and not the subscription."""
+    if not tables:
+        return
+    names = [table.qualified_name for table in tables]
+    if len(tables) == 1:
+        message = f'published table "{names[0]}" has no replica identity'
+    else:
+        message = f"{len(tables):,} published tables have no replica identity: {first_names(names)}"
+    fails = [
+        (
+            verb,
+            f'cannot {words} table "{tables[0].name}" because it does not have a replica identity and publishes {kind}',
+        )
+        for verb, words, kind, published in (
+            ("UPDATE", "update", "updates", any(table.updates for table in tables)),
+            ("DELETE", "delete from", "deletes", any(table.deletes for table in tables)),
+        )
+        if published
+    ]
+    warning(
+        notify,
+        message,
+        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'} fail,"
+        f" for every application: {'; '.join(text for _, text in fails)}.",
+        hint=f"Run at the publisher: {_script(table.statement for table in tables)}",
+    )
+
+
+def warn_unreadable(notify: Notify, tables: Sequence[UnreadableTable]) -> None:
+    """The role of the CONNECTION cannot copy tables."""
+    if not tables:
+        return
+    names = [table.qualified_name for table in tables]
+    what = (
+        f'published table "{names[0]}"'
+        if len(tables) == 1
+        else f"{len(tables):,} published tables: {first_names(names)}"
+    )
+    warning(
+        notify,
+        f'role "{tables[0].role}" does not have the privilege to read {what}',
+        detail=f"The initial copy fails for {'it' if len(tables) == 1 else 'each of them'} until the privilege is granted.",
+        hint=f"Run at the publisher: {_script(grant for table in tables for grant in table.grants)}",
+    )
+
+
+def _script(statements: Iterable[str]) -> str:
+    """Statements to paste, each once."""
+    return " ".join(f"{statement};" for statement in dict.fromkeys(statements))
 
 
 def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
+"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
 
 The publisher is asked first, while the target is free for everybody; then one transaction of the target makes missing tables and
 adds and removes what has changed.
@@ -14,9 +14,10 @@ from subscriber.subscription import catalog
 from subscriber.subscription.catalog import RelationState, Subscription
 from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
-from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.differences import find_differences, tell_differences
+from subscriber.subscription.commands.notices import Notify
 from subscriber.subscription.commands.published import read_published
-from subscriber.subscription.commands.tables import check_tables, make_tables
+from subscriber.subscription.commands.tables import check_tables, design_tables, make_tables, warn_of_shapes
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
 from subscriber.target import Target
@@ -76,25 +77,6 @@ def refresh_publication(
     _refresh(target, subscription, (), notify, copy_data=given["copy_data"])
 
 
-def refresh_sequences(target: Target, subscription: Subscription, notify: Notify) -> None:
-    """ALTER SUBSCRIPTION … REFRESH SEQUENCES: the target's sequences and auto-increment values from the publisher's.
-
-    Raises:
-        PublisherError: the publisher could not be asked.
-    """
-    with target.reporting(), target.engine.connect() as connection:
-        relations = catalog.relations_of(connection, subscription.subid)
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
-        sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
-    with target.begin() as connection:
-        for sequence in sequences:
-            place = subscription.options.map.local(sequence.schema, sequence.table)
-            table = target.reflect(connection, *place)
-            name = ".".join((*place, sequence.column))
-            if table is None or not target.set_sequence(connection, table, sequence.column, sequence):
-                notice(notify, f'column "{name}" has no sequence at the subscriber, skipping')
-
-
 def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:
     """The publications after the command."""
     check_named_once(command.publications)
@@ -130,6 +112,7 @@ def _refresh(
     options = subscription.options
     with target.reporting(), target.engine.connect() as connection:
         known = {(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)}
+        differing = catalog.differing_relations(connection, subscription.subid)
     with remote.connected(subscription.conninfo, subscription.name) as publisher:
         publisher.check_server()
         requirements.check_publisher(publisher.version, asdict(options))
@@ -148,11 +131,20 @@ def _refresh(
         )
         tables = now.tables
         missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
+        new = [one.published for one in missing]
+        made = [table for table in tables if table not in new and table.qualified_name in differing]
+        differences = find_differences(
+            publisher, [*missing, *design_tables(target, publisher, tables, made, options.map)]
+        )
+        warn_of_shapes(target, publisher, now, options, notify)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
         make_tables(target, connection, missing, notify)
+        told = {table.qualified_name for table in new}
+        tell_differences([one for one in differences if one.relation in told], notify)
         catalog.set_publications(connection, subscription.subid, subscription.publications)
+        catalog.set_schema_differences(connection, subscription.subid, differences)
         if now.publisher_tables is not None:
             catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
         catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)

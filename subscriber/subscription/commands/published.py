@@ -18,10 +18,19 @@ from subscriber.publication.expression import check_filter, columns_of
 from subscriber.publication.published import published_relations
 from subscriber.publication.publishing import Publishing
 from subscriber.publication.tables import PublisherTable, PublisherTables
+from subscriber.receive.privileges import unreadable_tables
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.publisher_tables import read_publisher_tables
-from subscriber.subscription.commands.notices import Notify, notice, warn_missing_publications, warn_other_origins
+from subscriber.receive.replica_identity import tables_without_identity
+from subscriber.subscription.commands.notices import (
+    Notify,
+    notice,
+    warn_missing_publications,
+    warn_other_origins,
+    warn_unreadable,
+    warn_without_identity,
+)
 from subscriber.subscription.emulated import kept_text, read_definitions
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
@@ -33,10 +42,12 @@ class Published:
 
     Attributes:
         tables: the tables.
+        changing: schema and name of those whose updates or deletes are published.
         publisher_tables: what the catalog is to keep of the publisher's tables; None where the server publishes.
     """
 
     tables: list[PublishedTable]
+    changing: frozenset[tuple[str, str]] = frozenset()
     publisher_tables: str | None = None
 
 
@@ -61,7 +72,7 @@ def read_published(
         options: its options; ``copy_data`` says whether tables are copied.
         notify: told warnings.
         named: the publications whose absence is worth a warning; None for all.
-        known: tables that do not count for the warning about other origins.
+        known: tables that the subscription has already, and does not copy.
 
     Raises:
         UsageError: an emulated publication does not exist, or does not fit the publisher's tables.
@@ -71,11 +82,15 @@ def read_published(
     streamed = publications
     if options.carrier is None:
         warn_missing_publications(notify, publisher.missing_publications(publications if named is None else named))
-        published = Published(publisher.published_tables(publications))
+        published = Published(publisher.published_tables(publications), publisher.changing_tables(publications))
     else:
         streamed = (options.carrier,)
         published = _emulated(target, publisher, publications, options.carrier)
     published = _without_own(published, options.map, notify)
+    warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
+    if options.copy_data:
+        new = [table for table in published.tables if (table.schema, table.name) not in known]
+        warn_unreadable(notify, unreadable_tables(publisher.connection, new))
     if options.copy_data and options.origin == "none":
         warn_other_origins(notify, subscription, publisher.publications_of_other_origins(streamed, known))
     return published
@@ -112,6 +127,7 @@ def _emulated(target: Target, publisher: Publisher, publications: Sequence[str],
     )  # first: what it refuses, PostgreSQL refuses here too (rule B39)
     check_coverage(definitions, tables, filter_columns, tuple(of_publisher.values()))
     check_carrier(of_publisher[carrier], definitions, tables, filter_columns)
+    changing = published_relations([one for one in definitions if one.publish & {"update", "delete"}], tables)
     return Published(
         [
             PublishedTable(
@@ -122,6 +138,7 @@ def _emulated(target: Target, publisher: Publisher, publications: Sequence[str],
             )
             for relation in relations
         ],
+        frozenset((relation.table.schema, relation.table.name) for relation in changing),
         kept_text(Publishing(definitions, tables)),
     )
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from subscriber.apply.identity import row_identity
 from subscriber.apply.names import SAME_NAMES, RelationNames, TableName
-from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
+from subscriber.apply.relations import LocalRelation, RelationMap, check_required
+from subscriber.errors import PublisherNotReady, SubscriberError, TargetRelationError, UsageError
+from subscriber.protocol.messages import Relation
+from subscriber.receive.announced import announced_relations
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.shapes import read_published_shape
-from subscriber.subscription.commands.notices import Notify, notice
+from subscriber.subscription.commands.notices import FIRST_NAMES, Notify, first_names, notice, warning
+from subscriber.subscription.commands.published import Published
+from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
 from subscriber.types.shape import TableShape
@@ -19,8 +25,15 @@ from subscriber.types.shape import TableShape
 
 @dataclass(frozen=True, slots=True)
 class MissingTable:
-    """A table that ``create_tables`` makes: its name in messages, and the target's DDL."""
+    """A table that ``create_tables`` makes.
 
+    Attributes:
+        published: the publisher's.
+        relation: the target's name, for messages.
+        table: the target's DDL.
+    """
+
+    published: PublishedTable
     relation: str
     table: NewTable
 
@@ -35,7 +48,7 @@ def check_tables(
 ) -> list[MissingTable]:
     """Look at the target's table of each published one; gives those that are to be made.
 
-    Columns are not looked at: as in PostgreSQL, copying and applying find those that are missing.
+    Columns are not looked at: :func:`warn_of_shapes` does.
 
     Args:
         target: where they are to be.
@@ -51,18 +64,95 @@ def check_tables(
     """
     relations = [(table.schema, table.name) for table in tables]
     missing = set(check_relations(target, relations, names, create_tables=create_tables))
+    return design_tables(
+        target, publisher, tables, [table for table in tables if (table.schema, table.name) in missing], names
+    )
+
+
+def design_tables(
+    target: Target,
+    publisher: Publisher,
+    tables: Sequence[PublishedTable],
+    chosen: Sequence[PublishedTable],
+    names: RelationNames,
+) -> list[MissingTable]:
+    """What ``create_tables`` makes of tables; nothing is made.
+
+    Args:
+        target: where they are to be.
+        publisher: is asked what they are like.
+        tables: all that are published, which foreign keys may refer to.
+        chosen: those of them that are wanted.
+        names: the target's names of them.
+
+    Raises:
+        PublisherNotReady: a table was dropped at the publisher meanwhile.
+    """
+    shapes = [_named(_shape(publisher, table), names) for table in chosen]
+    references: dict[TableName, frozenset[frozenset[str]] | None] = {
+        names.local(table.schema, table.name): None for table in tables
+    }
+    references |= {(shape.schema, shape.name): _unique_keys(shape) for shape in shapes}
+    with target.reporting(), target.engine.connect() as connection:
+        for key in (key for shape in shapes for key in shape.foreign_keys):
+            place = key.schema, key.table
+            if place not in references and target.reflect(connection, *place) is not None:
+                references[place] = None
     return [
         MissingTable(
+            table,
             names.qualified(table.schema, table.name),
-            create_table(target, _named(_shape(publisher, table), names), identity=True),
+            create_table(target, shape, identity=True, references=references),
         )
-        for table in tables
-        if (table.schema, table.name) in missing
+        for table, shape in zip(chosen, shapes, strict=True)
     ]
 
 
+def _unique_keys(shape: TableShape) -> frozenset[frozenset[str]]:
+    """What a foreign key can refer to in a table that is made of a shape."""
+    others = (key.columns for key in shape.unique if not key.deferrable and key.nulls_distinct)
+    return frozenset(frozenset(columns) for columns in (shape.key, *others) if columns)
+
+
+def warn_of_shapes(
+    target: Target, publisher: Publisher, published: Published, options: SubscriptionOptions, notify: Notify
+) -> None:
+    """Compare the tables that are there with the published ones, and tell what copying or applying would stop at.
+
+    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused here: the errors are those of
+    :mod:`subscriber.apply.relations` and :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
+        for relation in announced_relations(publisher.connection, published.tables):
+            if target.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
+                continue
+            for error in _misfits(there, relation, changes=(relation.namespace, relation.name) in published.changing):
+                named = options.map.qualified(relation.namespace, relation.name)
+                message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
+                warning(notify, message, detail=error.detail, hint=error.hint)
+
+
+def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterator[SubscriberError]:
+    try:
+        local = there.compare(relation)
+    except TargetRelationError as error:
+        yield error
+        return
+    # The publisher itself refuses to change rows that it cannot identify.
+    identified = relation.replica_identity == "f" or any(column.is_identity for column in relation.columns)
+    checks: list[Callable[[LocalRelation], object]] = [check_required]
+    if changes and identified:
+        checks.append(row_identity)
+    for check in checks:
+        try:
+            check(local)
+        except TargetRelationError as error:
+            yield error
+
+
 def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable], notify: Notify) -> None:
-    """Make tables in the caller's transaction, and tell what they lack.
+    """Make tables in the caller's transaction, and tell of it.
 
     Raises:
         SubscriberError: the target refused, with the relation.
@@ -75,9 +165,12 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
             error.relation = one.relation
             error.context = error.context or f'creating table "{one.relation}"'
             raise
-        notice(notify, f'created table "{one.relation}" at the subscriber')
-        for note in one.table.notes:
-            notice(notify, f'table "{one.relation}": {note}')
+    names = [one.relation for one in missing]
+    if len(names) <= FIRST_NAMES:
+        for name in names:
+            notice(notify, f'created table "{name}" at the subscriber')
+    else:
+        notice(notify, f"created {len(names):,} tables at the subscriber: {first_names(names)}")
 
 
 def check_relations(

@@ -173,6 +173,40 @@ def test_a_connection_that_fails_is_transient_unless_only_a_person_can_mend_it(r
     assert error.hint
 
 
+@pytest.mark.parametrize(
+    ("reason", "kind", "hint"),
+    [
+        ("FATAL:  permission denied to start WAL sender", PublisherNotReady, 'ALTER ROLE "u" REPLICATION;'),
+        ("FATAL:  must be superuser or replication role to start walsender", PublisherNotReady, 'ALTER ROLE "u" REPLICATION;'),
+        ('FATAL:  role "u" is not permitted to log in', PublisherNotReady, 'ALTER ROLE "u" LOGIN;'),
+        ('FATAL:  permission denied for database "d"', PublisherNotReady, 'GRANT CONNECT ON DATABASE … TO "u"'),
+        ("FATAL:  number of requested standby connections exceeds max_wal_senders (currently 1)", PublisherUnavailable, "max_wal_senders"),
+        ('FATAL:  number of requested standby connections exceeds "max_wal_senders" (currently 1)', PublisherUnavailable, "max_wal_senders"),
+    ],
+)  # fmt: skip
+def test_a_refused_connection_is_told_what_to_run_at_the_publisher(reason, kind, hint):
+    error = connection_refused(reason, "u")
+    assert type(error) is kind
+    assert hint in str(error.hint)
+    assert "host" not in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("message", "hint"),
+    [
+        ("permission denied to use replication slots", "ALTER ROLE"),
+        ("must be superuser or replication role to use replication slots", "ALTER ROLE"),
+        ("permission denied for table film", "GRANT SELECT ON TABLE"),
+        ("permission denied for relation film", "GRANT SELECT ON TABLE"),
+        ("permission denied for schema s", "GRANT USAGE ON SCHEMA"),
+    ],
+)
+def test_a_privilege_that_is_missing_is_told_with_who_can_give_it(message, hint):
+    error = server_error(message, "42501")
+    assert hint in str(error.hint)
+    assert server_error(message, "42501", hint="the server's own").hint == "the server's own"
+
+
 # The stream -----------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,7 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_released_slot",
+        "subscriber_schema_difference",
         "subscriber_subscription",
         "subscriber_subscription_rel",
         "subscriber_publication",

@@ -33,6 +33,7 @@ from subscriber.target.load import LoadColumn, write_block
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 from subscriber.types.shape import SequencePosition
 from tests.frames import OIDS, frame, relation, transaction, values
+from tests.targets import set_sequence
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
 OPEN = "import duckdb, sys, time; c = duckdb.connect(sys.argv[1]); print('open', flush=True); time.sleep({})"
@@ -572,9 +573,9 @@ def test_a_sequence_goes_on_as_the_publishers(target, position, following):
     create(target, 'CREATE SEQUENCE "q ""q"', """CREATE TABLE t (a int DEFAULT nextval('"q ""q"'), b int)""")
     table = reflected(target, "t")
     with target.begin() as connection:
-        assert target.set_sequence(connection, table, "a", position)
-        assert not target.set_sequence(connection, table, "b", position)
-        assert not target.set_sequence(connection, table, "absent", position)
+        assert set_sequence(target, connection, table, "a", position)
+        assert not set_sequence(target, connection, table, "b", position)
+        assert not set_sequence(target, connection, table, "absent", position)
     create(target, "INSERT INTO t (b) VALUES (1)")
     assert rows(target, "SELECT a FROM t") == [(following,)]
 

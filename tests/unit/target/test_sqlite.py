@@ -12,6 +12,7 @@ from subscriber.target import open_target
 from subscriber.target.sqlite import new_database
 from subscriber.target.sqlite_keywords import KEYWORDS
 from subscriber.types.shape import SequencePosition
+from tests.targets import set_sequence
 
 
 def create(target, *statements: str) -> None:
@@ -272,7 +273,7 @@ def test_a_null_is_reported_with_its_column(target):
     with pytest.raises(ConflictError) as raised:
         create(target, "INSERT INTO t VALUES (1, NULL)")
     assert (raised.value.sqlstate, raised.value.column) == ("23502", "b")
-    assert raised.value.detail == "Column b must not be null."
+    assert raised.value.detail == 'Column "b" must not be null.'
 
 
 def test_a_value_of_another_kind_names_its_column_in_a_strict_table(target):
@@ -364,8 +365,8 @@ def test_an_autoincrement_goes_on_as_the_publishers_sequence(target):
     )
     position = SequencePosition(last_value=41, is_called=True, increment=2)
     with target.begin() as connection:
-        assert target.set_sequence(connection, target.reflect(connection, "public", "a"), "i", position)
-        assert not target.set_sequence(connection, target.reflect(connection, "public", "a"), "b", position)
-        assert not target.set_sequence(connection, target.reflect(connection, "public", "p"), "i", position)
+        assert set_sequence(target, connection, target.reflect(connection, "public", "a"), "i", position)
+        assert not set_sequence(target, connection, target.reflect(connection, "public", "a"), "b", position)
+        assert not set_sequence(target, connection, target.reflect(connection, "public", "p"), "i", position)
         connection.exec_driver_sql("INSERT INTO a (b) VALUES (2)")
         assert connection.exec_driver_sql("SELECT i FROM a ORDER BY i").scalars().all() == [1, 43]

@@ -1,0 +1,86 @@
+"""Which published tables have no replica identity: the publisher refuses UPDATE and DELETE on them, to every application (rules B32, B33).
+
+The check is the server's for each table that has rows (CheckCmdReplicaIdentity), so that of a partitioned table it is about its
+partitions, whichever of them a publication names. ``pg_get_replica_identity_index`` is what it asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+_COVERING_SINCE: Final = 110000
+
+
+@dataclass(frozen=True, slots=True)
+class TableWithoutIdentity:
+    """A table whose rows the stream could not tell apart.
+
+    Attributes:
+        schema: the table's.
+        name: the table's.
+        updates: a publication of the subscription publishes its updates, so that UPDATE fails at the publisher.
+        deletes: the same of DELETE.
+        statement: the ALTER TABLE that gives it an identity, without a semicolon.
+    """
+
+    schema: str
+    name: str
+    updates: bool
+    deletes: bool
+    statement: str
+
+    @property
+    def qualified_name(self) -> str:
+        """``schema.table``, for messages."""
+        return f"{self.schema}.{self.name}"
+
+
+def tables_without_identity(
+    connection: psycopg.Connection[tuple[Any, ...]], publications: Sequence[str]
+) -> list[TableWithoutIdentity]:
+    """The tables and partitions of publications that publish updates or deletes of them without a replica identity, by name.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    key_columns = "i.indnkeyatts" if connection.info.server_version >= _COVERING_SINCE else "i.indnatts"
+    rows = connection.execute(
+        "WITH RECURSIVE published (oid, updates, deletes) AS ("
+        "  SELECT gpt.relid::oid, p.pubupdate, p.pubdelete FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt"
+        "   WHERE p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)"
+        "  UNION SELECT i.inhrelid, updates, deletes FROM published JOIN pg_class up ON up.oid = published.oid AND up.relkind = 'p'"
+        "   JOIN pg_inherits i ON i.inhparent = up.oid)"
+        " SELECT n.nspname::text, c.relname::text, bool_or(updates), bool_or(deletes),"
+        # An index that can identify rows: the primary key's first, and of others the one with the fewest columns.
+        " (SELECT CASE WHEN i.indisprimary THEN '' ELSE x.relname::text END FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
+        "   WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL"
+        "    AND i.indexprs IS NULL AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
+        "      JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum"
+        f"      WHERE k.place <= {key_columns} AND NOT a.attnotnull)"
+        f"   ORDER BY i.indisprimary DESC, {key_columns}, x.relname LIMIT 1)"
+        " FROM published JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind = 'r' AND c.relreplident <> 'f' AND pg_get_replica_identity_index(c.oid) IS NULL"
+        " GROUP BY n.nspname, c.relname, c.oid ORDER BY 1, 2".encode(),
+        (list(publications),),
+    ).fetchall()
+    return [
+        TableWithoutIdentity(schema, name, updates, deletes, _statement(schema, name, index))
+        for schema, name, updates, deletes, index in rows
+    ]
+
+
+def _statement(schema: str, name: str, index: str | None) -> str:
+    """ALTER TABLE … REPLICA IDENTITY; an empty index is the primary key's."""
+    if index is None:
+        identity: sql.Composable = sql.SQL("FULL")
+    elif index == "":
+        identity = sql.SQL("DEFAULT")
+    else:
+        identity = sql.SQL("USING INDEX {}").format(sql.Identifier(index))
+    table = sql.Identifier(schema, name)
+    return sql.SQL("ALTER TABLE {} REPLICA IDENTITY {}").format(table, identity).as_string(None)
