@@ -321,6 +321,11 @@ DIFFERED: Final = {
     ),
     "VARIADIC where there is nothing variadic": (
         "int4(VARIADIC '1')", "abs(VARIADIC 1)", "float8(VARIADIC 'x')", "length(VARIADIC {text})", "concat_ws(VARIADIC {text})", "nosuch(VARIADIC 1)",
+        "num_nonnulls(VARIADIC '63')", "num_nulls(VARIADIC NULL)", "concat(VARIADIC NULL)", "num_nulls({integer}, NULL)",
+    ),
+    "a zone is looked up before the interval is turned round": (
+        "date_subtract({timestamp with time zone}, {interval}, 'nowhere')", "date_subtract({timestamp with time zone}, {interval}, 'UTC')",
+        "date_subtract(timestamptz '2000-01-01', interval '-178956970 years -8 mons', 'nowhere')",
     ),
     "numbers of many digits": (
         "{integer} = " + "9" * 5000, "{numeric} = " + "9" * 5000, "{text}::varchar(" + "9" * 5000 + ") = 'a'", "{numeric}::numeric(" + "9" * 5000 + ")",

@@ -84,10 +84,9 @@ class FunctionCalls:
             made = tuple(_named(one, name) for one, name in zip(made, node.argument_names, strict=True))
         if chosen.variadic_count and function.variadic != ANY:
             made = self._gathered(made, chosen.variadic_count)
-        elif node.variadic and function.variadic == ANY:
-            oid = made[-1].type_oid
-            if oid != UNKNOWN and not analysis.types.base_element(oid):
-                raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
+        elif node.variadic and function.variadic == ANY and not analysis.types.base_element(made[-1].type_oid):
+            # A constant without a type is no array either.
+            raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
         if function.kind != "f":
             raise _misplaced(node, function)
         if function.returns_set:

@@ -72,6 +72,7 @@ def _add(moment: int, length: Interval, zone: str) -> int:
 
 @elementwise("date_subtract(timestamptz,interval,text)")
 def _subtract(moment: int, length: Interval, zone: str) -> int:
+    whole_zone(zone)  # looked up before the interval is turned round, which may fail
     return _add(moment, negative(length), zone)
 
 
