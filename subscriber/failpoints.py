@@ -34,6 +34,7 @@ FAILPOINTS: Final = frozenset(
         "journal.sync",
         "journal.rename",
         "feedback",
+        "target.alter",
         "target.commit",
         "target.prepare",
         "target.finish",

@@ -24,7 +24,7 @@ _GENERATED_SINCE: Final = 120000
 _COVERING_SINCE: Final = 110000
 _NULLS_NOT_DISTINCT_SINCE: Final = 150000
 
-_SETTINGS: Final[Mapping[str, str]] = {
+SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "",
     "datestyle": "ISO, MDY",
     "intervalstyle": "postgres",
@@ -96,7 +96,7 @@ def _columns_in(expression: str) -> set[str]:
 
 def _read(connection: _Connection, condition: sql.Composable) -> dict[int, TableShape]:
     with connection.transaction():
-        for name, value in _SETTINGS.items():
+        for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
         tables = connection.execute(
             sql.SQL(

@@ -80,6 +80,7 @@ class SubscriptionStatus:
         apply_errors: number.
         last_error: its report.
         last_error_at: when.
+        schema_changes: what was altered in the target, oldest first.
         history_diverged: whether more was received than the publisher has: it was restored to an older state.
         as_of: when all this was so, where it is not now: a run that holds the target has left it (ISO 8601).
     """
@@ -102,6 +103,7 @@ class SubscriptionStatus:
     apply_errors: int
     last_error: str | None
     last_error_at: str | None
+    schema_changes: tuple[catalog.SchemaChange, ...] = ()
     history_diverged: bool = False
     as_of: str | None = None
 
@@ -125,6 +127,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                 moved_at=progress.read_progress_time(connection, subscription.origin),
                 tables=catalog.relations_of(connection, subscription.subid),
                 statistics=catalog.statistics_of(connection, subscription.subid),
+                schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
             )
             for subscription in catalog.list_subscriptions(connection)
         ]
@@ -139,6 +142,7 @@ def _status(
     moved_at: str,
     tables: list[catalog.SubscriptionRelation],
     statistics: dict[str, Any],
+    schema_changes: tuple[catalog.SchemaChange, ...],
 ) -> SubscriptionStatus:
     received, last_entry = _journal_positions(subscription, settings)
     publisher_lsn, slot = _publisher_positions(subscription)
@@ -169,6 +173,7 @@ def _status(
         apply_errors=statistics.get("apply_error_count", 0),
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
+        schema_changes=schema_changes,
         history_diverged=publisher_lsn is not None and known > publisher_lsn,
     )
 

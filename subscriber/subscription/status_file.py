@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber.errors import SubscriberError
+from subscriber.subscription.catalog import SchemaChange
 from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
 
 logger = logging.getLogger(__name__)
@@ -140,6 +141,12 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
         RelationStatus(**{**relation, "copy": relation["copy"] and CopyFigures(**relation["copy"])})
         for relation in fields["relations"]
     )
+    changes = tuple(SchemaChange(**change) for change in fields["schema_changes"])
     return SubscriptionStatus(
-        **{**fields, "publications": tuple(fields["publications"]), "relations": relations},
+        **{
+            **fields,
+            "publications": tuple(fields["publications"]),
+            "relations": relations,
+            "schema_changes": changes,
+        },
     )

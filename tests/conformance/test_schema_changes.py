@@ -15,7 +15,7 @@ from subscriber.apply.names import parse_names
 from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch
+from subscriber.pipeline.sink import apply_batch, asking
 from subscriber.protocol import messages as m
 from subscriber.target import open_target
 from subscriber.types import declared_type
@@ -48,7 +48,11 @@ class Subscriber:
     def apply(self, relations: Iterable[m.Relation], *messages: m.Message, start: int = 100, end: int) -> None:
         shapes = list(relations)
         text = self.database.target.capabilities.postgresql_text
-        apply_batch(self._applier, lambda: [frame(shapes, messages, text=text)], LSN(start), LSN(end))
+
+        def attempt():
+            return apply_batch(self._applier, lambda: [frame(shapes, messages, text=text)], LSN(start), LSN(end))
+
+        asking(self._applier, attempt)
 
     def execute(self, *statements: str) -> list[tuple[object, ...]]:
         return self.database.execute(*statements)
@@ -155,8 +159,9 @@ def test_a_type_that_the_column_cannot_hold_stops_with_both_shapes(subscriber):
 def test_a_column_of_the_targets_own_that_takes_no_null_stops_with_both_shapes(subscriber):
     """C7: it has no default, so PostgreSQL's worker stops too"""
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, own INT NOT NULL)")
+    subscriber.apply([ONE], *transaction(150, m.Delete(16384, "K", values("9"))), end=150)
     with pytest.raises(ConflictError) as raised:
-        subscriber.apply([TWO], *transaction(200, insert("1", "x", into=2)), end=200)
+        subscriber.apply([TWO], *transaction(200, insert("1", "x", into=2)), start=150, end=200)
     assert (raised.value.sqlstate, raised.value.relation) == ("23502", "public.t")
     detail = str(raised.value.detail).lower()
     assert "the publisher has (a integer, b text), the target (a " in detail

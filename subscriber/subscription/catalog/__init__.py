@@ -42,6 +42,7 @@ from subscriber.subscription.catalog.released_slots import (
     released_position,
     released_slots,
 )
+from subscriber.subscription.catalog.schema_changes import SchemaChange, keep_published_shapes, schema_changes_of
 from subscriber.subscription.catalog.statistics import record_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
     Subscription,
@@ -90,6 +91,7 @@ __all__ = [
     "KeptStates",
     "RelationState",
     "ReleasedSlot",
+    "SchemaChange",
     "Subscription",
     "SubscriptionRelation",
     "TableStates",
@@ -108,6 +110,7 @@ __all__ = [
     "get_subscription",
     "insert_publication",
     "insert_subscription",
+    "keep_published_shapes",
     "list_publications",
     "list_subscriptions",
     "make_ready",
@@ -124,6 +127,7 @@ __all__ = [
     "rename_publication",
     "rename_subscription",
     "replace_publication",
+    "schema_changes_of",
     "set_connection",
     "set_enabled",
     "set_options",

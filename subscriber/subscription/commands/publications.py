@@ -16,7 +16,7 @@ from subscriber.subscription.commands import remote, requirements
 from subscriber.subscription.commands.create import check_named_once
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.subscription.commands.published import read_published
-from subscriber.subscription.commands.tables import check_tables, make_tables
+from subscriber.subscription.commands.tables import check_tables, make_tables, read_uncopied
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
 from subscriber.target import Target
@@ -148,6 +148,10 @@ def _refresh(
         )
         tables = now.tables
         missing = check_tables(target, publisher, tables, options.map, create_tables=options.create_tables)
+        uncopied = []
+        if not copy_data:
+            new = [table for table in tables if (table.schema, table.name) not in known]
+            uncopied = read_uncopied(publisher, subscription.publications, new, carried=options.carrier is not None)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
@@ -157,3 +161,4 @@ def _refresh(
             catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
         catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)
         catalog.delete_relations(connection, subscription.subid, sorted(known - published))
+        catalog.keep_published_shapes(connection, subscription.subid, uncopied)

@@ -8,12 +8,14 @@ from typing import Any
 
 from subscriber.apply.names import SAME_NAMES, RelationNames, TableName
 from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
+from subscriber.receive.attributes import read_attributes
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.shapes import read_published_shape
 from subscriber.subscription.commands.notices import Notify, notice
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
+from subscriber.types.attributes import TableAttributes
 from subscriber.types.shape import TableShape
 
 
@@ -78,6 +80,29 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
         notice(notify, f'created table "{one.relation}" at the subscriber')
         for note in one.table.notes:
             notice(notify, f'table "{one.relation}": {note}')
+
+
+def read_uncopied(
+    publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, carried: bool
+) -> list[tuple[PublishedTable, TableAttributes]]:
+    """What tables are like that are not to be copied, for :func:`~subscriber.subscription.catalog.keep_published_shapes`.
+
+    Args:
+        publisher: is asked.
+        publications: of the subscription.
+        tables: those that are published.
+        carried: the publications are the subscriber's own.
+
+    Raises:
+        PublisherError: it could not be asked.
+    """
+    found = []
+    for table in tables:
+        listed = table.columns is not None if carried else None
+        attributes = read_attributes(publisher.connection, publications, table.schema, table.name, listed=listed)
+        if attributes is not None:
+            found.append((table, attributes))
+    return found
 
 
 def check_relations(
