@@ -83,13 +83,12 @@ def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
 
 
 def _is_listed(connection: _Connection, publications: Sequence[str], oid: int) -> bool:
-    version = connection.info.server_version
-    if version < _COLUMN_LISTS_SINCE:
+    # Partitions have no lists but their root's, and then it is the root that is published.
+    if connection.info.server_version < _COLUMN_LISTS_SINCE:
         return False
     row = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
-        " WHERE p.pubname = ANY (%s) AND r.prattrs IS NOT NULL"
-        "  AND (r.prrelid = %s OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(%s))))",
-        (list(publications), oid, oid),
+        " WHERE p.pubname = ANY (%s) AND r.prattrs IS NOT NULL AND r.prrelid = %s)",
+        (list(publications), oid),
     ).fetchone()
     return row is not None and bool(row[0])

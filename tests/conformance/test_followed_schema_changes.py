@@ -5,7 +5,10 @@ A server is altered, its slot is read, and what it sends is applied as the pipel
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
+import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import count
 
@@ -28,6 +31,7 @@ from subscriber.receive.published import PublishedTable
 from subscriber.scenario.compare import text_of
 from subscriber.subscription import catalog
 from tests.conftest import Database
+from tests.crash.harness import Runner, wait_until
 from tests.frames import frame
 from tests.targets import KINDS, AppliedTo, applied_to
 
@@ -502,3 +506,67 @@ def test_rows_of_the_same_transaction_from_before_the_column(followed):
         assert followed.execute("SELECT c FROM t ORDER BY a") == [(5,), (5,), (5,), (None,), (1,)]
         (difference,) = followed.differences()
         assert "inserted before" in difference
+
+
+# By `subscriber run` ------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+def test_status_tells_what_was_altered_and_the_way_to_copy_a_table_again_works(publisher_database, tmp_path):
+    """The copy knows the table's shape; a rename stops, and is mended while it runs; the HINT's steps are run as they stand there"""
+    publisher = publisher_database
+    publisher.execute(
+        "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'); CREATE PUBLICATION p FOR TABLE t"
+    )
+    place = tmp_path / "target.db"
+    with contextlib.closing(Runner(f"sqlite:///{place}", tmp_path)) as runner:
+        subscription = publisher.name
+        runner.sql(
+            f"CREATE SUBSCRIPTION {subscription} CONNECTION '{publisher.conninfo}' PUBLICATION p"
+            " WITH (create_tables, schema_changes = add_columns)"
+        )
+
+        def rows(query):
+            with contextlib.closing(sqlite3.connect(place, timeout=30)) as connection:
+                try:
+                    return connection.execute(query).fetchall()
+                except sqlite3.OperationalError:
+                    return None
+
+        def status():
+            (found,) = json.loads(runner.call("status", "--json").stdout)
+            return found["schema_changes"]
+
+        runner.start()
+        wait_until(lambda: rows("SELECT a, b FROM t") == [(1, "x")], "the copy")
+        publisher.execute("ALTER TABLE t ADD c int NOT NULL DEFAULT 5; INSERT INTO t VALUES (2, 'y', 6)")
+        wait_until(lambda: rows("SELECT a, c FROM t ORDER BY a") == [(1, 5), (2, 6)], "a column with its default")
+        publisher.execute("ALTER TABLE t RENAME b TO b2; UPDATE t SET b2 = 'z' WHERE a = 1")
+        wait_until(lambda: "RENAME COLUMN b TO b2 in the target" in runner.said(), "the rename to be said")
+        with contextlib.closing(sqlite3.connect(place, timeout=30)) as connection:
+            connection.execute("ALTER TABLE t RENAME COLUMN b TO b2")
+        wait_until(lambda: rows("SELECT a, b2 FROM t ORDER BY a") == [(1, "z"), (2, "y")], "the renamed column")
+        publisher.execute("ALTER TABLE t ADD d float8 DEFAULT random(); UPDATE t SET b2 = 'u' WHERE a = 1")
+        wait_until(lambda: rows("SELECT b2 FROM t WHERE a = 1") == [("u",)], "a column that nobody can fill")
+        assert [one["difference"] is not None for one in status()] == [False, True]
+        text = runner.call("status").stdout
+        assert "Tables that were altered" in text
+        assert "may differ from the publisher's" in text
+        publisher.execute("ALTER PUBLICATION p DROP TABLE t")
+        runner.sql(f"ALTER SUBSCRIPTION {subscription} REFRESH PUBLICATION")
+        with contextlib.closing(sqlite3.connect(place, timeout=30)) as connection:
+            connection.execute("DELETE FROM t")
+            connection.commit()
+        publisher.execute("ALTER PUBLICATION p ADD TABLE t")
+        runner.sql(f"ALTER SUBSCRIPTION {subscription} REFRESH PUBLICATION")
+        expected = [(a, float(d)) for a, d in publisher.execute("SELECT a, d FROM t ORDER BY a")]
+        wait_until(lambda: rows("SELECT a, d FROM t ORDER BY a") == expected, "the table to be copied again")
+        wait_until(
+            lambda: all(one["difference"] is None or one["resolved_at"] for one in status()),
+            "the difference to be resolved",
+        )
+        assert "may differ" not in runner.call("status").stdout
+        assert runner.interrupt() == 0
+        assert "Traceback" not in runner.said()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import psycopg
@@ -20,7 +20,8 @@ from subscriber.protocol import messages as m
 from subscriber.target import open_target
 from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until
-from tests.frames import frame, prepared, relation, transaction, values
+from tests.frames import finishes_of, frame, prepared, relation, transaction, values
+from tests.journals import commit_prepared, prepare
 from tests.targets import KINDS, AppliedTo, applied_to
 
 pytestmark = pytest.mark.server
@@ -45,12 +46,21 @@ class Subscriber:
         self.rules = Rules(add_columns=True)
         self._applier = ExactApplier(database.target, subscription="sub", subid=1, read_rules=lambda _: self.rules)
 
-    def apply(self, relations: Iterable[m.Relation], *messages: m.Message, start: int = 100, end: int) -> None:
+    def apply(
+        self,
+        relations: Iterable[m.Relation],
+        *messages: m.Message,
+        start: int = 100,
+        end: int,
+        finishes: Mapping[int, LSN] | None = None,
+    ) -> None:
         shapes = list(relations)
         text = self.database.target.capabilities.postgresql_text
 
         def attempt():
-            return apply_batch(self._applier, lambda: [frame(shapes, messages, text=text)], LSN(start), LSN(end))
+            return apply_batch(
+                self._applier, lambda: [frame(shapes, messages, text=text, finishes=finishes)], LSN(start), LSN(end)
+            )
 
         asking(self._applier, attempt)
 
@@ -136,6 +146,21 @@ def test_a_prepared_transaction_brings_its_column(subscriber):
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     subscriber.apply([ONE, TWO], *transaction(200, insert("1")), *prepared(400, insert("2", "x", into=2)), end=400)
     assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, None), (2, "x")]
+
+
+def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber):
+    """The publisher's ALTER TABLE was committed before it: others write to the table until it is committed, and so must we"""
+    if not subscriber.database.target.capabilities.prepared_transactions:
+        pytest.skip("it prepares none")
+    subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
+    messages = [
+        *transaction(200, insert("1")),
+        *prepare(300, insert("2", "x", into=2), xid=740),
+        *transaction(400, insert("3", "y", into=2), xid=741),
+        *commit_prepared(500, xid=740),
+    ]
+    subscriber.apply([ONE, TWO], *messages, end=500, finishes=finishes_of(messages, two_phase=True))
+    assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, None), (2, "x"), (3, "y")]
 
 
 def test_a_column_that_vanished_at_the_publisher_needs_no_change(subscriber):

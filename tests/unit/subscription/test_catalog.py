@@ -50,6 +50,8 @@ def test_the_catalog_is_created_once(engine):
     assert tables == {
         "subscriber_conflict",
         "subscriber_control",
+        "subscriber_relation_shape",
+        "subscriber_schema_change",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_released_slot",
