@@ -21,7 +21,7 @@
     │   ├── JournalGap             55000   journal and slot, or journal and target, disagree
     │   └── JournalCorrupt         XX001   a segment is not what was written
     ├── TargetError                        the database we replicate into
-    │   ├── ColumnsToAdd           55000   a table is to be altered before the batch can be applied (transient)
+    │   ├── ColumnsToAdd           55000   a table is to be altered before the batch can be applied
     │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
     │   └── AlreadyRunning         55006   another `subscriber run` owns this target
     ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
@@ -267,18 +267,22 @@ class TargetUnavailable(TargetError):
 
 
 class ColumnsToAdd(TargetError):
-    """A table of the target is to get columns, which cannot be done inside a transaction: alter it, and apply the batch again.
+    """A table of the target is to get columns, and what comes first cannot be done inside the batch's transaction.
+
+    The publisher has to be asked which value older rows have in them; and where DDL commits, the table is altered by itself. Then the batch
+    is applied again.
 
     Attributes:
         shape: the table as the stream describes it (:class:`~subscriber.protocol.messages.Relation`).
+        mixed: the transaction has written rows of the table in its shape of before.
     """
 
     sqlstate = "55000"
-    transient = True
 
-    def __init__(self, message: str, *, shape: object = None, **where: Any) -> None:
+    def __init__(self, message: str, *, shape: object = None, mixed: bool = False, **where: Any) -> None:
         super().__init__(message, **where)
         self.shape = shape
+        self.mixed = mixed
 
 
 class AlreadyRunning(TargetError):

@@ -35,6 +35,7 @@ FAILPOINTS: Final = frozenset(
         "journal.sync",
         "journal.rename",
         "feedback",
+        "target.alter",
         "target.commit",
         "target.prepare",
         "target.finish",

@@ -28,7 +28,7 @@ from subscriber.apply.statements import Parameter, bind_column
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.target import Target, TargetColumn, UniqueIndex
 from subscriber.target.declared import Declared
-from subscriber.target.query import value_text
+from subscriber.types.output import output_text
 
 _DEFAULT: Final = "default"
 """Shown where a column that the publisher does not have would get its default."""
@@ -59,7 +59,7 @@ def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:
     """The values of a batch of one row, as PostgreSQL writes them; what was not sent is not there."""
     if batch is None:
         return {}
-    return {name: value_text(column[0].as_py()) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+    return {name: output_text(column[0]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
 
 
 def search_key(identity: RowIdentity, change: ChangeGroup, *, values: bool) -> SearchKey:

@@ -153,7 +153,7 @@ class ConflictLog:
         values = key.values if key is not None else search.values if search is not None else None
         local_row = key.local_row if key is not None else conflict.local_row
         return {
-            "conflictid": _next_id(),
+            "conflictid": next_id(),
             "recorded_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "subid": self._subid,
             "subname": self._name,
@@ -183,8 +183,8 @@ def _json(values: RowText | None) -> str | None:
 _last_id = 0
 
 
-def _next_id() -> int:
-    """Nanoseconds since 1970, and always more than before: one process writes a target's conflicts."""
+def next_id() -> int:
+    """Nanoseconds since 1970, and always more than before: one process writes what it numbers."""
     global _last_id
     _last_id = max(_last_id + 1, time.time_ns())
     return _last_id

@@ -37,19 +37,27 @@ from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.conflict import conflict_of
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
-from subscriber.apply.local import LocalTransactions
+from subscriber.apply.local import LocalTransactions, MakeWriter
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
 from subscriber.apply.progress import Progress
-from subscriber.apply.relations import RelationMap
+from subscriber.apply.relations import Answer, Following, RelationMap
 from subscriber.apply.rules import ReadRules, Rules
+from subscriber.apply.schema_changes import SchemaChanges
 from subscriber.apply.writer import ChangeWriter, StatementCache
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.messages import Relation
 from subscriber.target import Interruption, Target
+from subscriber.types.attributes import TableAttributes
 
 logger = logging.getLogger(__name__)
+
+AskPublisher = Callable[[Relation], TableAttributes | None]
+"""The attributes of a relation's table at the publisher, now; None where there is no such table."""
+
+_MOST_ANSWERS: Final = 1_000
+"""To remember: far more than tables are altered while one query runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ class ExactApplier:
         subid: its number; the replication origin is ``pg_<subid>`` (rule C34).
         read_rules: what to apply; everything where it is not given.
         kept: what is moved with the data; the subscription's own progress where it is not given.
+        ask: asks the publisher for the attributes of a relation's table (see :mod:`subscriber.apply.added_columns`); where it is not given,
+            nothing is known of older rows.
         on_message: called with the publisher's logical messages, see :mod:`subscriber.apply.logical_messages`.
 
     Attributes:
@@ -99,6 +109,7 @@ class ExactApplier:
         subid: int,
         read_rules: ReadRules | None = None,
         kept: Progress | None = None,
+        ask: AskPublisher | None = None,
         on_message: MessageListener | None = None,
     ) -> None:
         self.target = target
@@ -107,6 +118,9 @@ class ExactApplier:
         self._read_rules = read_rules or _apply_everything
         self._progress: Final = kept or progress.OriginProgress(subid)
         self._on_message = on_message
+        self._ask = ask
+        self._answers: dict[Relation, Answer] = {}
+        self._changes: Final = SchemaChanges(subid, subscription)
         self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
         # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
@@ -134,7 +148,7 @@ class ExactApplier:
             ProgressConflict: another runner moved the progress.
             ApplyError: a change cannot be applied; see :func:`~subscriber.apply.conflict.applied_before`.
             ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
-            ColumnsToAdd: :meth:`add_columns`, and try again.
+            ColumnsToAdd: :meth:`ask_publisher`, where it :meth:`has_not_asked`, else :meth:`add_columns`; and try again.
             MessageListenerError: all is applied, but not everything was heard.
             Stopped: :attr:`interruption` has asked for the end; what was begun is rolled back.
             TargetUnavailable: try again.
@@ -185,13 +199,27 @@ class ExactApplier:
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
 
-    def _local(self, writer: Callable[[sa.Connection, Rules], ChangeWriter]) -> LocalTransactions:
-        return LocalTransactions(self.target, self._progress, self._read_rules, writer, self.interruption)
+    def _local(self, writer: MakeWriter) -> LocalTransactions:
+        return LocalTransactions(
+            self.target, self._progress, self._read_rules, writer, self.interruption, self._changes.log
+        )
 
     def _writer(
-        self, connection: sa.Connection, rules: Rules, make: Callable[..., ChangeWriter] = ChangeWriter
+        self,
+        connection: sa.Connection,
+        rules: Rules,
+        *,
+        prepared: bool = False,
+        make: Callable[..., ChangeWriter] = ChangeWriter,
     ) -> ChangeWriter:
-        relations = RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns)
+        relations = RelationMap(
+            self.target,
+            connection,
+            rules.names,
+            add_columns=rules.add_columns,
+            prepared=prepared,
+            following=self._following(rules),
+        )
         return make(
             self.target,
             connection,
@@ -201,6 +229,9 @@ class ExactApplier:
             binary=rules.binary,
             check=self.interruption.check,
         )
+
+    def _following(self, rules: Rules, *, mixed: bool = False) -> Following:
+        return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
 
     def examine(self, frames: Iterable[Frame], error: SubscriberError, *, start: LSN, end: LSN) -> None:
         """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates (rules C20-C22).
@@ -231,6 +262,28 @@ class ExactApplier:
         except SubscriberError as other:
             logger.debug("a conflict could not be examined: %s", other.message)
 
+    def has_not_asked(self, needed: ColumnsToAdd) -> bool:
+        """Whether the publisher is to be asked about the columns, and has not been."""
+        return needed.shape not in self._answers
+
+    def ask_publisher(self, needed: ColumnsToAdd) -> None:
+        """Ask the publisher what older rows have in columns that are to be added. The target need not be held meanwhile.
+
+        Raises:
+            PublisherError: it cannot be asked.
+        """
+        if not isinstance(needed.shape, Relation):
+            raise needed
+        try:
+            attributes = None if self._ask is None else self._ask(needed.shape)
+        except SubscriberError as error:
+            error.relation = error.relation or needed.relation
+            error.context = error.context or "asking the publisher which value older rows have in a new column"
+            raise
+        if len(self._answers) >= _MOST_ANSWERS:
+            self._answers.clear()
+        self._answers[needed.shape] = Answer(None if needed.lsn is None else LSN(needed.lsn), attributes)
+
     def add_columns(self, needed: ColumnsToAdd) -> None:
         """Alter a table of the target by itself, where that cannot be a part of the batch's transaction.
 
@@ -243,9 +296,16 @@ class ExactApplier:
             raise needed
         with self.target.begin() as connection:
             rules = self._read_rules(connection)
-            RelationMap(self.target, connection, rules.names, add_columns=rules.add_columns, alone=True).open(
-                needed.shape
+            relations = RelationMap(
+                self.target,
+                connection,
+                rules.names,
+                add_columns=rules.add_columns,
+                alone=True,
+                following=self._following(rules, mixed=needed.mixed),
             )
+            relations.open(needed.shape)
+        self._changes.log(relations.alterations)
 
 
 def _apply_everything(_connection: sa.Connection) -> Rules:

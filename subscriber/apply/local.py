@@ -12,10 +12,10 @@ that it used up, are moved by the transaction after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import sqlalchemy as sa
 
@@ -24,10 +24,18 @@ from subscriber.apply.conflict import note_at_commit
 from subscriber.apply.prepared import PreparedTransaction, mark_committed
 from subscriber.apply.progress import OriginProgress, Progress
 from subscriber.apply.rules import ReadRules, Rules
+from subscriber.apply.schema_changes import Alteration
 from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.target import Interruption, Target
+
+
+class MakeWriter(Protocol):
+    """Makes what writes changes in one of the transactions; ``prepared``: in one that is to be prepared."""
+
+    def __call__(self, connection: sa.Connection, rules: Rules, *, prepared: bool = False) -> ChangeWriter:
+        """The writer."""
 
 
 class LocalTransactions:
@@ -39,6 +47,7 @@ class LocalTransactions:
         read_rules: reads what the catalog says, in each of them.
         make_writer: makes what writes changes in one of them.
         interruption: ends the statement that runs in one of them.
+        on_altered: told what was altered, once it is committed.
 
     Attributes:
         target: where they are.
@@ -57,14 +66,16 @@ class LocalTransactions:
         target: Target,
         kept: Progress,
         read_rules: ReadRules,
-        make_writer: Callable[[sa.Connection, Rules], ChangeWriter],
+        make_writer: MakeWriter,
         interruption: Interruption,
+        on_altered: Callable[[Sequence[Alteration]], None],
     ) -> None:
         self.target = target
         self._progress = kept
         self._read_rules = read_rules
         self._make_writer = make_writer
         self._interruption = interruption
+        self._on_altered = on_altered
         self._block = ExitStack()
         self.stored = INVALID_LSN
 
@@ -124,6 +135,7 @@ class LocalTransactions:
             note_at_commit(error)
             raise
         failpoints.hit("target.commit.after")
+        self._on_altered(self.writer.alterations)
         self.stored = applied
 
     def begin_prepared(self, transaction: PreparedTransaction) -> None:
@@ -135,7 +147,7 @@ class LocalTransactions:
             ApplyError: its name is in use.
         """
         self._enter(self.target.begin_prepared(transaction.gid))
-        self._open()
+        self._open(prepared=True)
         mark_committed(self.connection, transaction.subid, transaction.xid)
 
     def prepare(self) -> None:
@@ -166,8 +178,8 @@ class LocalTransactions:
         # Left first: how a transaction ends is not interrupted.
         self._block.enter_context(self._interruption.of(self.connection))
 
-    def _open(self) -> None:
+    def _open(self, *, prepared: bool = False) -> None:
         self.target.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
         if isinstance(self._progress, OriginProgress):
             self.target.set_origin(self.connection, self._progress.name)
-        self.writer = self._make_writer(self.connection, self.rules)
+        self.writer = self._make_writer(self.connection, self.rules, prepared=prepared)

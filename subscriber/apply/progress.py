@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
+from sqlalchemy.ext.compiler import compiles
 
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import LSN, format_lsn, parse_lsn
@@ -26,6 +27,24 @@ STATE: Final = sa.MetaData()
 
 TEXT: Final = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 """A text of any length: MySQL's TEXT is too short for the names of a wide table's columns, or for the values of a row."""
+
+
+class _Name(sa.String):
+    """An identifier: short enough for a key anywhere; "S" is not "s", and "s " is not "s" (MySQL's default collations say they are)."""
+
+    cache_ok = True
+
+
+@compiles(_Name, "mysql", "mariadb")
+def _name_in_mysql(_type: _Name, compiler: Any, **_: Any) -> str:
+    # MySQL and MariaDB have the collation that compares code points, blanks at the end included, by different names.
+    dialect = compiler.dialect
+    is_mysql = bool(dialect.server_version_info) and not dialect.is_mariadb
+    return f"VARCHAR({_type.length}) COLLATE {'utf8mb4_0900_bin' if is_mysql else 'utf8mb4_nopad_bin'}"
+
+
+NAME: Final = _Name(63)
+"""An identifier of PostgreSQL."""
 
 ORIGIN_STATUS: Final = sa.Table(
     "subscriber_replication_origin_status",

@@ -4,29 +4,41 @@ A relation is looked up when the first change for it arrives and is remembered f
 batches the target's tables may change, and looking again costs a millisecond. A relation message with
 another shape is another key, so a change is always applied by the shape that was announced before it.
 
-With ``schema_changes = 'add_columns'`` a table gets the columns that it lacks, here and at this place in the stream: in the
-batch's transaction, where the target's DDL is part of one. Where DDL commits (MariaDB), the batch is taken back, the table altered
-by itself, and the batch applied once more. The columns may then be there before the changes that need them, which nobody can tell
-from later: they are nullable, and NULL in every row that an earlier change writes.
+A message that differs from the last one that was applied is looked at (:mod:`subscriber.apply.added_columns`): a column that may have been
+renamed stops the subscription, and so does one that was replicated until now and is gone from the target. What is new the target's
+table gets, with ``schema_changes = 'add_columns'``::
+
+    open ──▶ ColumnsToAdd ──▶ the publisher is asked what older rows have in them ──▶ the batch is applied again
+                                 ├─ DDL is part of a transaction: ALTER TABLE and older rows, in its place in the stream
+                                 └─ it is not: ColumnsToAdd; what comes before is committed, the table altered by itself, and again
+
+By itself is how tables are altered where DDL commits (MariaDB), and for a transaction that the target prepares: that would keep its lock on
+the table. The columns are then there before the rows that the same transaction has written in the shape of before, which get NULL; where
+that is not what the publisher has, it is written down. Columns are added nullable and without a default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 import sqlalchemy as sa
 
+from subscriber import failpoints
+from subscriber.apply.added_columns import KeptShape, OlderRows, columns_of, moved, next_baseline, older_rows, renames
 from subscriber.apply.names import SAME_NAMES, RelationNames
+from subscriber.apply.schema_changes import COPY_AGAIN, Alteration, SchemaChanges
 from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError, UnsupportedValue
+from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.target import Target, TargetColumn, TargetTable
 from subscriber.target.binary import refused_binary
-from subscriber.target.ddl import AddColumn, add_column
+from subscriber.target.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
+from subscriber.types.attributes import TableAttributes
 
 _TEXT: Final = 25
 _NOT_NULL_VIOLATION: Final = "23502"
@@ -49,6 +61,38 @@ class LocalRelation:
     qualified_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the publisher has said of a message's columns.
+
+    Attributes:
+        lsn: of the transaction that brought the message.
+        attributes: of the table; None where it is not there any more, or nobody could be asked.
+    """
+
+    lsn: LSN | None = None
+    attributes: TableAttributes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How the publisher's schema changes are followed.
+
+    Attributes:
+        changes: what the catalog keeps of them.
+        answers: what the publisher has said, by message.
+        is_shared: whether another subscription writes to the target's table of a relation, too.
+        copies: the table is about to be copied: no row of the target's comes from before.
+        mixed: rows of the table were written in the shape of before, in the transaction that is to come.
+    """
+
+    changes: SchemaChanges
+    answers: Mapping[Relation, Answer] = field(default_factory=dict)
+    is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
+    copies: bool = False
+    mixed: bool = False
+
+
 class RelationMap:
     """The relations of one batch, looked up at their first change (rule C1).
 
@@ -58,6 +102,11 @@ class RelationMap:
         names: the target's names of relations.
         add_columns: columns that a table lacks are added to it.
         alone: nothing else is in the transaction, so that DDL may commit it.
+        prepared: the transaction is to be prepared: neither a table nor the catalog is to be locked by it.
+        following: how schema changes are followed; None: columns are added without a look at what was before.
+
+    Attributes:
+        alterations: what was written down in the transaction.
     """
 
     def __init__(
@@ -68,13 +117,18 @@ class RelationMap:
         *,
         add_columns: bool = False,
         alone: bool = False,
+        prepared: bool = False,
+        following: Following | None = None,
     ) -> None:
         self._target = target
         self._connection = connection
         self._names = names
         self._adds_columns = add_columns
-        self._may_alter = alone or target.capabilities.transactional_ddl
+        self._may_alter = alone or (target.capabilities.transactional_ddl and not prepared)
+        self._may_keep = not prepared
+        self._following = following
         self._open: dict[Relation, LocalRelation] = {}
+        self.alterations: list[Alteration] = []
         self._looked_up: set[Relation] = set()
 
     def open(self, remote: Relation) -> LocalRelation:
@@ -83,7 +137,7 @@ class RelationMap:
         Raises:
             TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table, columns
                 missing, columns generated; or a column that would change values.
-            ColumnsToAdd: columns are to be added, and not in this transaction.
+            ColumnsToAdd: columns are to be added, and the publisher has not been asked about them, or this is not the transaction for it.
         """
         local = self._open.get(remote)
         if local is None:
@@ -158,13 +212,7 @@ class RelationMap:
         return table
 
     def _resolve(self, remote: Relation) -> LocalRelation:
-        table = self._find(remote)
-        missing = _missing(remote, table)
-        if missing and self._adds_columns:
-            if not self._may_alter:
-                raise ColumnsToAdd(f'relation "{self._name(remote)}" is to get {_named(missing)}', shape=remote)
-            table = self._alter(remote, table, missing)
-        return self._fit(remote, table)
+        return self._fit(remote, self._follow(remote, self._find(remote)))
 
     def _fit(self, remote: Relation, table: TargetTable) -> LocalRelation:
         """The relation with the target's columns, each of which holds the values of its own."""
@@ -176,6 +224,160 @@ class RelationMap:
                 error.detail = _joined(error.detail, side_by_side(remote, table))
                 raise
         return LocalRelation(remote, table, columns, self._name(remote))
+
+    def _follow(self, remote: Relation, table: TargetTable) -> TargetTable:
+        """The target's table, with the columns that are new in the message, where it gets them."""
+        missing = _missing(remote, table)
+        following = self._following
+        if following is None:
+            return self._add(remote, table, missing) if missing and self._adds_columns else table
+        if not missing and (not self._may_keep or following.copies or following.changes.is_same(remote)):
+            return table
+        before = following.changes.before(self._connection, remote)
+        if missing:
+            self._check_new(remote, table, missing, before)
+        elif before is not None and before.columns == columns_of(remote):
+            return table
+        # Where DDL commits, a process may have been killed after it.
+        begun = following.changes.unfinished(self._connection, remote)
+        new = [column for column in remote.columns if column in missing or column.name in begun]
+        if new:
+            return self._add(remote, table, new, before)
+        if before is not None:
+            self._note_moved(remote, table, before)
+        following.changes.keep(self._connection, remote, None if before is None else before.baseline)
+        return table
+
+    def _check_new(
+        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: KeptShape | None
+    ) -> None:
+        """Refuse what is not known to be an addition of the publisher's, or is not to be added."""
+        replaced = self._replaced(remote, table, before)
+        if not self._adds_columns:
+            raise self._missing_error(remote, table, missing, before, () if before is None else replaced)
+        if self._following is not None and self._following.copies:
+            return
+        known = set() if before is None else set(before.names)
+        if replaced or any(column.name in known for column in missing):
+            raise self._missing_error(remote, table, missing, before, replaced)
+
+    def _replaced(self, remote: Relation, table: TargetTable, before: KeptShape | None) -> list[str]:
+        """The target's columns that were replicated, and that the message has not; where nothing is known from before, all it has not."""
+        if self._following is None or self._following.copies:
+            return []
+        announced = {column.name for column in remote.columns}
+        known = None if before is None else set(before.names)
+        return [
+            column.name
+            for column in table.columns
+            if column.name not in announced and not column.generated and (known is None or column.name in known)
+        ]
+
+    def _note_moved(self, remote: Relation, table: TargetTable, before: KeptShape) -> None:
+        """Write down what nobody can follow by names: the same columns in another order, and a new one beside one that is gone."""
+        assert self._following is not None
+        announced = {column.name for column in remote.columns}
+        there = {column.name for column in table.columns}
+        columns = moved(before.columns, columns_of(remote))
+        gone = [name for name in before.names if name not in announced and name in there]
+        new = [column.name for column in remote.columns if column.name not in before.names]
+        if columns:
+            reason = f"columns {_quoted(columns)} have another order at the publisher than before"
+            difference = (
+                "They were renamed among each other there, or dropped and added again. Rows that were in the target"
+                " before have the values of the columns that had these names then."
+            )
+        elif gone and new:
+            reason = f"column {_quoted(new)} came up at the publisher, and {_quoted(gone)} is gone there"
+            difference = f"The target has all of them. Rows that were there before have no values of the publisher's in {_quoted(new)}."
+        else:
+            return
+        answer = self._following.answers.get(remote, Answer())
+        note = Alteration(self._name(remote), _sentence(reason), difference=difference, lsn=answer.lsn)
+        self._following.changes.note(self._connection, remote, note)
+        self.alterations.append(note)
+
+    def _add(
+        self, remote: Relation, table: TargetTable, new: Sequence[RelationColumn], before: KeptShape | None = None
+    ) -> TargetTable:
+        """Add columns, and give them to the rows that are there."""
+        following = self._following
+        asked = following is None or following.copies or remote in following.answers
+        if not asked or not self._may_alter:
+            same = (remote.namespace, remote.name)
+            mixed = any((one.namespace, one.name) == same for one in self._open)
+            raise ColumnsToAdd(
+                f'relation "{self._name(remote)}" is to get {_named(new)}',
+                shape=remote,
+                mixed=mixed,
+                relation=self._name(remote),
+            )
+        missing = _missing(remote, table)
+        if following is None:
+            return self._alter(remote, table, missing)
+        answer = following.answers.get(remote, Answer())
+        older = self._older_rows(remote, table, new, before, answer)
+        self._write_down(remote, table, new, older, answer)
+        failpoints.hit("target.alter.before")
+        altered = self._alter(remote, table, missing)
+        failpoints.hit("target.alter.after")
+        with self._target.reporting():
+            for column in new:
+                value = older[column.name].value
+                place = altered.column(column.name)
+                if value is not None and place is not None:
+                    fill_column(self._target, self._connection, altered, place, column.type_oid, value)
+        following.changes.finish(self._connection, remote)
+        if not following.copies:
+            baseline = next_baseline(remote, None if before is None else before.baseline, answer.attributes)
+            following.changes.keep(self._connection, remote, baseline)
+        return altered
+
+    def _older_rows(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        new: Sequence[RelationColumn],
+        before: KeptShape | None,
+        answer: Answer,
+    ) -> Mapping[str, OlderRows]:
+        assert self._following is not None
+        if self._following.copies or not (table.has_rows(self._connection) or self._following.mixed):
+            return {column.name: OlderRows() for column in new}
+        baseline = None if before is None else before.baseline
+        found = {column.name: older_rows(column, remote, baseline, answer.attributes) for column in new}
+        if self._following.is_shared(remote):
+            others = OlderRows(unknown="another subscription writes to the table, too")
+            found = dict.fromkeys(found, others)
+        return found
+
+    def _write_down(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        new: Sequence[RelationColumn],
+        older: Mapping[str, OlderRows],
+        answer: Answer,
+    ) -> None:
+        assert self._following is not None
+        alterations = []
+        for column in new:
+            rows = older[column.name]
+            reason = f'Column "{column.name}" came up at the publisher.'
+            if rows.value is not None:
+                reason += " The rows that were there have got the value that they have at the publisher."
+            difference = None
+            if rows.unknown is not None:
+                difference = f'Rows that were there have NULL in column "{column.name}", and the publisher may have others: {rows.unknown}.'
+            elif rows.value is not None and self._following.mixed:
+                difference = (
+                    f'Rows that the transaction had inserted before have NULL in column "{column.name}", and the publisher has others:'
+                    f" {self._target.capabilities.database} could not alter the table within the transaction."
+                )
+            statement = as_typed(self._target, _addition(self._target, table, column))
+            alterations.append(Alteration(self._name(remote), reason, column.name, statement, difference, answer.lsn))
+        self._following.changes.begin(self._connection, remote, alterations)
+        self.alterations += alterations
 
     def _alter(self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]) -> TargetTable:
         """Add columns, and look again."""
@@ -208,15 +410,26 @@ class RelationMap:
         return columns
 
     def _missing_error(
-        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]
+        self,
+        remote: Relation,
+        table: TargetTable,
+        missing: Sequence[RelationColumn],
+        before: KeptShape | None = None,
+        replaced: Sequence[str] = (),
     ) -> TargetRelationError:
         alike = self._alike(table, missing)
-        hint = None
-        if len(alike) < len(missing):
-            additions = _additions(self._target, table, [column for column in missing if column.name not in alike])
-            commands = "; ".join(_as_typed(self._target, one) for one in additions)
+        additions = _additions(self._target, table, [column for column in missing if column.name not in alike])
+        commands = "; ".join(as_typed(self._target, one) for one in additions)
+        changed = hint = None
+        if replaced and not alike:
+            changed, hint = self._renamed(remote, table, missing, before, replaced, commands)
+        elif additions:
             option = "" if self._adds_columns else ", or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')"
             hint = f"Use {commands} in the target{option}."
+            known = set() if before is None else set(before.names)
+            if self._adds_columns and any(column.name in known for column in missing):
+                changed = "It was replicated before, so it is the target's table that has changed: a column that was renamed or dropped there."
+                hint = f"Give the column its name again; or use {commands} in the target. {COPY_AGAIN}"
         for name, there in alike.items():
             hint = _joined(
                 hint,
@@ -225,8 +438,46 @@ class RelationMap:
             )
         return TargetRelationError(
             f'logical replication target relation "{self._name(remote)}" is missing replicated {_named(missing)}',
-            detail=side_by_side(remote, table),
+            detail=_joined(changed, side_by_side(remote, table)),
             hint=hint,
+        )
+
+    def _renamed(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        missing: Sequence[RelationColumn],
+        before: KeptShape | None,
+        replaced: Sequence[str],
+        commands: str,
+    ) -> tuple[str, str]:
+        """What has happened, and what to do: to rename the target's columns, or to add others."""
+        new = [column.name for column in missing]
+        if before is None:
+            what = (
+                f"It is not known whether {_quoted(replaced)} in the target is what {_quoted(new)} was called before."
+            )
+            pairs = []
+        else:
+            shown = ", ".join(f"{one.name} {declared_type(one.type_oid, one.type_modifier)}" for one in before.columns)
+            what = (
+                f"The publisher had ({shown}) before. Either {_quoted(replaced)} was renamed, or it was dropped, and {_quoted(new)}"
+                " is another column."
+            )
+            pairs = [
+                (old, name)
+                for old, name in renames(before.columns, columns_of(remote))
+                if old in replaced and name in new
+            ]
+        statements = "; ".join(as_typed(self._target, rename_column(table, old, name)) for old, name in pairs)
+        rename = (
+            f"use {statements} in the target"
+            if statements
+            else "rename it in the target with ALTER TABLE ... RENAME COLUMN"
+        )
+        return what, (
+            f"If it was renamed, {rename}. If not, use {commands} in the target; rows that are there have NULL in it then."
+            f" The subscription goes on by itself. {COPY_AGAIN}"
         )
 
     def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
@@ -328,12 +579,6 @@ def _addition(target: Target, table: TargetTable, column: RelationColumn) -> Add
     return add_column(target, table, column.name, column.type_oid, declared_type(column.type_oid, column.type_modifier))
 
 
-def _as_typed(target: Target, statement: AddColumn) -> str:
-    """The statement for a person; for some drivers a percent sign in a name is two."""
-    written = str(statement.compile(target.engine))
-    return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
-
-
 def _joined(*parts: str | None) -> str:
     return " ".join(part for part in parts if part)
 
@@ -341,3 +586,11 @@ def _joined(*parts: str | None) -> str:
 def _named(columns: Iterable[RelationColumn | TargetColumn]) -> str:
     quoted = [f'"{column.name}"' for column in columns]
     return f"{'column' if len(quoted) == 1 else 'columns'}: {', '.join(quoted)}"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -26,6 +26,7 @@ class Rules:
         synchronous_commit: how the target is to commit, see :meth:`Target.set_synchronous_commit`.
         names: the target's names of the publisher's relations.
         add_columns: a column that the target's table lacks is added to it.
+        is_shared: whether another subscription writes to the target's table of a relation, too.
         log_conflict_values: conflicts are said and kept with the values of their rows (rule C21).
         binary: what came in binary form is only for columns that read it; else it is converted as texts are (rule C5).
     """
@@ -36,6 +37,7 @@ class Rules:
     synchronous_commit: str = "off"
     names: RelationNames = SAME_NAMES
     add_columns: bool = False
+    is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
     log_conflict_values: bool = False
     binary: bool = True
 

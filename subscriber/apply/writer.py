@@ -18,6 +18,7 @@ from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.origins import find_rows_of_others, without_values
 from subscriber.apply.relations import LocalRelation, RelationMap, check_binary
+from subscriber.apply.schema_changes import Alteration
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
 from subscriber.apply.walk import Run
@@ -77,6 +78,11 @@ class ChangeWriter:
         self._identities: dict[LocalRelation, RowIdentity] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
+
+    @property
+    def alterations(self) -> Sequence[Alteration]:
+        """What was altered in the transaction."""
+        return self._relations.alterations
 
     def look_up(self, relation: Relation) -> None:
         """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does before it asks (rule C4).

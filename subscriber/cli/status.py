@@ -10,6 +10,7 @@ import click
 from rich.filesize import decimal
 
 from subscriber.cli.options import json_option, target_option
+from subscriber.cli.schema_changes import schema_change_parts
 from subscriber.cli.table import format_rows
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
@@ -57,6 +58,8 @@ def command(target: str, as_json: bool) -> None:
     if pending:
         click.echo("\n" + format_rows(_RELATION_HEADINGS, pending, "Tables that are not ready"))
     click.echo("\n" + _runner_line(statuses[0].runner))
+    for part in schema_change_parts(statuses):
+        click.echo(f"\n{part}")
     for status in statuses:
         for warning in _warnings(status):
             click.echo(f"\n{warning}")

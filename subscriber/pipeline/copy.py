@@ -32,12 +32,15 @@ from typing import Any, Final, Protocol
 from pyspark.sql import SparkSession
 
 from subscriber import failpoints
+from subscriber.apply.added_columns import Baseline, first_baseline
 from subscriber.apply.names import SAME_NAMES, RelationNames
-from subscriber.apply.relations import LocalRelation, RelationMap, add_shapes
+from subscriber.apply.relations import Following, LocalRelation, RelationMap, add_shapes
+from subscriber.apply.schema_changes import SchemaChanges
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.blocks import check_absent
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
+from subscriber.receive.attributes import changed_files, read_attributes
 from subscriber.receive.copy_out import CopyReader
 from subscriber.receive.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.receive.snapshot import snapshot_session
@@ -74,6 +77,7 @@ class CopySource:
         names: the target's names of tables.
         add_columns: begins a transaction of its own in which the target's table gets the columns that it lacks; None: it gets none.
         binary: the subscription's option.
+        changes: keeps the shape that the table is copied with; None: nobody does.
     """
 
     conninfo: str = field(repr=False)
@@ -87,6 +91,7 @@ class CopySource:
     names: RelationNames = SAME_NAMES
     add_columns: BeginCopy | None = None
     binary: bool = False
+    changes: SchemaChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ def copy_table(
     qualified = f"{source.schema}.{source.table}"
     local: LocalRelation | None = None
     try:
-        plan, version = _plan(source, settings)
+        plan, version, baseline = _plan(source, settings)
         if plan.hidden_from is not None:
             # PostgreSQL's worker copies what it sees, too, and the stream, which no policy holds for, then brings changes of other rows.
             logger.warning(
@@ -167,15 +172,18 @@ def copy_table(
         ) as jobs:
             blocks = jobs.blocks(stop)
             first = list(islice(blocks, 1))
-            with begin() as connection, target.loader(connection, local.table, columns) as load:
-                for block in chain(first, blocks):
-                    failpoints.hit("copy.block.before")
-                    content = block.content()
-                    check_absent(content, refused)
-                    load(content)
-                    failpoints.hit("copy.block.after")
-                    progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
-                    on_progress(progress)
+            with begin() as connection:
+                with target.loader(connection, local.table, columns) as load:
+                    for block in chain(first, blocks):
+                        failpoints.hit("copy.block.before")
+                        content = block.content()
+                        check_absent(content, refused)
+                        load(content)
+                        failpoints.hit("copy.block.after")
+                        progress = replace(progress, rows=progress.rows + block.rows, bytes=progress.bytes + block.size)
+                        on_progress(progress)
+                if source.changes is not None:
+                    source.changes.copied(connection, plan.relation, baseline)
     except SubscriberError as error:
         error.relation = error.relation or source.names.qualified(source.schema, source.table)
         _add_context(error, local)
@@ -193,11 +201,16 @@ def _add_context(error: SubscriberError, local: LocalRelation | None) -> None:
 
 def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:
     """The target's table, with the columns that it is to get."""
-    if source.add_columns is not None:
-        with source.add_columns() as connection:
-            return RelationMap(target, connection, source.names, add_columns=True, alone=True).open(relation)
-    with target.reporting(), target.engine.connect() as connection:
-        return RelationMap(target, connection, source.names).open(relation)
+    if source.add_columns is None:
+        with target.reporting(), target.engine.connect() as connection:
+            return RelationMap(target, connection, source.names).open(relation)
+    following = None if source.changes is None else Following(source.changes, copies=True)
+    with source.add_columns() as connection:
+        relations = RelationMap(target, connection, source.names, add_columns=True, alone=True, following=following)
+        local = relations.open(relation)
+    if source.changes is not None:
+        source.changes.log(relations.alterations)
+    return local
 
 
 def _refused(columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
@@ -206,8 +219,8 @@ def _refused(columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
     return {place: error for place, error in refusals if error is not None}
 
 
-def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int]:
-    """What to copy, and the publisher's version."""
+def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseline | None]:
+    """What to copy, the publisher's version, and what its table is like as of the snapshot."""
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
         plan = plan_copy(
             connection,
@@ -218,7 +231,12 @@ def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int]:
             source.files,
             source.selection,
         )
-        return plan, connection.info.server_version
+        listed = None if source.selection is None else source.selection.columns is not None
+        attributes = read_attributes(connection, source.publications, source.schema, source.table, listed=listed)
+        if attributes is not None:
+            # Files are not as of the snapshot; these are from before it.
+            attributes = replace(attributes, files=changed_files(source.files))
+        return plan, connection.info.server_version, first_baseline(attributes)
 
 
 class CopyTable(Protocol):

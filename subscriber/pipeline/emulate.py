@@ -8,7 +8,7 @@ from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.lsn import LSN
 from subscriber.pipeline.frames import decode_frames
-from subscriber.pipeline.sink import apply_batch
+from subscriber.pipeline.sink import apply_batch, asking
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
 
@@ -44,4 +44,4 @@ def emulate(
         )
         return decode_frames(batches, as_text=applier.target.capabilities.postgresql_text, publishing=publishing)
 
-    return apply_batch(applier, read, start, stop)
+    return asking(applier, lambda: apply_batch(applier, read, start, stop))

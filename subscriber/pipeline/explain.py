@@ -20,6 +20,7 @@ from subscriber.pipeline.frames import FrameDecoder
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.publication.explain import Explanation, explain
 from subscriber.publication.publishing import Compiled, Publishing, compiled
+from subscriber.types.output import output_text
 
 _TRUNCATE: Final = ord("T")
 
@@ -154,15 +155,4 @@ def _truncate(control: Control, names: tuple[str, ...], rows: _Rows, programs: C
 def _values(batch: pa.RecordBatch | None) -> Values:
     if batch is None:
         return {}
-    row = batch.to_pylist()[0]
-    return {name: None if value is None else _text(value) for name, value in row.items()}
-
-
-def _text(value: object) -> str:
-    match value:
-        case bool():
-            return "t" if value else "f"
-        case bytes():
-            return f"\\x{value.hex()}"
-        case _:
-            return str(value)
+    return {name: output_text(column[0]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}

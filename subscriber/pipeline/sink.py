@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from subscriber.apply.conflict import applied_before, conflict_of, fails_at_commit
 from subscriber.apply.deferred import apply_before, apply_committable
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 _EXECUTION_ID: Final = "spark.sql.execution.id"
+
+_Result = TypeVar("_Result")
 
 OnFailure = Callable[[SubscriberError, float], float | None]
 """Told why a batch has failed, and when it had begun to write (monotonic seconds); gives the seconds to wait before it is tried again,
@@ -133,6 +135,9 @@ class BatchSink:
                 return
 
     def _attempt(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
+        asking(self.applier, partial(self._apply_in_turn, read, end))
+
+    def _apply_in_turn(self, read: Callable[[], Iterator[Frame]], end: LSN) -> None:
         with self.turn, contextlib.closing(_Readings(read)) as readings:
             self.applier.interruption.check()
             self.began = time.monotonic()
@@ -162,6 +167,22 @@ class BatchSink:
         return parse_lsn(json.loads(log.splitlines()[-1])["lsn"])
 
 
+def asking(applier: ExactApplier, attempt: Callable[[], _Result]) -> _Result:
+    """Make an attempt, and another whenever the publisher has been asked about columns that are to be added.
+
+    It is asked here, after the attempt, so that nothing of the target is held while it is waited for.
+
+    Raises:
+        PublisherError: it cannot be asked.
+        SubscriberError: what the attempt raised.
+    """
+    while True:
+        try:
+            return attempt()
+        except ColumnsToAdd as needed:
+            applier.ask_publisher(needed)
+
+
 def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
     """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
 
@@ -173,6 +194,9 @@ def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], star
         read: gives the batch's frames, as often as asked.
         start: end of the batch before.
         end: end of this one.
+
+    Raises:
+        ColumnsToAdd: the publisher is to be asked (:func:`asking`).
     """
     while True:
         try:
@@ -180,7 +204,15 @@ def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], star
         except Stopped:
             raise
         except ColumnsToAdd as missing:
-            applier.add_columns(missing)  # at least one more than there was, so this ends
+            if applier.has_not_asked(missing):
+                raise
+            good = applied_before(missing)
+            if good is not None and good > start:
+                # Then only the transaction that brings the columns is left to be applied with them there.
+                apply_before(applier, read, start, good)
+                start = good
+            else:
+                applier.add_columns(missing)  # at least one more than there was, so this ends
         except SubscriberError as error:
             good = applied_before(error)
             if fails_at_commit(error):

@@ -28,7 +28,7 @@ _PARENT_CONSTRAINTS_SINCE: Final = 110000
 _SET_COLUMNS_SINCE: Final = 150000
 _ENFORCED_SINCE: Final = 180000
 
-_SETTINGS: Final[Mapping[str, str]] = {
+SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "",
     "datestyle": "ISO, MDY",
     "intervalstyle": "postgres",
@@ -100,7 +100,7 @@ def _columns_in(expression: str) -> set[str]:
 
 def _read(connection: _Connection, condition: sql.Composable) -> dict[int, TableShape]:
     with connection.transaction():
-        for name, value in _SETTINGS.items():
+        for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
         tables = connection.execute(
             sql.SQL(

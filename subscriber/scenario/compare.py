@@ -28,7 +28,6 @@ from hashlib import blake2b
 from itertools import zip_longest
 from typing import Any, Final
 
-import numpy as np
 import psycopg
 import pyarrow as pa
 import sqlalchemy as sa
@@ -39,6 +38,7 @@ from subscriber.receive.publisher import connect_publisher
 from subscriber.target import Target
 from subscriber.target.table import TargetTable
 from subscriber.types import family_of
+from subscriber.types.float_text import double_text, real_text, rounded_to_real
 
 KEYS_SHOWN: Final = 10
 """Keys of differing rows that a :class:`Difference` names."""
@@ -337,5 +337,4 @@ def _float_text(type_oid: int, value: Any) -> str:
         number = float(value) + 0.0
     except ValueError:  # a text that is no number: a difference to report
         return str(value)
-    # PostgreSQL writes whole numbers without a point.
-    return (str(np.float32(number)) if type_oid == _FLOAT4 else repr(number)).removesuffix(".0")
+    return real_text(rounded_to_real(number)) if type_oid == _FLOAT4 else double_text(number)

@@ -51,6 +51,7 @@ class BatchRules:
             synchronous_commit=stored.options.synchronous_commit,
             names=stored.options.map,
             add_columns=stored.options.schema_changes == "add_columns",
+            is_shared=partial(_is_shared, connection, stored),
             log_conflict_values=stored.options.log_conflict_values,
             binary=stored.options.binary,
         )
@@ -96,14 +97,27 @@ class CatchUpRules:
             PublicationsChanged: as :meth:`BatchRules.__call__`.
         """
         self._definitions.check(connection, self._publishing)
-        options = self._replicated.read(connection).options
+        stored = self._replicated.read(connection)
+        options = stored.options
         return Rules(
             should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key,
             names=options.map,
             add_columns=options.schema_changes == "add_columns",
+            is_shared=partial(_is_shared, connection, stored),
             log_conflict_values=options.log_conflict_values,
             binary=options.binary,
         )
+
+
+def _is_shared(connection: Any, subscription: Subscription, relation: Relation) -> bool:
+    """Whether another subscription of the target writes to the table of a relation, too."""
+    place = subscription.options.map.local(relation.namespace, relation.name)
+    return any(
+        other.options.map.local(one.schema, one.name) == place
+        for other in catalog.list_subscriptions(connection)
+        if other.subid != subscription.subid
+        for one in catalog.relations_of(connection, other.subid)
+    )
 
 
 class _Replicated:

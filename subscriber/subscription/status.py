@@ -133,6 +133,7 @@ class SubscriptionStatus:
         last_error: the report of the last one.
         last_error_at: when.
         last_error_resolved_at: since when it is over; None while it is not.
+        schema_changes: what was altered in the target, oldest first.
         history_diverged: whether more was received than the publisher has: it was restored to an older state.
         slot: the replication slot; None where the publisher cannot be asked, or has none of that name.
         slot_missing: whether the publisher was asked, and has no slot of that name.
@@ -158,6 +159,7 @@ class SubscriptionStatus:
     apply_errors: int
     last_error: str | None
     last_error_at: str | None
+    schema_changes: tuple[catalog.SchemaChange, ...] = ()
     history_diverged: bool = False
     sync_errors: int = 0
     last_error_resolved_at: str | None = None
@@ -187,6 +189,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                 tables=catalog.relations_of(connection, subscription.subid),
                 statistics=catalog.statistics_of(connection, subscription.subid),
                 runner=runner,
+                schema_changes=tuple(catalog.schema_changes_of(connection, subscription.subid)),
             )
             for subscription in catalog.list_subscriptions(connection)
         ]
@@ -226,6 +229,7 @@ def _status(
     tables: list[catalog.SubscriptionRelation],
     statistics: dict[str, Any],
     runner: RunnerStatus | None,
+    schema_changes: tuple[catalog.SchemaChange, ...],
 ) -> SubscriptionStatus:
     # The publisher first: what it has then, the journal has as well if nothing is behind.
     publisher_lsn, slot = _publisher_positions(subscription)
@@ -262,6 +266,7 @@ def _status(
         apply_errors=statistics.get("apply_error_count", 0),
         last_error=statistics.get("last_error"),
         last_error_at=statistics.get("last_error_at"),
+        schema_changes=schema_changes,
         history_diverged=publisher_lsn is not None and known > publisher_lsn,
         sync_errors=statistics.get("sync_error_count", 0),
         last_error_resolved_at=statistics.get("last_error_resolved_at"),

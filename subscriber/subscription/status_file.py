@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber.errors import SubscriberError
+from subscriber.subscription.catalog import SchemaChange
 from subscriber.subscription.status import (
     CopyFigures,
     RelationStatus,
@@ -146,6 +147,7 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
         RelationStatus(**{**relation, "copy": relation["copy"] and CopyFigures(**relation["copy"])})
         for relation in fields["relations"]
     )
+    changes = tuple(SchemaChange(**change) for change in fields["schema_changes"])
     return SubscriptionStatus(
         **{
             **fields,
@@ -153,5 +155,6 @@ def _status(fields: dict[str, Any]) -> SubscriptionStatus:
             "relations": relations,
             "slot": fields["slot"] and SlotStatus(**fields["slot"]),
             "runner": fields["runner"] and RunnerStatus(**fields["runner"]),
+            "schema_changes": changes,
         },
     )

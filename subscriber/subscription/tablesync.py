@@ -41,6 +41,7 @@ from typing import Any, Final
 from subscriber import failpoints
 from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.schema_changes import SchemaChanges
 from subscriber.errors import (
     JournalGap,
     JournalUnavailable,
@@ -67,6 +68,7 @@ from subscriber.receive.snapshot import Snapshot, exported_snapshot
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.attempts import Attempts
+from subscriber.subscription.attributes import PublisherAttributes
 from subscriber.subscription.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
 from subscriber.subscription.consumers import JournalConsumers
 from subscriber.subscription.copies import Copies, CopyStatus
@@ -318,6 +320,7 @@ class TableSync:
             names=self._subscription.options.map,
             add_columns=self._write if self._subscription.options.schema_changes == "add_columns" else None,
             binary=self._subscription.options.binary,
+            changes=SchemaChanges(self._subscription.subid, self._subscription.name),
         )
 
         def note(done: CopyProgress) -> None:
@@ -429,6 +432,7 @@ class TableSync:
             subid=self._subscription.subid,
             read_rules=CatchUpRules(self._subscription, relation, publishing),
             kept=CatchUpProgress(self._subscription.subid, relation),
+            ask=PublisherAttributes(self._target, self._subscription),
         )
         logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
         return self._pipeline.start_query(

@@ -50,6 +50,7 @@ from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
 from subscriber.subscription.attempts import Attempts
+from subscriber.subscription.attributes import PublisherAttributes
 from subscriber.subscription.background import Background
 from subscriber.subscription.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
 from subscriber.subscription.consumers import JournalConsumers, place_of
@@ -661,6 +662,7 @@ class SubscriptionWorker:
             subscription=self.subscription.name,
             subid=self.subscription.subid,
             read_rules=self._rules,
+            ask=PublisherAttributes(self._target, self.subscription),
             on_message=self._on_message,
         )
         applier.deliver_messages()

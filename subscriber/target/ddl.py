@@ -130,6 +130,63 @@ def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
     return f"ALTER TABLE {table} ADD COLUMN {compiler.get_column_specification(element.column)}"
 
 
+class RenameColumn(ExecutableDDLElement):
+    """ALTER TABLE … RENAME COLUMN, of a column of ``table``."""
+
+    def __init__(self, table: sa.Table, old: str, new: str) -> None:
+        self.table = table
+        self.old = old
+        self.new = new
+
+
+@compiles(RenameColumn)
+def _rename_column(element: RenameColumn, compiler: Any, **_: Any) -> str:
+    preparer = compiler.preparer
+    old, new = preparer.quote(element.old), preparer.quote(element.new)
+    return f"ALTER TABLE {preparer.format_table(element.table)} RENAME COLUMN {old} TO {new}"
+
+
+def rename_column(table: TargetTable, old: str, new: str) -> RenameColumn:
+    """The statement that gives a column of a table that is there another name."""
+    return RenameColumn(sa.Table(table.name, sa.MetaData(), schema=table.schema), old, new)
+
+
+def as_typed(target: Target, statement: ExecutableDDLElement) -> str:
+    """A statement for a person; for some drivers a percent sign in a name is two."""
+    written = str(statement.compile(target.engine))
+    return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
+
+
+def fill_column(
+    target: Target, connection: sa.Connection, table: TargetTable, column: TargetColumn, type_oid: int, text: str
+) -> None:
+    """Give a column one value in every row.
+
+    Args:
+        target: where the table is.
+        connection: of :meth:`Target.begin`.
+        table: the table; tables that inherit from it have the column too, and get the value.
+        column: of it.
+        type_oid: the value's type at the publisher.
+        text: the value, as the type's output function writes it.
+
+    Raises:
+        UnsupportedValue: the column cannot hold it.
+        sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+    """
+    array = pa.array([text.encode()], pa.binary())
+    if target.capabilities.postgresql_text:
+        values: pa.Array = array.cast(pa.string())
+    else:
+        values = decode_column(type_oid, array, binary=False, column=1)
+    (value,) = target.bind_values(type_oid, column, values)
+    clause = table.clause()
+    bound: sa.BindParameter[Any] = sa.bindparam("subscriber_value", value, type_=sa.types.NullType())
+    statement = sa.update(clause).values({clause.c[column.name]: bound}).compile(dialect=target.engine.dialect)
+    parameters: Any = (value,) if statement.positiontup is not None else {"subscriber_value": value}
+    connection.exec_driver_sql(str(statement), parameters)
+
+
 def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
     """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is there.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -114,6 +114,7 @@ def _quote_every_name(dialect: Any, database: str) -> None:
 class DuckDBTarget(Target):
     """A DuckDB database file."""
 
+    real_type_code: ClassVar[Hashable | None] = duckdb_values.FLOAT
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="DuckDB",
         restart_identity=True,

@@ -24,7 +24,7 @@ import inspect
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
@@ -155,6 +155,7 @@ logger = logging.getLogger(__name__)
 class MariaDBTarget(Target):
     """A database of a MariaDB or MySQL server."""
 
+    real_type_code: ClassVar[Hashable | None] = 4  # FIELD_TYPE.FLOAT
     capabilities: ClassVar[Capabilities] = Capabilities(
         database="MariaDB",
         restart_identity=True,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
 
 import sqlalchemy as sa
+
+from subscriber.types.float_text import double_text, real_text, rounded_to_real
 
 _NUMERIC: Final = 1700
 _UNKNOWN: Final = 705
@@ -30,16 +31,31 @@ class QueryResult:
     rows: list[tuple[str | None, ...]]
 
 
-def read_result(result: sa.CursorResult[Any]) -> QueryResult:
-    """The result of a target whose driver gives Python values."""
+def read_result(result: sa.CursorResult[Any], real: Hashable | None = None) -> QueryResult:
+    """The result of a target whose driver gives Python values.
+
+    Args:
+        result: the answer.
+        real: the driver's code for single-precision columns, where it tells them from double-precision ones.
+    """
     names = tuple(result.keys())
+    texts = [_real_text if real is not None and code == real else value_text for code in _type_codes(result)]
     rows = [tuple(row) for row in result]
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return QueryResult(
         names,
         tuple(_NUMERIC if _are_numbers(column) else _UNKNOWN for column in columns),
-        [tuple(map(value_text, row)) for row in rows],
+        [tuple(text(value) for text, value in zip(texts, row, strict=True)) for row in rows],
     )
+
+
+def _type_codes(result: sa.CursorResult[Any]) -> list[object]:
+    assert result.cursor is not None
+    return [column[1] for column in result.cursor.description]
+
+
+def _real_text(value: object) -> str | None:
+    return real_text(rounded_to_real(value)) if isinstance(value, float) else value_text(value)
 
 
 def value_text(value: object) -> str | None:
@@ -54,10 +70,10 @@ def value_text(value: object) -> str | None:
         case bool():
             return "t" if value else "f"
         case float():
-            return _float_text(value)
+            return double_text(value)
         case Decimal():
             # Python would write 1E-7; a numeric has no exponent.
-            return f"{value:f}" if value.is_finite() else _float_text(float(value))
+            return f"{value:f}" if value.is_finite() else double_text(float(value))
         case bytes() | bytearray() | memoryview():
             return rf"\x{bytes(value).hex()}"
         case datetime() | time():
@@ -73,15 +89,6 @@ def _are_numbers(values: Sequence[object]) -> bool:
     return bool(present) and all(
         isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in present
     )
-
-
-def _float_text(value: float) -> str:
-    """float8out: the shortest text that reads back the same, with an exponent from 1e15 and below 1e-4."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if 1e15 <= abs(value) < 1e16:  # Python's own exponent begins here
-        return f"{Decimal(repr(value)).normalize():e}"
-    return repr(value).removesuffix(".0")
 
 
 def _time_text(value: datetime | time) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -66,10 +66,12 @@ class Target(ABC):
         url: where it is; its string form hides the password.
         engine: the SQLAlchemy engine; write through :meth:`begin` only.
         capabilities: what this kind of database can do.
+        real_type_code: the driver's code for single-precision columns in a result; None where it tells them not apart.
         is_throwaway: it was made for a while, and nobody asks whether what it has survives a power failure.
     """
 
     capabilities: ClassVar[Capabilities]
+    real_type_code: ClassVar[Hashable | None] = None
     is_throwaway: bool = False
 
     def __init__(self, url: sa.URL, engine: sa.Engine) -> None:
@@ -383,7 +385,7 @@ class Target(ABC):
 
     def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
         """All of a result as text."""
-        return read_result(result)
+        return read_result(result, self.real_type_code)
 
     # Loading --------------------------------------------------------------------------------------------
 

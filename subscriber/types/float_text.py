@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
 _DOUBLE_BITS: Final = 53
 _REAL_BITS: Final = 24
 _LEAST_DOUBLE_EXPONENT: Final = -1074
@@ -41,6 +43,11 @@ def real_text(value: float) -> str:
     ('1.6777216e+07', '0.1')
     """
     return _special(value) or _finite(value, _real_digits, _REAL_DIGITS_BEFORE_POINT)
+
+
+def rounded_to_real(value: float) -> float:
+    """The real that is nearest to a double, as a double."""
+    return float(np.float32(value))
 
 
 def _special(value: float) -> str:

@@ -7,6 +7,11 @@ import pyarrow as pa
 from subscriber.types.float_text import double_text, real_text
 
 
+def output_text(value: pa.Scalar) -> str | None:
+    """The text of one value of a family's Arrow type; None for NULL."""
+    return output_texts(pa.array([value.as_py()], value.type))[0] if value.is_valid else None
+
+
 def output_texts(values: pa.Array) -> list[str]:
     """Each value's text.
 

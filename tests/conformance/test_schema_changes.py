@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import psycopg
@@ -15,12 +15,13 @@ from subscriber.apply.names import parse_names
 from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch
+from subscriber.pipeline.sink import apply_batch, asking
 from subscriber.protocol import messages as m
 from subscriber.target import open_target
 from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until
-from tests.frames import frame, prepared, relation, transaction, values
+from tests.frames import finishes_of, frame, prepared, relation, transaction, values
+from tests.journals import commit_prepared, prepare
 from tests.targets import KINDS, AppliedTo, applied_to
 
 pytestmark = pytest.mark.server
@@ -45,10 +46,23 @@ class Subscriber:
         self.rules = Rules(add_columns=True)
         self._applier = ExactApplier(database.target, subscription="sub", subid=1, read_rules=lambda _: self.rules)
 
-    def apply(self, relations: Iterable[m.Relation], *messages: m.Message, start: int = 100, end: int) -> None:
+    def apply(
+        self,
+        relations: Iterable[m.Relation],
+        *messages: m.Message,
+        start: int = 100,
+        end: int,
+        finishes: Mapping[int, LSN] | None = None,
+    ) -> None:
         shapes = list(relations)
         text = self.database.target.capabilities.postgresql_text
-        apply_batch(self._applier, lambda: [frame(shapes, messages, text=text)], LSN(start), LSN(end))
+
+        def attempt():
+            return apply_batch(
+                self._applier, lambda: [frame(shapes, messages, text=text, finishes=finishes)], LSN(start), LSN(end)
+            )
+
+        asking(self._applier, attempt)
 
     def execute(self, *statements: str) -> list[tuple[object, ...]]:
         return self.database.execute(*statements)
@@ -134,6 +148,21 @@ def test_a_prepared_transaction_brings_its_column(subscriber):
     assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, None), (2, "x")]
 
 
+def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber):
+    """The publisher's ALTER TABLE was committed before it: others write to the table until it is committed, and so must we"""
+    if not subscriber.database.target.capabilities.prepared_transactions:
+        pytest.skip("it prepares none")
+    subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
+    messages = [
+        *transaction(200, insert("1")),
+        *prepare(300, insert("2", "x", into=2), xid=740),
+        *transaction(400, insert("3", "y", into=2), xid=741),
+        *commit_prepared(500, xid=740),
+    ]
+    subscriber.apply([ONE, TWO], *messages, end=500, finishes=finishes_of(messages, two_phase=True))
+    assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, None), (2, "x"), (3, "y")]
+
+
 def test_a_column_that_vanished_at_the_publisher_needs_no_change(subscriber):
     """C2, C7: PostgreSQL's worker goes on too, and the subscriber's column gets its default"""
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9) DEFAULT 'mine')")
@@ -155,8 +184,9 @@ def test_a_type_that_the_column_cannot_hold_stops_with_both_shapes(subscriber):
 def test_a_column_of_the_targets_own_that_takes_no_null_stops_with_both_shapes(subscriber):
     """C7: it has no default, so PostgreSQL's worker stops too"""
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, own INT NOT NULL)")
+    subscriber.apply([ONE], *transaction(150, m.Delete(16384, "K", values("9"))), end=150)
     with pytest.raises(ConflictError) as raised:
-        subscriber.apply([TWO], *transaction(200, insert("1", "x", into=2)), end=200)
+        subscriber.apply([TWO], *transaction(200, insert("1", "x", into=2)), start=150, end=200)
     assert (raised.value.sqlstate, raised.value.relation) == ("23502", "public.t")
     detail = str(raised.value.detail).lower()
     assert "the publisher has (a integer, b text), the target (a " in detail

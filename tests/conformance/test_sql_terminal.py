@@ -16,7 +16,7 @@ import termios
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from subscriber.cli.backslash import run_backslash
@@ -69,16 +69,14 @@ def test_a_result_of_a_postgresql_target_is_printed_as_psql_prints_it(target, pu
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example([1e23, 5e-324, 2.0**-1074 * 3, 9007199254740993.0])
 @given(st.lists(st.floats() | st.floats(1e13, 1e17) | st.floats(1e-6, 1e-3), min_size=1, max_size=30))
 def test_a_drivers_float_reads_as_float8out_writes_it(publisher_database, numbers):
     array = ", ".join(f"'{number!r}'" for number in numbers)
     rows = publisher_database.execute(
         f"SELECT n::float8::text FROM unnest(ARRAY[{array}]) WITH ORDINALITY u(n, i) ORDER BY i"
     )
-    for number, (text,) in zip(numbers, rows, strict=True):
-        ours = value_text(number)
-        # PostgreSQL passes over a shorter text that lies exactly between two numbers, where Python takes it.
-        assert ours == text or (ours is not None and len(ours) < len(text) and float(ours) == float(text))
+    assert [value_text(number) for number in numbers] == [text for (text,) in rows]
 
 
 @pytest.mark.psql

@@ -15,8 +15,10 @@ from subscriber.failpoints import FAILPOINTS
 from tests.crash.conftest import replicating
 from tests.crash.harness import Load, catch_up, wait_until
 
-STREAM = [name for name in FAILPOINTS if not name.startswith(("copy.", "handover.", "target.prepare", "target.finish"))]
-"""The others are passed by copies (test_copy.py), and by targets that can prepare transactions (test_two_phase.py)."""
+ELSEWHERE = ("copy.", "handover.", "target.prepare", "target.finish", "target.alter")
+STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
+"""The others are passed by copies (test_copy.py), by targets that can prepare transactions (test_two_phase.py), and by tables that are
+altered (tests/conformance/test_followed_schema_changes.py)."""
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 
 

@@ -162,7 +162,9 @@ class Soak:
 
     def next_failpoint(self) -> str:
         if not self._failpoints:
-            self._failpoints = sorted(name for name in FAILPOINTS if not name.startswith(("target.p", "target.f")))
+            self._failpoints = sorted(
+                name for name in FAILPOINTS if not name.startswith(("target.a", "target.p", "target.f"))
+            )
             self.random.shuffle(self._failpoints)
         return self._failpoints.pop()
 

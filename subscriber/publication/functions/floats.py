@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
@@ -23,12 +21,11 @@ from subscriber.publication.functions.integers import division_by_zero, numbers,
 from subscriber.publication.functions.logic import WHITESPACE
 from subscriber.publication.functions.registry import vectorised
 from subscriber.types import family_of
+from subscriber.types.float_text import double_text, real_text
 
 _ARROW: Final = {"4": pa.float32(), "8": pa.float64()}
 _NAMES: Final = {"4": "real", "8": "double precision"}
 _OIDS: Final = {"4": 700, "8": 701}
-_POSITIONAL_DIGITS: Final = {"4": 6, "8": 15}
-"""Numbers of more digits before the point are written with an exponent."""
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAMED: Final = {"nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity",
@@ -76,35 +73,6 @@ def nearest(decimal: str, arrow_type: pa.DataType) -> float:
     return parsed
 
 
-def float_text(value: float, *, width: str) -> str:
-    """The shortest text that is nearer to the number than to any other, as ``float4out`` and ``float8out`` write it."""
-    if np.isnan(value):
-        return "NaN"
-    if np.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    number = np.float64(value) if width == "8" else np.float32(value)
-    scientific = np.format_float_scientific(number, unique=True, trim="-", exp_digits=2)
-    digits = len(scientific.partition("e")[0].strip("-").replace(".", ""))
-    while _is_between(scientific, number):
-        # Read back, it is the number only because that is the even one of two: PostgreSQL writes more digits.
-        scientific = np.format_float_scientific(number, unique=False, precision=digits, exp_digits=2)
-        digits += 1
-    mantissa, _, exponent = scientific.partition("e")
-    if not -4 <= int(exponent) < _POSITIONAL_DIGITS[width]:
-        return scientific
-    return f"{Decimal(scientific).normalize():f}" if value else mantissa
-
-
-def _is_between(decimal: str, number: Any) -> bool:
-    """Whether it is as far from the number as from the next one."""
-    exact = Fraction(decimal)
-    with np.errstate(all="ignore"):
-        neighbours = [np.nextafter(number, number.dtype.type(side)) for side in (-np.inf, np.inf)]
-    return any(
-        2 * exact == Fraction(float(number)) + Fraction(float(other)) for other in neighbours if np.isfinite(other)
-    )
-
-
 def _from_texts(array: pa.StringArray, *, oid: int) -> pa.Array:
     return family_of(oid).decode_text(array.cast(pa.binary()))
 
@@ -114,7 +82,7 @@ for _width, _oid in _OIDS.items():
         Form(
             (_oid,),
             partial(_from_text, width=_width),
-            partial(float_text, width=_width),
+            double_text if _width == "8" else real_text,
             _ARROW[_width],
             partial(_from_texts, oid=_oid),
         )

@@ -43,6 +43,7 @@ from subscriber.subscription.catalog.released_slots import (
     released_slots,
 )
 from subscriber.subscription.catalog.runner import Runner, read_runner, write_runner
+from subscriber.subscription.catalog.schema_changes import SchemaChange, keep_published_shapes, schema_changes_of
 from subscriber.subscription.catalog.schema_differences import differing_relations, set_schema_differences
 from subscriber.subscription.catalog.statistics import record_error, resolve_error, statistics_of
 from subscriber.subscription.catalog.subscriptions import (
@@ -97,6 +98,7 @@ __all__ = [
     "RelationState",
     "ReleasedSlot",
     "Runner",
+    "SchemaChange",
     "Subscription",
     "SubscriptionRelation",
     "TableStates",
@@ -116,6 +118,7 @@ __all__ = [
     "get_subscription",
     "insert_publication",
     "insert_subscription",
+    "keep_published_shapes",
     "list_publications",
     "list_subscriptions",
     "make_ready",
@@ -134,6 +137,7 @@ __all__ = [
     "rename_subscription",
     "replace_publication",
     "resolve_error",
+    "schema_changes_of",
     "set_connection",
     "set_enabled",
     "set_options",

@@ -22,6 +22,7 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
+from subscriber.apply.schema_changes import forget_shapes
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.subscription.catalog.subscriptions import Subscription
@@ -208,6 +209,7 @@ def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tup
     note_change(connection, subid)
     for schema, name in tables:
         connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
+        forget_shapes(connection, subid, [(schema, name)])
 
 
 def record_relation_error(connection: sa.Connection, subid: int, schema: str, name: str, report: str) -> None:

@@ -13,6 +13,7 @@ from subscriber.apply.conflict_log import forget_conflicts
 from subscriber.apply.logical_messages import drop_messages
 from subscriber.apply.names import RelationNames, parse_names
 from subscriber.apply.progress import PREPARED_TRANSACTION, SUBSCRIPTION_STATS, drop_progress, origin_name
+from subscriber.apply.schema_changes import forget_schema_changes
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.subscription.catalog.tables import SCHEMA_DIFFERENCE, SUBSCRIPTION, SUBSCRIPTION_REL
@@ -251,6 +252,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
+    forget_schema_changes(connection, subscription.subid)
     connection.execute(sa.delete(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subscription.subid))
 
 

@@ -15,6 +15,7 @@ from subscriber.apply import progress
 from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.receive.connection import check_conninfo
+from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.settings import Settings
 from subscriber.subscription import catalog
@@ -24,10 +25,17 @@ from subscriber.subscription.commands.differences import find_differences, tell_
 from subscriber.subscription.commands.notices import Notify, notice, warn_unused_names, warning
 from subscriber.subscription.commands.published import Published, read_published
 from subscriber.subscription.commands.release import remove_journal_of
-from subscriber.subscription.commands.tables import MissingTable, check_tables, make_tables, warn_of_shapes
+from subscriber.subscription.commands.tables import (
+    MissingTable,
+    check_tables,
+    make_tables,
+    read_uncopied,
+    warn_of_shapes,
+)
 from subscriber.subscription.parsed import CreateSubscription
 from subscriber.subscription.slot_position import check_slot_position
 from subscriber.target import Target
+from subscriber.types.attributes import TableAttributes
 from subscriber.types.shape import RelatedDifference
 
 _NOTHING: Final = Published([])
@@ -105,6 +113,9 @@ def _create_connected(
     missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
     differences = find_differences(publisher, missing)
     warn_of_shapes(target, publisher, published, options, notify)
+    uncopied = []
+    if not options.copy_data:
+        uncopied = read_uncopied(publisher, command.publications, published.tables, carried=options.carrier is not None)
     warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
@@ -121,6 +132,7 @@ def _create_connected(
             published,
             missing,
             differences,
+            uncopied,
         )
     except BaseException:
         if options.create_slot and options.slot_name:
@@ -171,6 +183,7 @@ def _store(
     published: Published = _NOTHING,
     missing: Sequence[MissingTable] = (),
     differences: Sequence[RelatedDifference] = (),
+    uncopied: Sequence[tuple[PublishedTable, TableAttributes]] = (),
 ) -> None:
     state = RelationState.INIT if command.options.copy_data else RelationState.READY
     with target.begin() as connection:
@@ -193,4 +206,5 @@ def _store(
             catalog.set_publisher_tables(connection, subscription.subid, published.publisher_tables)
         tables = [(table.schema, table.name) for table in published.tables]
         catalog.set_relation_states(connection, subscription.subid, tables, state)
+        catalog.keep_published_shapes(connection, subscription.subid, uncopied)
         progress.create_progress(connection, subscription.origin, beginning.start)

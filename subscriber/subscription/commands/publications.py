@@ -17,7 +17,13 @@ from subscriber.subscription.commands.create import check_named_once
 from subscriber.subscription.commands.differences import find_differences, tell_differences
 from subscriber.subscription.commands.notices import Notify
 from subscriber.subscription.commands.published import read_published
-from subscriber.subscription.commands.tables import check_tables, design_tables, make_tables, warn_of_shapes
+from subscriber.subscription.commands.tables import (
+    check_tables,
+    design_tables,
+    make_tables,
+    read_uncopied,
+    warn_of_shapes,
+)
 from subscriber.subscription.options import REFRESHING, read_options
 from subscriber.subscription.parsed import AlterPublications, RefreshPublication
 from subscriber.target import Target
@@ -137,6 +143,10 @@ def _refresh(
             publisher, [*missing, *design_tables(target, publisher, tables, made, options.map)]
         )
         warn_of_shapes(target, publisher, now, options, notify)
+        uncopied = []
+        if not copy_data:
+            unknown = [table for table in tables if (table.schema, table.name) not in known]
+            uncopied = read_uncopied(publisher, subscription.publications, unknown, carried=options.carrier is not None)
     published = {(table.schema, table.name) for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
@@ -149,3 +159,4 @@ def _refresh(
             catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
         catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)
         catalog.delete_relations(connection, subscription.subid, sorted(known - published))
+        catalog.keep_published_shapes(connection, subscription.subid, uncopied)

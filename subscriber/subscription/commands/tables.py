@@ -12,6 +12,7 @@ from subscriber.apply.relations import LocalRelation, RelationMap, check_require
 from subscriber.errors import PublisherNotReady, SubscriberError, TargetRelationError, UsageError
 from subscriber.protocol.messages import Relation
 from subscriber.receive.announced import announced_relations
+from subscriber.receive.attributes import read_attributes
 from subscriber.receive.published import PublishedTable
 from subscriber.receive.publisher import Publisher
 from subscriber.receive.shapes import read_published_shape
@@ -20,6 +21,7 @@ from subscriber.subscription.commands.published import Published
 from subscriber.subscription.options import SubscriptionOptions
 from subscriber.target import Target
 from subscriber.target.ddl import NewTable, create_table
+from subscriber.types.attributes import TableAttributes
 from subscriber.types.shape import TableShape
 
 
@@ -171,6 +173,29 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
             notice(notify, f'created table "{name}" at the subscriber')
     else:
         notice(notify, f"created {len(names):,} tables at the subscriber: {first_names(names)}")
+
+
+def read_uncopied(
+    publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, carried: bool
+) -> list[tuple[PublishedTable, TableAttributes]]:
+    """What tables are like that are not to be copied, for :func:`~subscriber.subscription.catalog.keep_published_shapes`.
+
+    Args:
+        publisher: is asked.
+        publications: of the subscription.
+        tables: those that are published.
+        carried: the publications are the subscriber's own.
+
+    Raises:
+        PublisherError: it could not be asked.
+    """
+    found = []
+    for table in tables:
+        listed = table.columns is not None if carried else None
+        attributes = read_attributes(publisher.connection, publications, table.schema, table.name, listed=listed)
+        if attributes is not None:
+            found.append((table, attributes))
+    return found
 
 
 def check_relations(

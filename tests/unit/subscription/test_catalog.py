@@ -51,6 +51,8 @@ def test_the_catalog_is_created_once(engine):
         "subscriber_conflict",
         "subscriber_control",
         "subscriber_runner",
+        "subscriber_relation_shape",
+        "subscriber_schema_change",
         "subscriber_logical_message",
         "subscriber_prepared_transaction",
         "subscriber_released_slot",

@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
+from subscriber.apply.collisions import sent_texts
 from subscriber.errors import SubscriberError
+from subscriber.pipeline.explain import _values
+from subscriber.scenario.compare import text_of
+from subscriber.target import open_target
 from subscriber.target.query import value_text
 
 
@@ -28,6 +33,8 @@ from subscriber.target.query import value_text
         (1e15, "1e+15"),
         (-1234567890123456.7, "-1.2345678901234568e+15"),
         (1e22, "1e+22"),
+        (1e23, "9.999999999999999e+22"),
+        (5e-324, "5e-324"),
         (0.0001, "0.0001"),
         (1.5e-5, "1.5e-05"),
         (float("nan"), "NaN"),
@@ -84,3 +91,28 @@ def test_control_c_ends_a_query_of_sqlite_that_computes(target):
         target.query(for_ever)
     timer.join()
     assert target.query("SELECT 1").rows == [("1",)]
+
+
+def test_a_real_of_a_target_that_has_them_reads_as_float4out_writes_it(tmp_path):
+    """The driver gives the double that the real is, which has more digits than the real needs"""
+    with open_target(f"duckdb:///{tmp_path / 'target.duckdb'}") as duckdb:
+        answer = duckdb.query("SELECT 0.1::FLOAT, 0.1::DOUBLE, 16777216::FLOAT, 1e23::DOUBLE, NULL::FLOAT")
+    assert answer.rows == [("0.1", "0.1", "1.6777216e+07", "9.999999999999999e+22", None)]
+
+
+@pytest.mark.parametrize(
+    ("type_oid", "value", "text"),
+    [(701, 1e23, "9.999999999999999e+22"), (701, 1e15, "1e+15"), (700, "16777216", "1.6777216e+07"), (701, -0.0, "0")],
+)
+def test_rows_are_compared_by_the_same_text_of_floating_point_numbers(type_oid, value, text):
+    assert text_of(type_oid, value) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "arrow_type", "text"),
+    [(0.1, pa.float32(), "0.1"), (1e23, pa.float64(), "9.999999999999999e+22"), (None, pa.float32(), None)],
+)
+def test_what_conflicts_and_explain_show_of_a_row_is_the_same_text(number, arrow_type, text):
+    row = pa.record_batch({"f": pa.array([number], arrow_type)})
+    assert sent_texts(row) == {"f": text}
+    assert _values(row) == {"f": text}

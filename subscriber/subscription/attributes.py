@@ -1,0 +1,35 @@
+"""Asking a subscription's publisher about the columns of its tables (:mod:`subscriber.apply.added_columns`)."""
+
+from __future__ import annotations
+
+from subscriber.protocol.messages import Relation
+from subscriber.receive.attributes import read_attributes
+from subscriber.receive.publisher import connect_publisher
+from subscriber.subscription.catalog import Subscription
+from subscriber.subscription.emulated import read_publishing, selection_of
+from subscriber.target import Target
+from subscriber.types.attributes import TableAttributes
+
+
+class PublisherAttributes:
+    """Asks the publisher of a subscription; called with a relation message."""
+
+    def __init__(self, target: Target, subscription: Subscription) -> None:
+        self._target = target
+        self._subscription = subscription
+
+    def __call__(self, remote: Relation) -> TableAttributes | None:
+        """The attributes of the relation's table as they are now; None where there is no such table.
+
+        Raises:
+            PublisherError: it cannot be asked, or the table is published no more.
+            TargetUnavailable: the subscription's own publications cannot be read.
+        """
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            publishing = read_publishing(connection, self._subscription)
+        selection = selection_of(publishing, remote.namespace, remote.name)
+        listed = None if selection is None else selection.columns is not None
+        with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
+            return read_attributes(
+                server, self._subscription.publications, remote.namespace, remote.name, listed=listed
+            )
