@@ -13,6 +13,7 @@ import pytest
 
 from subscriber.errors import TargetUnavailable
 from subscriber.subscription import status_file
+from subscriber.subscription.catalog import SchemaChange
 from subscriber.subscription.status import CopyFigures, RelationStatus, SubscriptionStatus
 from subscriber.subscription.status_file import StatusFile, keeping_status_file, read_status_file
 
@@ -39,6 +40,7 @@ STATUS = SubscriptionStatus(
     apply_errors=2,
     last_error="ERROR:  duplicate key",
     last_error_at="2026-11-21T10:00:01.000+00:00",
+    schema_changes=(SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None),),
 )
 PATIENCE = 30.0
 
