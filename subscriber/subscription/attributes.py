@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from subscriber.errors import PublisherError
 from subscriber.protocol.messages import Relation
 from subscriber.receive.attributes import read_attributes
 from subscriber.receive.publisher import connect_publisher
@@ -19,15 +20,18 @@ class PublisherAttributes:
         self._subscription = subscription
 
     def __call__(self, remote: Relation) -> TableAttributes | None:
-        """The attributes of the relation's table as they are now; None where there is no such table.
+        """The attributes of the relation's table as they are now; None where there is no such table, or it is published no more.
 
         Raises:
-            PublisherError: it cannot be asked, or the table is published no more.
+            PublisherError: it cannot be asked.
             TargetUnavailable: the subscription's own publications cannot be read.
         """
         with self._target.reporting(), self._target.engine.connect() as connection:
             publishing = read_publishing(connection, self._subscription)
-        selection = selection_of(publishing, remote.namespace, remote.name)
+        try:
+            selection = selection_of(publishing, remote.namespace, remote.name)
+        except PublisherError:
+            return None
         listed = None if selection is None else selection.columns is not None
         with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
             return read_attributes(

@@ -13,6 +13,7 @@ import pytest
 
 from subscriber.errors import TargetUnavailable
 from subscriber.subscription import status_file
+from subscriber.subscription.catalog import SchemaChange
 from subscriber.subscription.status import (
     CopyFigures,
     RelationStatus,
@@ -47,6 +48,7 @@ STATUS = SubscriptionStatus(
     last_error_at="2026-11-21T10:00:01.000+00:00",
     slot=SlotStatus(True, "0/100", "reserved", 1, None, None),
     runner=RunnerStatus(True, "h", 1, "2026-11-21T10:00:00.000+00:00", "2026-11-21T10:00:01.000+00:00", None, None),
+    schema_changes=(SchemaChange("2026-11-21T10:00:00.000+00:00", "public.t", "0/100", None, "Why.", "How.", None),),
 )
 PATIENCE = 30.0
 
