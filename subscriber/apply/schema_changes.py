@@ -204,6 +204,7 @@ class SchemaChanges:
 COPY_AGAIN: Final = (
     "To copy the table again: ALTER PUBLICATION ... DROP TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here; empty the"
     " table in the target; ALTER PUBLICATION ... ADD TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here."
+    " Where the publication is FOR ALL TABLES or has the table's schema: drop the subscription, empty its tables, and create it again."
 )
 
 

@@ -18,7 +18,7 @@ from tests.crash.harness import Load, catch_up, wait_until
 ELSEWHERE = ("copy.", "handover.", "target.prepare", "target.finish", "target.alter")
 STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
 """The others are passed by copies (test_copy.py), by targets that can prepare transactions (test_two_phase.py), and by tables that are
-altered (tests/conformance/test_followed_schema_changes.py)."""
+altered (test_schema_changes.py)."""
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 
 
