@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import click
@@ -27,6 +26,7 @@ from subscriber.journal.storage import open_to_others
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.settings import Settings, default_journal
+from subscriber.signals import set_by_signals
 from subscriber.subscription import catalog
 from subscriber.subscription.heartbeat import beating
 from subscriber.subscription.status import subscription_statuses
@@ -202,13 +202,12 @@ def stop_on_signals() -> threading.Event:
     """
     stop = threading.Event()
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set() and number != signal.SIGHUP:
+    def interrupt(number: int) -> None:
+        if number != signal.SIGHUP:
             raise KeyboardInterrupt
-        stop.set()
 
-    signal.signal(signal.SIGINT, on_signal)
-    signal.signal(signal.SIGTERM, on_signal)
+    numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, on_signal)
+        numbers.append(signal.SIGHUP)
+    set_by_signals(stop, numbers, interrupt)
     return stop

@@ -85,7 +85,7 @@ def read_refused(table: UnreadableTable) -> PublisherNotReady:
     """The error for a table that cannot be copied, in PostgreSQL's words and with the statements to run."""
     what = f"schema {table.schema}" if table.grants[0].startswith("GRANT USAGE") else f"table {table.name}"
     return PublisherNotReady(
-        f"permission denied for {what}",
+        f'could not start initial contents copy for table "{table.qualified_name}": permission denied for {what}',
         sqlstate="42501",
         detail=f'Role "{table.role}" cannot copy table "{table.qualified_name}".',
         hint=f"Run at the publisher: {' '.join(f'{grant};' for grant in table.grants)}",

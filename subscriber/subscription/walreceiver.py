@@ -46,6 +46,7 @@ from subscriber.receive.publisher import Publisher, connect_publisher
 from subscriber.receive.slots import StreamOptions, protocol_version, start_command
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
+from subscriber.signals import set_by_signals
 
 Tell = Callable[..., None]
 
@@ -216,7 +217,7 @@ def main() -> int:
     # The terminal's Ctrl-C is the supervisor's to handle; it then closes our stdin.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, go = threading.Event(), threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    set_by_signals(stop, [signal.SIGTERM])
     line = sys.stdin.readline()
     if not line:
         return 0  # the supervisor was killed before it could say what to do

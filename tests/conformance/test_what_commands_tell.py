@@ -172,7 +172,7 @@ def test_a_copy_says_which_grant_is_missing(database):
     )
     with a_role(database, "") as role, psycopg.connect(with_role(database, role)) as connection:
         files = table_files(connection, [("public", "t")])["public", "t"]
-        with pytest.raises(PublisherNotReady, match=r"^permission denied for table t$") as raised:
+        with pytest.raises(PublisherNotReady, match=r": permission denied for table t$") as raised:
             plan_copy(connection, ["p"], "public", "t", 1 << 20, files)
         assert (raised.value.relation, raised.value.sqlstate) == ("public.t", "42501")
         assert raised.value.hint == f'Run at the publisher: GRANT SELECT ON TABLE "public"."t" TO "{role}";'

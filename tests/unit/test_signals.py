@@ -1,0 +1,52 @@
+"""An event that signals set, whatever the main thread is doing when they come."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+IN_THE_EVENTS_LOCK = """
+import signal, threading
+from subscriber.signals import set_by_signals
+
+event = threading.Event()
+{set_up}
+with event._cond:  # as in the middle of event.wait, which Python may leave for a handler
+    signal.raise_signal(signal.SIGTERM)
+print(event.wait(30))
+"""
+
+
+def said(set_up: str, seconds: float = 60) -> str:
+    code = IN_THE_EVENTS_LOCK.format(set_up=set_up)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=seconds
+    ).stdout
+
+
+def test_a_signal_in_the_middle_of_a_look_at_the_event_sets_it():
+    """A run that was told to end hung for ever, once in some hundred times on a busy machine, and so did what ends a run in time."""
+    assert said("set_by_signals(event, [signal.SIGTERM])") == "True\n"
+
+
+def test_a_handler_that_sets_the_event_itself_waits_for_ever():
+    """Why there is a module for this."""
+    with pytest.raises(subprocess.TimeoutExpired):
+        said("signal.signal(signal.SIGTERM, lambda *_: event.set())", 3)
+
+
+def test_a_second_signal_is_told_at_once():
+    code = """
+import signal, threading
+from subscriber.signals import set_by_signals
+
+told = []
+set_by_signals(threading.Event(), [signal.SIGTERM, signal.SIGINT], told.append)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+    signal.raise_signal(number)
+print(told == [signal.SIGINT, signal.SIGTERM])
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout == "True\n"
