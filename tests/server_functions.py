@@ -10,15 +10,19 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import psycopg
 import pyarrow as pa
 
 import subscriber.publication.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import NotSupportedError, SubscriberError
+from subscriber.publication.functions import timezones
 from subscriber.publication.functions.forms import form_of
 from subscriber.publication.functions.registry import Context, implementation_of
+from subscriber.publication.functions.timezone_data import zone_of_file
 
 REFUSED: Final = "REFUSED"
 
@@ -40,6 +44,26 @@ SELECT proname || '(' || coalesce((SELECT string_agg(typname, ',' ORDER BY place
 """
 
 Row = tuple[str | None, ...]
+
+
+@contextmanager
+def zones_of(server: Any) -> Iterator[bool]:
+    """Inside, time zones are those of the server's own files, and not of the package ``tzdata``: releases of the tz database differ.
+
+    Gives whether the files are on this machine; where they are not, nothing is changed.
+    """
+    ((shared,),) = server.execute("SELECT setting FROM pg_config WHERE name = 'SHAREDIR'")
+    own = Path(shared) / "timezone"
+    folder = own if own.is_dir() else Path("/usr/share/zoneinfo")
+    if not folder.is_dir():
+        yield False
+        return
+    try:
+        with patch.object(timezones, "_zone_of", lambda name: zone_of_file((folder / name).read_bytes())):
+            timezones.zone_named.cache_clear()
+            yield True
+    finally:
+        timezones.zone_named.cache_clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from subscriber.publication.functions.registry import implementations
-from tests.server_functions import REFUSED, Server, differences, open_session, read, show
+from tests.server_functions import REFUSED, Server, differences, open_session, read, show, zones_of
 from tests.typed_values import Make, rows
 
 pytestmark = pytest.mark.server
@@ -81,7 +81,7 @@ SIGNATURES: Final = sorted(
 
 @pytest.fixture(scope="module")
 def server(postgresql18):
-    with open_session(postgresql18.conninfo()) as session:
+    with zones_of(postgresql18), open_session(postgresql18.conninfo()) as session:
         yield session
 
 

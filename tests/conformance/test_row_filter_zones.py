@@ -6,7 +6,6 @@ The releases of the database differ between servers and the package ``tzdata``; 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from random import Random
 from typing import Final
 
@@ -15,9 +14,8 @@ import pytest
 from subscriber.errors import RowFilterError
 from subscriber.publication.functions import timezones
 from subscriber.publication.functions.dates import timestamp_to_text
-from subscriber.publication.functions.timezone_data import zone_of_file
 from subscriber.types.datetimes import DAY, TIMESTAMP_LIMITS
-from tests.server_functions import Row, differences, open_session
+from tests.server_functions import Row, differences, open_session, zones_of
 
 pytestmark = pytest.mark.server
 
@@ -32,17 +30,12 @@ SPECIFICATIONS: Final = (
 
 
 @pytest.fixture
-def server_files(postgresql, monkeypatch):
+def server_files(postgresql):
     """The zones of the server's own files, in place of those of the package."""
-    ((shared,),) = postgresql.execute("SELECT setting FROM pg_config WHERE name = 'SHAREDIR'")
-    own = Path(shared) / "timezone"
-    folder = own if own.is_dir() else Path("/usr/share/zoneinfo")
-    if not folder.is_dir():
-        pytest.skip("the files of this server's time zones are not on this machine")
-    monkeypatch.setattr(timezones, "_zone_of", lambda name: zone_of_file((folder / name).read_bytes()))
-    timezones.zone_named.cache_clear()
-    yield
-    timezones.zone_named.cache_clear()
+    with zones_of(postgresql) as are_here:
+        if not are_here:
+            pytest.skip("the files of this server's time zones are not on this machine")
+        yield
 
 
 def moments(random: Random, name: str) -> list[int]:

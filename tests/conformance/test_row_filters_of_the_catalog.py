@@ -27,6 +27,7 @@ from subscriber.publication.functions.forms import form_of
 from subscriber.receive.publisher_tables import read_publisher_tables
 from tests.catalog_filters import EDGES, ROWS, Entry, Sample, Writer, entries
 from tests.conftest import fresh_database
+from tests.server_functions import zones_of
 
 SAMPLE_SEED: Final = 14
 REFUSED: Final = "ERROR 0A000"
@@ -206,7 +207,7 @@ def seed() -> int:
 
 def _both(server: Any, seed: int) -> Iterator[Both]:
     for database in fresh_database(server):
-        with psycopg.connect(database.conninfo, autocommit=True) as connection:
+        with zones_of(server), psycopg.connect(database.conninfo, autocommit=True) as connection:
             yield Both(connection, Random(seed))
 
 
