@@ -50,8 +50,8 @@ bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the ben
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
 docs: .venv/.installed ## the pages that are made from the code
-	$(BIN)/python -m subscriber.publication.expression.documentation > docs/row-filters.md
-	$(BIN)/python -m subscriber.target.documentation > docs/types.md
+	$(BIN)/python -m subscriber.filters.row_filters_page > docs/row-filters.md
+	$(BIN)/python -m subscriber.targets.types_page > docs/types.md
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml

@@ -22,7 +22,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Begin, Commit, Relation, RelationColumn
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 
 ROWS = 1_000_000
 FRAME_ROWS = 16_384

@@ -17,15 +17,15 @@ from benchmarks.harness import SERVER_SETTINGS, ProcessWatch, wait_until
 from subscriber.errors import UsageError
 from subscriber.pipeline.copy import CopySource, copy_table
 from subscriber.pipeline.session import spark_session
-from subscriber.receive.copy_plan import table_files
-from subscriber.receive.publisher import connect_publisher
-from subscriber.receive.shapes import read_shape
-from subscriber.receive.snapshot import exported_snapshot
-from subscriber.scenario.fresh import TARGET_KINDS, TargetServers, fresh_target
-from subscriber.scenario.servers import PostgreSQL, open_mariadb, open_postgresql
+from subscriber.publisher.copy_plan import table_files
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.shapes import read_shape
+from subscriber.publisher.snapshot import exported_snapshot
+from subscriber.scenario.servers.fresh_targets import TARGET_KINDS, TargetServers, fresh_target
+from subscriber.scenario.servers.open_servers import PostgreSQL, open_mariadb, open_postgresql
 from subscriber.settings import Settings
-from subscriber.target import Target, open_target
-from subscriber.target.ddl import create_table
+from subscriber.targets import Target, open_target
+from subscriber.targets.ddl import create_table
 
 TABLE = "t(a int PRIMARY KEY, b numeric(20,6), c text, d timestamptz, e jsonb)"
 _WARM_UP_ROWS = 500_000

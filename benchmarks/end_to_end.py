@@ -20,10 +20,10 @@ from benchmarks.harness import (
 )
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.scenario.servers import open_postgresql
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.runtime.receiver_process import Assignment, receive
+from subscriber.scenario.servers.open_servers import open_postgresql
 from subscriber.settings import Settings
-from subscriber.subscription.walreceiver import Assignment, receive
 
 _BACKLOG_FROM = 10_000_000
 """First key of a backlog, behind the rows of the latency measurement."""

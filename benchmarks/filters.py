@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from subscriber.publication.evaluate import Filter, compile_filter
-from subscriber.publication.expression import tree
+from subscriber.filters.analyze import tree
+from subscriber.filters.evaluate.row_filter import Filter, compile_filter
 
 BATCH_ROWS = 16_384
 BATCHES = 122

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from subscriber import catalog
+from subscriber.commands import create_subscription
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
-from subscriber.scenario.servers import PostgreSQL, open_postgresql
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.commands import create_subscription
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import CreateSubscription
-from subscriber.subscription.supervisor import Supervisor
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 
 TABLE = "t(a bigint PRIMARY KEY, b int, c text, d numeric(12,2), e timestamptz)"
 SQLITE_TABLE = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT, d DECIMAL_TEXT, e TEXT)"

@@ -13,13 +13,13 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from subscriber.pipeline.frames import FrameDecoder
-from subscriber.pipeline.published import publish
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn, TextValue, Update
 from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publication.publishing import Compiled, Publishing
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.stages.decode_frames import FrameDecoder
+from subscriber.stages.publish import publish
 
 BATCH_ROWS = 16_384
 BATCHES = 31

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from subscriber.apply.logical_messages import ReceivedMessage
-    from subscriber.pipeline.emulate import emulate
     from subscriber.pipeline.source import PgoutputSource
+    from subscriber.stages.emulate import emulate
 
 __all__ = ["PgoutputSource", "ReceivedMessage", "__version__", "emulate"]
 
@@ -31,7 +31,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # Imported when asked for: the command line should not wait for pyarrow and Spark to say --help.
     if name == "emulate":
-        from subscriber.pipeline.emulate import emulate
+        from subscriber.stages.emulate import emulate
 
         return emulate
     if name == "PgoutputSource":

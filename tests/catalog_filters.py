@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.publication.functions.registry import implementation_of
+from subscriber.filters.functions.function_registry import implementation_of
 
 ROWS: Final = 24
 

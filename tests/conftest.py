@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 from subscriber.errors import UsageError
-from subscriber.scenario.servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
+from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL, open_mariadb, open_postgresql
 from tests.spark import start_fast
 
 IN_CI = os.environ.get("CI", "").lower() == "true"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.publication.definition import TableEntry
-from subscriber.publication.tables import Generated, Identity, PublisherColumn, PublisherTable, PublisherTables
+from subscriber.schema.publisher_tables import Generated, Identity, PublisherColumn, PublisherTable, PublisherTables
 from tests.frames import OIDS
 
 IDENTITIES = {"default": "d", "nothing": "n", "full": "f", "index": "i"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from subscriber.publication.expression import tree
+from subscriber.filters.analyze import tree
 
 Written: TypeAlias = tuple[str, tree.Expression]
 """SQL, and the tree of it."""

@@ -17,12 +17,12 @@ from unittest.mock import patch
 import psycopg
 import pyarrow as pa
 
-import subscriber.publication.functions  # noqa: F401 - registers forms and functions
+import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import NotSupportedError, SubscriberError
-from subscriber.publication.functions import timezones
-from subscriber.publication.functions.forms import form_of
-from subscriber.publication.functions.registry import Context, implementation_of
-from subscriber.publication.functions.timezone_data import zone_of_file
+from subscriber.filters.functions import timezones
+from subscriber.filters.functions.forms import form_of
+from subscriber.filters.functions.function_registry import Context, implementation_of
+from subscriber.filters.functions.timezone_data import zone_of_file
 
 REFUSED: Final = "REFUSED"
 

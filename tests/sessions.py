@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from subscriber.scenario.expect import compare_output
-from subscriber.scenario.parse import Scenario, parse_scenario
-from subscriber.scenario.run import Exchange, Result
+from subscriber.scenario.run_session import Exchange, Result
+from subscriber.scenario.session.expect import compare_output
+from subscriber.scenario.session.session_file import Scenario, parse_scenario
 from subscriber.scenario.stage import Setup
 
 SESSION: Final = """\

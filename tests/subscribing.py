@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.settings import Settings
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Query
-from subscriber.target import Target
+from subscriber.targets import Target
 from tests.conftest import Database
 
 _numbers = count(1)

@@ -16,9 +16,9 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.scenario.servers import MariaDB, PostgreSQL
-from subscriber.target import Target, TargetTable, open_target
-from subscriber.types.shape import SequencePosition
+from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
+from subscriber.schema.shape import SequencePosition
+from subscriber.targets import Target, TargetTable, open_target
 from tests.frames import frame
 
 KINDS = ("sqlite", "duckdb", "mariadb", "postgresql")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from subscriber.publication.functions.dates import TimeTZ, timestamp_to_text, timetz_to_text
-from subscriber.publication.functions.intervals import Interval
-from subscriber.publication.functions.intervals import to_text as interval_to_text
+from subscriber.filters.functions.dates import TimeTZ, timestamp_to_text, timetz_to_text
+from subscriber.filters.functions.intervals import Interval
+from subscriber.filters.functions.intervals import to_text as interval_to_text
 from subscriber.types.datetimes import DATE_LIMITS, DAY, TIMESTAMP_LIMITS, date_text, time_text
 
 Make = Callable[[Random], str]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subscriber.publication.expression.builtins.query import built_in_objects
-from subscriber.scenario.servers import open_postgresql
+from subscriber.filters.builtins.catalog_query import built_in_objects
+from subscriber.scenario.servers.open_servers import open_postgresql
 
 VERSIONS = (15, 16, 18)
-FILE = Path(__file__).resolve().parent.parent / "subscriber/publication/expression/builtins/objects.tsv"
+FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/builtins/objects.tsv"
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from subscriber.protocol.messages import Relation, RelationColumn
-from subscriber.types.attributes import Attribute, TableAttributes
+from subscriber.schema.attributes import Attribute, TableAttributes
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import commit_messages, keep_message
 from subscriber.apply.prepared import forget_prepared, gid_to_commit, read_prepared, write_to_prepare
 from subscriber.apply.skip import SkipLSN
-from subscriber.apply.transactions import RemoteTransaction, out_of_order
+from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import LSN, format_lsn

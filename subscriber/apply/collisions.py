@@ -23,11 +23,11 @@ import sqlalchemy as sa
 from subscriber.apply.conflict import RowText, SearchKey, ViolatedKey, row_text
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.leaves import in_leaf
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.apply.statements import Parameter, bind_column
 from subscriber.protocol.changes import ChangeGroup
-from subscriber.target import Target, TargetColumn, UniqueIndex
-from subscriber.target.declared import Declared
+from subscriber.targets import Target, TargetColumn, UniqueIndex
+from subscriber.targets.declared_columns import Declared
 from subscriber.types.output import output_text
 
 _DEFAULT: Final = "default"

@@ -19,7 +19,7 @@ from typing import Final
 
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
-from subscriber.target import RowVersion
+from subscriber.targets import RowVersion
 
 MISSING: Final = {"U": "update_missing", "D": "delete_missing"}
 EXISTS: Final = {"I": "insert_exists", "U": "update_exists"}

@@ -35,21 +35,21 @@ import sqlalchemy as sa
 
 from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope
+from subscriber.apply.batch_rules import ReadRules, Rules
+from subscriber.apply.change_writer import ChangeWriter, StatementCache
 from subscriber.apply.conflict import conflict_of
 from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
 from subscriber.apply.local import LocalTransactions, MakeWriter
+from subscriber.apply.local_relations import Answer, Following, RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
 from subscriber.apply.progress import Progress
-from subscriber.apply.relations import Answer, Following, RelationMap
-from subscriber.apply.rules import ReadRules, Rules
-from subscriber.apply.schema_changes import SchemaChanges
-from subscriber.apply.writer import ChangeWriter, StatementCache
+from subscriber.apply.schema_change_log import SchemaChanges
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.messages import Relation
-from subscriber.target import Interruption, Target
-from subscriber.types.attributes import TableAttributes
+from subscriber.schema.attributes import TableAttributes
+from subscriber.targets import Interruption, Target
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.collisions import Collisions, find_collisions
 from subscriber.apply.conflict import MULTIPLE, NOWHERE, ChangePlace, Conflict, conflict_of, note_conflict
 from subscriber.apply.walk import Run
-from subscriber.apply.writer import ChangeWriter
 from subscriber.errors import ConflictError, SubscriberError
 
 

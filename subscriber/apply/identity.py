@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import TargetRelationError
 
 _FULL: Final = "f"

@@ -13,10 +13,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import TargetRelationError
-from subscriber.target import TargetColumn
-from subscriber.target.declared import Declared
+from subscriber.targets import TargetColumn
+from subscriber.targets.declared_columns import Declared
 
 
 def in_leaf(

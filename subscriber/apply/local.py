@@ -20,15 +20,15 @@ from typing import Protocol, Self
 import sqlalchemy as sa
 
 from subscriber import failpoints
+from subscriber.apply.batch_rules import ReadRules, Rules
+from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.conflict import note_at_commit
 from subscriber.apply.prepared import PreparedTransaction, mark_committed
 from subscriber.apply.progress import OriginProgress, Progress
-from subscriber.apply.rules import ReadRules, Rules
-from subscriber.apply.schema_changes import Alteration
-from subscriber.apply.writer import ChangeWriter
+from subscriber.apply.schema_change_log import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.target import Interruption, Target
+from subscriber.targets import Interruption, Target
 
 
 class MakeWriter(Protocol):

@@ -28,7 +28,7 @@ from subscriber.apply.progress import STATE
 from subscriber.errors import MessageListenerError
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import LogicalMessage
-from subscriber.target import Target
+from subscriber.targets import Target
 
 LOGICAL_MESSAGES: Final = sa.Table(
     "subscriber_logical_message",

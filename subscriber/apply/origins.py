@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import ORIGIN_DIFFERS, ChangePlace, Conflict, row_text
 from subscriber.apply.identity import RowIdentity
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.protocol.changes import ChangeGroup
-from subscriber.target import Target
+from subscriber.targets import Target
 
 _TOGETHER: Final = 100
 """Changes whose rows are asked for in one query."""

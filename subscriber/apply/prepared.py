@@ -23,7 +23,7 @@ from subscriber.apply.progress import PREPARED_TRANSACTION as TABLE
 from subscriber.errors import ApplyError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 from subscriber.protocol.messages import BeginPrepare, CommitPrepared, RollbackPrepared
-from subscriber.target import Target
+from subscriber.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from subscriber.apply.statements import ComparedColumn, Row, Rows, Search, Statement, bind_column
 from subscriber.errors import TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
-from subscriber.target import Target
+from subscriber.targets import Target
 from subscriber.types import type_name
 from subscriber.types.equality import EXACT
 

@@ -29,10 +29,10 @@ import sqlalchemy as sa
 
 from subscriber.apply.identity import RowIdentity
 from subscriber.apply.leaves import in_leaf
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.protocol.changes import ChangeGroup
-from subscriber.target import Target, TargetColumn, TargetTable
+from subscriber.targets import Target, TargetColumn, TargetTable
 from subscriber.types.equality import EXACT, Equality
 
 Row = tuple[Any, ...] | dict[str, Any]

@@ -61,7 +61,7 @@ def cli(context: click.Context) -> None:
 
 
 def _leave_quietly() -> None:
-    targets = sys.modules.get("subscriber.target")  # not loaded where nothing had a target
+    targets = sys.modules.get("subscriber.targets")  # not loaded where nothing had a target
     if targets is not None:
         targets.leave_quietly()
 

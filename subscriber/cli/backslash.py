@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from subscriber import catalog
+from subscriber.catalog import Subscription
 from subscriber.cli.describe_publications import describe_publications, list_publications
-from subscriber.cli.table import format_rows
+from subscriber.cli.psql_table import format_rows
 from subscriber.errors import UsageError
 from subscriber.lsn import format_lsn
 from subscriber.settings import redact_conninfo
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
-from subscriber.target import Target
+from subscriber.targets import Target
 
 COMMANDS_HELP: Final = r"""\dRp[+] [PATTERN]   list publications that are evaluated here
 \dRs[+]             list subscriptions

@@ -19,19 +19,19 @@ from rich.table import Table
 
 from subscriber.cli.live import worker_table
 from subscriber.cli.run import stop_on_signals
+from subscriber.commands import create_subscription
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
-from subscriber.scenario import demo
-from subscriber.scenario.compare import compare_tables, published_rows
-from subscriber.scenario.servers import PostgreSQL, open_postgresql
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.scenario import demo_data
+from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
-from subscriber.subscription.commands import create_subscription
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import CreateSubscription
-from subscriber.subscription.supervisor import Supervisor
-from subscriber.target import Target, open_target
-from subscriber.target.sqlite import new_database
+from subscriber.targets import Target, open_target
+from subscriber.targets.sqlite.target import new_database
+from subscriber.verify.compare_tables import compare_tables, published_rows
 
 _FOLDER = Path("subscriber-demo")
 _REFRESH_SECONDS = 0.5
@@ -96,12 +96,12 @@ def _demonstrate(
 
 def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console: Console) -> str:
     """The publisher's tables and the subscription, which makes the target's; gives the publisher's connection string."""
-    publisher.execute(demo.PUBLISHER_SCHEMA)
-    publisher.execute(demo.EARLIER_ORDERS)
+    publisher.execute(demo_data.PUBLISHER_SCHEMA)
+    publisher.execute(demo_data.EARLIER_ORDERS)
     conninfo = publisher.conninfo()
     create = (
         f"CREATE SUBSCRIPTION demo CONNECTION '{conninfo}'\n"
-        f"    PUBLICATION {', '.join(demo.PUBLICATIONS)} WITH (create_tables = true)"
+        f"    PUBLICATION {', '.join(demo_data.PUBLICATIONS)} WITH (create_tables = true)"
     )
     console.print(create, style="bold", highlight=False)
     parsed = parse(create)
@@ -115,7 +115,7 @@ def _replicate(
     supervisor: Supervisor, target: Target, conninfo: str, seconds: float, stop: threading.Event, console: Console
 ) -> bool:
     """Run the load and the supervisor until everything has arrived; tells whether it did."""
-    load = demo.OrderLoad(conninfo)
+    load = demo_data.OrderLoad(conninfo)
     loading = threading.Thread(target=_load, args=(load, conninfo, seconds), daemon=True)
     finished = threading.Event()
     with _progress(console, target, load) as show:
@@ -142,9 +142,9 @@ def _replicate(
     return well and not stop.is_set() and not any(worker.given_up for worker in supervisor.workers.values())
 
 
-def _load(load: demo.OrderLoad, conninfo: str, seconds: float) -> None:
+def _load(load: demo_data.OrderLoad, conninfo: str, seconds: float) -> None:
     publisher = PostgreSQL(conninfo, 18)
-    publisher.execute(demo.ROW_FILTER_EXAMPLE)
+    publisher.execute(demo_data.ROW_FILTER_EXAMPLE)
     load.run(seconds)
 
 
@@ -152,7 +152,7 @@ Show = Callable[..., None]
 
 
 @contextmanager
-def _progress(console: Console, target: Target, load: demo.OrderLoad) -> Iterator[Show]:
+def _progress(console: Console, target: Target, load: demo_data.OrderLoad) -> Iterator[Show]:
     """A live table of LSNs, lag and rows; a line a second where there is no terminal."""
     drawn = 0.0
     with Live(console=console, auto_refresh=False) if console.is_terminal else _no_live() as live:
@@ -163,7 +163,7 @@ def _progress(console: Console, target: Target, load: demo.OrderLoad) -> Iterato
             if not force and time.monotonic() - drawn < interval:
                 return
             drawn = time.monotonic()
-            rows = demo.row_counts(target)
+            rows = demo_data.row_counts(target)
             if live:
                 counts = Table("table", box=None, pad_edge=False)
                 counts.add_column("rows in SQLite", justify="right")
@@ -189,9 +189,9 @@ def _no_live() -> Iterator[None]:
 
 def _compare(conninfo: str, target: Target, console: Console) -> bool:
     """Compare every published table row by row and print the verdicts."""
-    tables = published_rows(conninfo, demo.PUBLICATIONS)
+    tables = published_rows(conninfo, demo_data.PUBLICATIONS)
     differences = {difference.table: difference for difference in compare_tables(conninfo, target, tables)}
-    counts = demo.row_counts(target)
+    counts = demo_data.row_counts(target)
     verdicts = Table("table", box=None, pad_edge=False)
     for heading in ("published rows", "in SQLite"):
         verdicts.add_column(heading, justify="right")

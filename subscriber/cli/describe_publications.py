@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subscriber.cli.table import format_rows
+from subscriber import catalog
+from subscriber.cli.psql_table import format_rows
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.definition import OPERATIONS, Publication
-from subscriber.subscription import catalog
-from subscriber.target import Target
+from subscriber.targets import Target
 
 _HEADINGS: Final = (
     *("Owner", "All tables", "Inserts", "Updates", "Deletes", "Truncates", "Generated columns", "Via root"),

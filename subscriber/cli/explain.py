@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
+from subscriber import catalog
+from subscriber.catalog import Subscription
 from subscriber.cli.options import json_option, target_option
+from subscriber.commands.own_publications import read_publishing
 from subscriber.errors import UsageError
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import journal_url, open_storage
 from subscriber.lsn import format_lsn, parse_lsn
-from subscriber.pipeline.explain import Change, Values, Wanted, explain_journal
-from subscriber.publication.explain import Explanation, Judgement
+from subscriber.publication.explanation import Explanation, Judgement
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import Subscription
-from subscriber.subscription.emulated import read_publishing
-from subscriber.target import Target, open_target
+from subscriber.stages.explain_journal import Change, Values, Wanted, explain_journal
+from subscriber.targets import Target, open_target
 
 _OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 

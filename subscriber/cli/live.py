@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from subscriber.lsn import format_lsn
-from subscriber.subscription.copies import CopyStatus
-from subscriber.subscription.supervisor import Supervisor
+from subscriber.runtime.copy_progress import CopyStatus
+from subscriber.runtime.supervisor import Supervisor
 
 _REFRESH_SECONDS: Final = 0.5
 _MOST_COPIES: Final = 8

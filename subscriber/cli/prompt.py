@@ -28,14 +28,13 @@ from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.shortcuts import CompleteStyle
 
-from subscriber import __version__
+from subscriber import __version__, catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.backslash import WELCOME_HELP, is_backslash_command
 from subscriber.errors import SubscriberError
-from subscriber.publication.options import PUBLICATION_OPTIONS
-from subscriber.subscription import catalog
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.subscription.statements import NOTHING_OPEN, open_in, split_statements
-from subscriber.target import Target
+from subscriber.publication.publication_options import PUBLICATION_OPTIONS
+from subscriber.sql.split_statements import NOTHING_OPEN, open_in, split_statements
+from subscriber.targets import Target
 
 _QUOTED: Final = frozenset("'\"$*")
 """What :func:`open_in` says where a backslash is an ordinary character."""

@@ -7,8 +7,8 @@ from functools import partial
 import click
 
 from subscriber.cli.options import target_option
-from subscriber.subscription.commands.importing import import_publications
-from subscriber.target import open_target
+from subscriber.commands.import_publications import import_publications
+from subscriber.targets import open_target
 
 
 @click.group("publication")

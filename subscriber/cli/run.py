@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import click
 
+from subscriber import catalog
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.cli.live import live_table
 from subscriber.cli.options import log_to_stderr, target_option
@@ -25,14 +26,13 @@ from subscriber.errors import SubscriberError, UsageError
 from subscriber.journal.storage import open_to_others
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
+from subscriber.runtime.heartbeat import beating
+from subscriber.runtime.status_file import keeping_status_file
+from subscriber.runtime.subscription_status import subscription_statuses
+from subscriber.runtime.supervisor import Supervisor
 from subscriber.settings import Settings, default_journal
 from subscriber.signals import set_by_signals
-from subscriber.subscription import catalog
-from subscriber.subscription.heartbeat import beating
-from subscriber.subscription.status import subscription_statuses
-from subscriber.subscription.status_file import keeping_status_file
-from subscriber.subscription.supervisor import Supervisor
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import click
 
 from subscriber.cli.options import json_option
 from subscriber.errors import UsageError
-from subscriber.scenario.expected import (
+from subscriber.scenario.expected_failures import (
     FAILURES,
     Expected,
     ExpectedFailures,
@@ -25,9 +25,9 @@ from subscriber.scenario.expected import (
     read_expected_failures,
 )
 from subscriber.scenario.library import SUFFIX, find_scenarios, read_scenario
-from subscriber.scenario.parse import with_output
-from subscriber.scenario.report import write_report
-from subscriber.scenario.run import Result, Runner
+from subscriber.scenario.report.page import write_report
+from subscriber.scenario.run_session import Result, Runner
+from subscriber.scenario.session.session_file import with_output
 from subscriber.scenario.stage import NATIVE, Publications, Setup, Stage, check_subscriber
 from subscriber.scenario.template import scenario_template
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import click
 
+from subscriber import catalog
 from subscriber.cli.backslash import is_backslash_command, run_backslash
 from subscriber.cli.options import target_option
-from subscriber.cli.table import format_result
-from subscriber.cli.typed import point_at
+from subscriber.cli.psql_table import format_result
+from subscriber.cli.secrets import point_at
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Query
-from subscriber.subscription.statements import Statement, split_statements
-from subscriber.target import Target, open_target
+from subscriber.sql.split_statements import Statement, split_statements
+from subscriber.targets import Target, open_target
 
 
 @click.command("sql")
@@ -59,8 +59,8 @@ def command(target: str, publisher: str | None, text: str | None, file: Path | N
 
 def _converse(database: Target, run: partial[str]) -> None:
     # prompt_toolkit is loaded where somebody types.
-    from subscriber.cli.history import history_file, open_history
     from subscriber.cli.prompt import converse, open_session
+    from subscriber.cli.prompt_history import history_file, open_history
 
     converse(open_session(database, open_history(history_file(os.environ))), run)
 

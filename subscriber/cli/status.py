@@ -9,16 +9,21 @@ from dataclasses import asdict
 import click
 from rich.filesize import decimal
 
+from subscriber.catalog import RelationState
 from subscriber.cli.options import json_option, target_option
-from subscriber.cli.schema_changes import schema_change_parts
-from subscriber.cli.table import format_rows
+from subscriber.cli.psql_table import format_rows
+from subscriber.cli.schema_change_table import schema_change_parts
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
+from subscriber.runtime.status_file import read_status_file
+from subscriber.runtime.subscription_status import (
+    RelationStatus,
+    RunnerStatus,
+    SubscriptionStatus,
+    subscription_statuses,
+)
 from subscriber.settings import Settings
-from subscriber.subscription.catalog import RelationState
-from subscriber.subscription.status import RelationStatus, RunnerStatus, SubscriptionStatus, subscription_statuses
-from subscriber.subscription.status_file import read_status_file
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 
 _HEADINGS = ("subscription", "enabled", "received", "applied", "lag", "tables", "conflicts", "errors")
 _SLOT_HEADINGS = ("subscription", "slot", "receiver", "confirmed", "WAL status", "retained", "may still grow")

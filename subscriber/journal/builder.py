@@ -12,7 +12,7 @@ the journal holds one form only.
             └────────── 25 bytes ────────┘
     row     lsn = start_lsn   message =     I     relation 'N' tuple
 
-The table is checked before anything is made durable: :func:`~subscriber.protocol.batch.group_changes` parses every
+The table is checked before anything is made durable: :func:`~subscriber.protocol.message_batch.group_changes` parses every
 tuple's structure. A message that does not decode therefore never becomes a segment, and the slot never moves
 past it. The same walk tells which relation descriptions the rows need from before; they go into the
 segment's metadata, which makes it self-contained.
@@ -40,10 +40,10 @@ from subscriber.errors import JournalUnavailable
 from subscriber.journal.segment import TEMPORARY_SUFFIX, Kind, Segment
 from subscriber.journal.storage import Storage, is_out_of_space
 from subscriber.lsn import LSN
-from subscriber.protocol.batch import group_changes
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
 from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE
+from subscriber.protocol.message_batch import group_changes
 from subscriber.protocol.messages import Relation, Truncate
 
 SEGMENT_SCHEMA: Final = pa.schema(

@@ -7,7 +7,7 @@ segment is written, and it is made durable *before* the slot is confirmed that f
 beyond it therefore proves that the journal lost something. ``end`` is the last entry's end at that moment:
 an entry that is lost afterwards is missed by it, though ``received`` lies beyond. ``timeline`` is the publisher's
 timeline that all of this was received on; it proves later that the publisher still has that history
-(:mod:`subscriber.receive.history`).
+(:mod:`subscriber.publisher.history`).
 """
 
 from __future__ import annotations

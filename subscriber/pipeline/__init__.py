@@ -19,5 +19,5 @@ The initial copy of a table is Spark jobs too (:mod:`~subscriber.pipeline.copy`)
     plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Target.loader: one target transaction
 
 Only this package imports pyspark; the stages are pure functions over Arrow batches and run without Spark in
-:mod:`~subscriber.pipeline.emulate`.
+:mod:`~subscriber.stages.emulate`.
 """

@@ -33,26 +33,26 @@ from pyspark.sql import SparkSession
 
 from subscriber import failpoints
 from subscriber.apply.added_columns import Baseline, first_baseline
-from subscriber.apply.names import SAME_NAMES, RelationNames
-from subscriber.apply.relations import Following, LocalRelation, RelationMap, add_shapes
-from subscriber.apply.schema_changes import SchemaChanges
+from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, add_shapes
+from subscriber.apply.relation_names import SAME_NAMES, RelationNames
+from subscriber.apply.schema_change_log import SchemaChanges
 from subscriber.errors import SubscriberError
-from subscriber.pipeline.blocks import check_absent
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
-from subscriber.receive.attributes import changed_files, read_attributes
-from subscriber.receive.copy_out import CopyReader
-from subscriber.receive.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
-from subscriber.receive.snapshot import snapshot_session
+from subscriber.publisher.copy_out import CopyReader
+from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
+from subscriber.publisher.read_attributes import changed_files, read_attributes
+from subscriber.publisher.snapshot import snapshot_session
 from subscriber.settings import Settings
-from subscriber.target import Target
-from subscriber.target.binary import refused_binary
-from subscriber.target.load import BlockFormat, LoadColumn
+from subscriber.stages.blocks import check_absent
+from subscriber.targets import Target
+from subscriber.targets.binary_columns import refused_binary
+from subscriber.targets.loader import BlockFormat, LoadColumn
 
 logger = logging.getLogger(__name__)
 
 BeginCopy = Callable[[], AbstractContextManager[Any]]
-"""Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.target.Target.begin` does."""
+"""Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.targets.Target.begin` does."""
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
@@ -72,7 +72,7 @@ class CopySource:
         schema: the table's.
         table: its name.
         snapshot: the name of the exported snapshot.
-        files: of this table, by :func:`subscriber.receive.copy_plan.table_files` from before the snapshot was made.
+        files: of this table, by :func:`subscriber.publisher.copy_plan.table_files` from before the snapshot was made.
         selection: what of it is copied, where the publications are the subscriber's own; else the server is asked.
         names: the target's names of tables.
         add_columns: begins a transaction of its own in which the target's table gets the columns that it lacks; None: it gets none.

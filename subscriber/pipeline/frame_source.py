@@ -29,10 +29,10 @@ from pyspark.sql.datasource import InputPartition
 
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, format_lsn
-from subscriber.pipeline.frames import decode_frames
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
+from subscriber.stages.decode_frames import decode_frames
 
 FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
 """``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead; ``rest``: a pickled :class:`PartitionRest`."""
@@ -146,7 +146,7 @@ def encode_frames(
 
     Args:
         batches: the partition.
-        as_text: see :class:`~subscriber.pipeline.frames.FrameDecoder`.
+        as_text: see :class:`~subscriber.stages.decode_frames.FrameDecoder`.
         publishing: what the changes are published by; None: the server has done that.
         rest: what to send instead of a frame that is too large, after so many others; it is the last row.
     """

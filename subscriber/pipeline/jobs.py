@@ -19,11 +19,11 @@ from typing import Any, Final, Self
 from pyspark import SparkContext
 
 from subscriber.errors import PipelineError, SubscriberError
-from subscriber.pipeline.blocks import LoadBlock, load_block, read_part
-from subscriber.pipeline.query import missing_module
+from subscriber.pipeline.streaming_query import missing_module
 from subscriber.protocol.messages import Relation
-from subscriber.receive.copy_out import CopyReader
-from subscriber.receive.copy_plan import CopyRange
+from subscriber.publisher.copy_out import CopyReader
+from subscriber.publisher.copy_plan import CopyRange
+from subscriber.stages.blocks import LoadBlock, load_block, read_part
 
 MOST_RANGES: Final = 4
 """In flight, however many cores there are: one loader takes them all."""

@@ -9,8 +9,8 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from subscriber.pipeline.copy import CopyTable, copy_table
-from subscriber.pipeline.query import ApplyQuery, StartQuery
 from subscriber.pipeline.session import END_SECONDS, has_ended
+from subscriber.pipeline.streaming_query import ApplyQuery, StartQuery
 
 
 @dataclass(frozen=True, slots=True)

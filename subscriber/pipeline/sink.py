@@ -29,16 +29,15 @@ import json
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from subscriber.apply.conflict import applied_before, conflict_of, fails_at_commit
-from subscriber.apply.deferred import apply_before, apply_committable
+from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.errors import ColumnsToAdd, Stopped, SubscriberError
+from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frame_source import FrameStreamReader
 from subscriber.protocol.changes import Frame
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
 _EXECUTION_ID: Final = "spark.sql.execution.id"
-
-_Result = TypeVar("_Result")
 
 OnFailure = Callable[[SubscriberError, float], float | None]
 """Told why a batch has failed, and when it had begun to write (monotonic seconds); gives the seconds to wait before it is tried again,
@@ -165,63 +162,6 @@ class BatchSink:
         # foreachBatch is told the batch's number only; Spark wrote its offsets down before it began.
         log = (self.checkpoint / "offsets" / str(batch_id)).read_text()
         return parse_lsn(json.loads(log.splitlines()[-1])["lsn"])
-
-
-def asking(applier: ExactApplier, attempt: Callable[[], _Result]) -> _Result:
-    """Make an attempt, and another whenever the publisher has been asked about columns that are to be added.
-
-    It is asked here, after the attempt, so that nothing of the target is held while it is waited for.
-
-    Raises:
-        PublisherError: it cannot be asked.
-        SubscriberError: what the attempt raised.
-    """
-    while True:
-        try:
-            return attempt()
-        except ColumnsToAdd as needed:
-            applier.ask_publisher(needed)
-
-
-def apply_batch(applier: ExactApplier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
-    """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
-
-    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35). A unique violation is examined, so that
-    the error tells all keys that are violated (rule C22).
-
-    Args:
-        applier: what applies it.
-        read: gives the batch's frames, as often as asked.
-        start: end of the batch before.
-        end: end of this one.
-
-    Raises:
-        ColumnsToAdd: the publisher is to be asked (:func:`asking`).
-    """
-    while True:
-        try:
-            return applier.apply(read(), start=start, end=end)
-        except Stopped:
-            raise
-        except ColumnsToAdd as missing:
-            if applier.has_not_asked(missing):
-                raise
-            good = applied_before(missing)
-            if good is not None and good > start:
-                # Then only the transaction that brings the columns is left to be applied with them there.
-                apply_before(applier, read, start, good)
-                start = good
-            else:
-                applier.add_columns(missing)  # at least one more than there was, so this ends
-        except SubscriberError as error:
-            good = applied_before(error)
-            if fails_at_commit(error):
-                apply_committable(applier, read, start, end, error)
-            elif good is not None and good > start:
-                apply_before(applier, read, start, good)
-            if conflict_of(error) is not None:
-                applier.examine(read(), error, start=start, end=end)
-            raise
 
 
 class _Readings:

@@ -19,6 +19,7 @@ from struct import Struct
 from typing import Final, Literal
 
 from subscriber.protocol import messages
+from subscriber.protocol.byte_reader import Reader, printable
 from subscriber.protocol.messages import (
     NULL,
     UNCHANGED,
@@ -29,7 +30,6 @@ from subscriber.protocol.messages import (
     TextValue,
     TupleData,
 )
-from subscriber.protocol.reader import Reader, printable
 
 GID_SIZE: Final = 200
 """Bytes of a two-phase transaction identifier, its NUL included (rule A18)."""

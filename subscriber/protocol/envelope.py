@@ -24,7 +24,7 @@ from struct import Struct
 from typing import ClassVar, Final, TypeAlias
 
 from subscriber.errors import ProtocolError
-from subscriber.protocol.reader import Reader, printable
+from subscriber.protocol.byte_reader import Reader, printable
 
 XLOGDATA_HEADER_SIZE: Final = 25
 """Bytes of an XLogData before its payload: the type byte, two LSNs and a timestamp."""

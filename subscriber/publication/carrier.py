@@ -13,8 +13,8 @@ from typing import Final
 from subscriber.errors import NotSupportedError
 from subscriber.publication.combine import ROW_OPERATIONS, Published, opinions, published, sent_columns
 from subscriber.publication.definition import OPERATIONS, Publication
-from subscriber.publication.published import is_publishable
-from subscriber.publication.tables import PublisherTable, PublisherTables
+from subscriber.publication.published_relations import is_publishable
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 FilterColumns = Callable[[str, PublisherTable], frozenset[str]]
 """The columns that a filter on a table names."""

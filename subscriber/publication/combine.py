@@ -27,8 +27,8 @@ from subscriber.errors import NotSupportedError, PublisherTablesOutdated
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publication.definition import Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
-from subscriber.publication.published import is_excepted, member_entry
-from subscriber.publication.tables import PublisherTable, PublisherTables
+from subscriber.publication.published_relations import is_excepted, member_entry
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 ROW_OPERATIONS: Final[tuple[Operation, ...]] = ("insert", "update", "delete")
 _IDENTITIES: Final = {"default": "d", "nothing": "n", "full": "f", "index": "i"}

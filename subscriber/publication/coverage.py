@@ -16,8 +16,8 @@ from subscriber.errors import PublisherNotReady, SubscriberError
 from subscriber.publication.carrier import FilterColumns
 from subscriber.publication.combine import level_of
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
-from subscriber.publication.published import is_publishable
-from subscriber.publication.tables import PublisherTable, PublisherTables
+from subscriber.publication.published_relations import is_publishable
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 _GENERATED_SINCE: Final = 180000
 """Only from this version on a publisher looks at generated columns."""

@@ -5,7 +5,7 @@
     command + the publisher's tables + the publication as it was ──▶ the publication as it is then
 
 A filter is checked by a function that is passed in, since that needs all of expressions; see
-:func:`subscriber.publication.expression.check_filter`.
+:func:`subscriber.filters.check_filter`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, UsageError
 from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publication.options import read_publication_options
-from subscriber.publication.parsed import (
+from subscriber.publication.publication_options import read_publication_options
+from subscriber.publication.publication_statements import (
     AlterPublicationObjects,
     AlterPublicationOptions,
     CreatePublication,
@@ -27,7 +27,7 @@ from subscriber.publication.parsed import (
     SchemaObject,
     TableObject,
 )
-from subscriber.publication.tables import PublisherTable, PublisherTables
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
 """Refuses a filter that the table cannot have, or gives the text to keep of it."""

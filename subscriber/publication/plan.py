@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from subscriber.protocol.messages import Relation
 from subscriber.publication.definition import Operation
-from subscriber.publication.tables import PublisherTable
+from subscriber.schema.publisher_tables import PublisherTable
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import ROW_OPERATIONS, outdated, plan_relation, plan_truncate
 from subscriber.publication.definition import Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables, to_json
 from subscriber.publication.transform import RowFilter
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables, to_json
 
 _BOOLEAN_OID: Final = 16
 _KEPT: Final = 8
@@ -186,9 +186,9 @@ def compile_any(texts: Sequence[str], table: PublisherTable, tables: PublisherTa
         SubscriberError: a filter is not valid, or cannot be evaluated here.
     """
     # Here, because it is half a second of imports that a worker without filters need not wait for.
-    from subscriber.publication.evaluate import compile_filter
-    from subscriber.publication.expression.check import check_filter
-    from subscriber.publication.expression.tree import Boolean
+    from subscriber.filters.analyze.tree import Boolean
+    from subscriber.filters.check import check_filter
+    from subscriber.filters.evaluate.row_filter import compile_filter
 
     expressions = tuple(check_filter(text, table, tables) for text in texts)
     if len(expressions) == 1:

@@ -20,7 +20,7 @@ Invariants
   becomes durable.
 
 This is the loop: receive, dispatch, write, confirm. How plain transactions become entries is in
-:mod:`~subscriber.receive.transactions`, what a streamed one is before it finishes in :mod:`~subscriber.receive.spool`,
+:mod:`~subscriber.receive.finished_transactions`, what a streamed one is before it finishes in :mod:`~subscriber.receive.spool`,
 what the publisher is told and when in :mod:`~subscriber.receive.feedback`.
 
 The hot path is the few lines of :meth:`WalReceiver._take`: a change is looked at for its type byte only, since the
@@ -42,8 +42,8 @@ from subscriber.protocol.decode import decode
 from subscriber.protocol.envelope import XLOGDATA_HEADER_SIZE, Keepalive, PrimaryStatusUpdate, XLogData, decode_envelope
 from subscriber.receive.contracts import PREPARED, TRANSACTIONS, B, Journal, ReplicationStream
 from subscriber.receive.feedback import Feedback, Schedule
+from subscriber.receive.finished_transactions import PlainTransactions
 from subscriber.receive.spool import Spools
-from subscriber.receive.transactions import PlainTransactions
 from subscriber.settings import Settings
 from subscriber.types import comes_unread, type_name
 

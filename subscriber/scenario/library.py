@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from subscriber.errors import ScenarioError, UsageError
-from subscriber.scenario.parse import Scenario, parse_scenario
+from subscriber.scenario.session.session_file import Scenario, parse_scenario
 
 SUFFIX: Final = ".psql"
 

@@ -1,7 +1,7 @@
 """Where scenarios are played: the servers and the Spark session that all of them share, started when first needed.
 
 For every version there is a publisher server for the first, second, … publisher node of a session (see
-`subscriber.scenario.nodes` for why not one for all), and a server for what subscribes: native subscribers, the mirrors
+`subscriber.scenario.nodes.node` for why not one for all), and a server for what subscribes: native subscribers, the mirrors
 of ours, and PostgreSQL targets.
 """
 
@@ -22,12 +22,12 @@ from sqlalchemy import make_url
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import Pipeline, spark_pipeline
 from subscriber.pipeline.session import spark_session
-from subscriber.scenario.carriers import CARRIER
-from subscriber.scenario.fresh import TARGET_KINDS, TargetServers, fresh_target
-from subscriber.scenario.nodes import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
-from subscriber.scenario.postgresql import PostgreSQL, PostgreSQLServer
-from subscriber.scenario.servers import MariaDB, open_mariadb, open_postgresql
-from subscriber.scenario.target_node import TargetNode
+from subscriber.scenario.nodes.carriers import CARRIER
+from subscriber.scenario.nodes.node import Node, PostgreSQLNode, ResolveConninfo, node_conninfo
+from subscriber.scenario.nodes.target_node import TargetNode
+from subscriber.scenario.servers.fresh_targets import TARGET_KINDS, TargetServers, fresh_target
+from subscriber.scenario.servers.open_servers import MariaDB, open_mariadb, open_postgresql
+from subscriber.scenario.servers.postgresql_server import PostgreSQL, PostgreSQLServer
 from subscriber.settings import Settings
 
 NATIVE: Final = "native"
@@ -56,7 +56,7 @@ class Setup:
     Attributes:
         subscriber: ``native``, a kind of target, or a target's URL.
         major: the version of the publishers, and of native subscribers.
-        publications: ``emulated``: those of the publishers are the subscribers' own (:mod:`subscriber.scenario.emulated`).
+        publications: ``emulated``: those of the publishers are the subscribers' own (:mod:`subscriber.scenario.nodes.emulated_publications`).
     """
 
     subscriber: str = field(default=NATIVE, repr=False)  # a URL may hold a password

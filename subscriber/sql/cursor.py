@@ -13,7 +13,7 @@ from subscriber.digits import integer_of
 from subscriber.errors import SQLSyntaxError
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.sql.lexer import Kind, Lexeme, lex, syntax_error, unexpected
-from subscriber.sql.options import Option, OptionList, OptionValue
+from subscriber.sql.option_list import Option, OptionList, OptionValue
 
 logger = logging.getLogger(__name__)
 

@@ -21,9 +21,9 @@ Rejected: Arrow's decimal, date and timestamp with an escape for the values that
 later stage would need both, and the first one to forget would be wrong only on rare values.
 """
 
-from subscriber.types.declared import declared_type
+from subscriber.types.declarations import declared_type
 from subscriber.types.family import Decoder, TypeFamily
-from subscriber.types.names import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
+from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
 from subscriber.types.registry import FAMILIES, comes_unread, decode_column, family_of
 
 __all__ = [

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
-from subscriber.types.names import ELEMENT_TYPES, type_name
+from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.output import output_texts
 
 _HEADER: Final = struct.Struct(">iiI")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from subscriber.types.names import ELEMENT_TYPES, type_name
+from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.registry import WITHOUT_BINARY_FORM
 
 TEXT_FORM: Final = 25

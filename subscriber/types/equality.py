@@ -26,7 +26,7 @@ from functools import cache, partial
 from typing import Final
 
 from subscriber.digits import digits_of, integer_of
-from subscriber.types.names import ELEMENT_TYPES
+from subscriber.types.oids import ELEMENT_TYPES
 
 Canonical = Callable[[str], str]
 Spellings = Callable[[str], tuple[str, str]]

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
-from subscriber.types.names import type_name
+from subscriber.types.oids import type_name
 from subscriber.types.output import output_texts
 from subscriber.types.wire import BadWire, Wire
 

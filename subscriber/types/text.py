@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from subscriber.errors import ProtocolError
 from subscriber.types.family import TypeFamily, as_text, binary_array, family, fixed_width, invalid_binary, values_of
-from subscriber.types.names import type_name
+from subscriber.types.oids import type_name
 
 _VERSION: Final = 1
 """The only version of jsonb_send and jsonpath_send, since 9.4 and 12."""

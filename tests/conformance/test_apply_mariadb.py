@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import ensure_catalog
 from subscriber.errors import (
     AlreadyRunning,
     ConflictError,
@@ -25,13 +26,12 @@ from subscriber.errors import (
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.scenario.compare import replicated_rows, text_of
-from subscriber.subscription.catalog import ensure_catalog
-from subscriber.target import TargetColumn, TargetTable, open_target
-from subscriber.target.load import LoadColumn
-from subscriber.target.mariadb_values import INEXACT_KEY, check_column
+from subscriber.schema.shape import SequencePosition
+from subscriber.targets import TargetColumn, TargetTable, open_target
+from subscriber.targets.loader import LoadColumn
+from subscriber.targets.mariadb.values import INEXACT_KEY, check_column
 from subscriber.types import BUILT_IN_TYPES, type_name
-from subscriber.types.shape import SequencePosition
+from subscriber.verify.compare_tables import replicated_rows, text_of
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.targets import set_sequence
@@ -500,7 +500,7 @@ def test_an_auto_increment_is_set_back_when_the_truncate_has_committed(apply, ta
 
 def test_a_counter_that_cannot_be_set_back_is_said_and_does_not_stop_anything(apply, target, monkeypatch, caplog):
     """C29: the TRUNCATE is committed by then"""
-    monkeypatch.setattr("subscriber.target.mariadb._COUNTER_WAIT", 1)
+    monkeypatch.setattr("subscriber.targets.mariadb.target._COUNTER_WAIT", 1)
     create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, n INT AUTO_INCREMENT UNIQUE)")
     apply([T], *transaction(200, insert("1", "x")))
     table = reflected(target, "t")

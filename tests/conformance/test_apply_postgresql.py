@@ -12,17 +12,17 @@ import psycopg
 import pytest
 
 from subscriber.apply import progress
+from subscriber.apply.apply_batch import apply_batch
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.rules import Rules
 from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError, TargetUnavailable, UnsupportedValue
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.target import open_target
+from subscriber.schema.shape import SequencePosition
+from subscriber.targets import open_target
 from subscriber.types import family_of
-from subscriber.types.shape import SequencePosition
 from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values

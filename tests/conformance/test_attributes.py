@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from subscriber.receive.attributes import read_attributes
+from subscriber.publisher.read_attributes import read_attributes
 
 pytestmark = pytest.mark.server
 

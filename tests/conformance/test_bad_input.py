@@ -15,12 +15,12 @@ import pytest
 from subscriber.cli import main
 from subscriber.errors import PublisherNotReady
 from subscriber.lsn import INVALID_LSN
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.receive.slots import StreamOptions, start_command
-from subscriber.scenario.postgresql import PostgreSQLServer
-from subscriber.scenario.processes import free_port
-from subscriber.scenario.servers import find_postgresql
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slots import StreamOptions, start_command
+from subscriber.scenario.servers.open_servers import find_postgresql
+from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
+from subscriber.scenario.servers.processes import free_port
 from tests.conftest import fresh_database, server_or_skip
 from tests.crash.harness import Runner, wait_until
 from tests.crash.proxy import Proxy
@@ -240,7 +240,7 @@ def test_a_slot_or_subscription_that_exists_is_named(cli, database, tmp_path):
 @pytest.mark.server
 def test_a_slot_that_somebody_else_streams_from_is_not_dropped(cli, database, tmp_path, monkeypatch):
     """C54: the subscription stays as it was, and a later DROP succeeds"""
-    monkeypatch.setattr("subscriber.subscription.commands.remote.WORKER_STOP_SECONDS", 0.5)
+    monkeypatch.setattr("subscriber.commands.remote.WORKER_STOP_SECONDS", 0.5)
     table = "CREATE TABLE t (a int PRIMARY KEY)"
     database.execute(f"{table}; CREATE PUBLICATION p FOR TABLE t")
     with contextlib.closing(sqlite3.connect(tmp_path / "target.db")) as target:

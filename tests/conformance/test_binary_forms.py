@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from psycopg.pq.abc import PGconn
 
-from subscriber.scenario.postgresql import PostgreSQL
-from subscriber.target import open_target
+from subscriber.scenario.servers.postgresql_server import PostgreSQL
+from subscriber.targets import open_target
 from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, family_of, type_name
 from subscriber.types.binary_forms import NO_FORM, READ_BY, TEXT_FORM, reads_form, refusal
 from tests.conformance.test_types_against_postgresql import EDGES, SESSION

@@ -1,4 +1,4 @@
-"""What is kept by the catalog's version is never hidden a change by another connection, on every target (subscription/catalog/version.py)."""
+"""What is kept by the catalog's version is never hidden a change by another connection, on every target (catalog/catalog_version.py)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 import sqlalchemy as sa
 
+from subscriber import catalog
+from subscriber.catalog import CatchUpProgress, KeptStates, RelationState, Subscription
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.lsn import LSN
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import CatchUpProgress, KeptStates, RelationState, Subscription
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.target import Target
+from subscriber.targets import Target
 from tests.targets import KINDS, applied_to
 
 TABLES = [("public", "a"), ("public", "b")]

@@ -23,7 +23,7 @@ import pyspark
 import pytest
 
 from subscriber.pipeline.session import find_java
-from subscriber.scenario.compare import Rows
+from subscriber.verify.compare_tables import Rows
 from tests.crash.harness import Runner, differences, wait_until
 from tests.spark import VARIABLE as JVM_OPTIONS
 

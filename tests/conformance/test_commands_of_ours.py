@@ -11,21 +11,21 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber import catalog
 from subscriber.apply import progress
 from subscriber.apply.progress import read_progress
+from subscriber.catalog import RelationState, Subscription
+from subscriber.commands import alter_subscription, run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.errors import NotSupportedError, SubscriberError, UsageError
 from subscriber.journal.control import Control, write_control
 from subscriber.journal.storage import Storage, journal_url, open_storage
 from subscriber.lsn import LSN
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.slots import StreamOptions, start_command
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.slots import StreamOptions, start_command
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import RelationState, Subscription
-from subscriber.subscription.commands import alter, run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Query
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 from tests.conftest import Database
 from tests.journals import passed
 
@@ -320,7 +320,7 @@ def test_a_journal_that_cannot_be_removed_does_not_keep_the_subscription(session
 def test_two_phase_cannot_be_disabled_while_prepared_transactions_wait_for_their_verdict(session, monkeypatch):
     """C52."""
     session.run(CREATE + " WITH (two_phase, enabled = false, copy_data = false)")
-    monkeypatch.setattr(alter, "undecided", lambda entries: ["one"])
+    monkeypatch.setattr(alter_subscription, "undecided", lambda entries: ["one"])
     error = session.refused("ALTER SUBSCRIPTION s SET (two_phase = false)")
     assert error.message == 'cannot disable "two_phase" when prepared transactions exist'
     assert (error.sqlstate, error.hint) == ("55000", "Resolve these transactions and try again.")
@@ -332,7 +332,7 @@ def test_an_option_of_the_slot_cannot_be_altered_while_somebody_streams(session,
     """C52."""
     session.run(f"{CREATE} WITH ({option}, enabled = false, copy_data = false)")
     before = session.subscription()
-    monkeypatch.setattr("subscriber.subscription.commands.remote.WORKER_STOP_SECONDS", 0.0)
+    monkeypatch.setattr("subscriber.commands.remote.WORKER_STOP_SECONDS", 0.0)
     with ReplicationConnection(session.publisher.conninfo, "s") as stream:
         stream.start(start_command(stream.server_version, "s", LSN(0), StreamOptions(("p",))))
         error = session.refused(f"ALTER SUBSCRIPTION s SET ({option} = false)")

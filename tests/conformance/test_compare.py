@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 
 from subscriber.errors import TargetRelationError, UsageError
-from subscriber.scenario.compare import Rows, compare_tables, published_rows, text_of
-from subscriber.target import open_target
+from subscriber.targets import open_target
+from subscriber.verify.compare_tables import Rows, compare_tables, published_rows, text_of
 from tests.conftest import fresh_database
 
 TABLES = """

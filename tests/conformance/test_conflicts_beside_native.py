@@ -22,15 +22,15 @@ from typing import Final
 import pytest
 
 from subscriber.apply import progress
+from subscriber.apply.apply_batch import apply_batch
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import conflict_kind
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
-from subscriber.scenario.servers import PostgreSQL, open_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from tests.conftest import server_or_skip
 from tests.frames import frame
 from tests.targets import AppliedTo, applied_to
@@ -405,6 +405,6 @@ def test_conflicts_are_said_and_counted_as_postgresql_does(
             found = [as_native_would(one, kind) for one in ours.play(step, sent, caplog)]
             assert lines(found) == lines(as_ours_can_tell(one, kind) for one in said), step.name
         if kind == "postgresql":
-            # What stops a transaction is counted by the worker, at every attempt as there: tests/unit/subscription/test_worker.py.
+            # What stops a transaction is counted by the worker, at every attempt as there: tests/unit/runtime/test_worker.py.
             assert Counter(ours.counted()) + ours.stopped_by == Counter(native.counted)
             assert on.execute("SELECT a, b FROM later ORDER BY a") == [(1, 1), (2, 1)]

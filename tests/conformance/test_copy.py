@@ -28,13 +28,13 @@ from subscriber.errors import (
 from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
-from subscriber.receive import copy_out, copy_plan
-from subscriber.receive.copy_out import CopyBlock, CopyReader
-from subscriber.receive.copy_plan import CopyRange, plan_copy, table_files
-from subscriber.receive.publisher import connect_publisher
-from subscriber.receive.snapshot import exported_snapshot, snapshot_session
+from subscriber.publisher import copy_out, copy_plan
+from subscriber.publisher.copy_out import CopyBlock, CopyReader
+from subscriber.publisher.copy_plan import CopyRange, plan_copy, table_files
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.snapshot import exported_snapshot, snapshot_session
 from subscriber.settings import KIB, Settings
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 from tests.conftest import Database
 from tests.crash.harness import wait_until
 

@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.errors import ConflictError
-from subscriber.receive.sequences import published_sequences
-from subscriber.receive.shapes import published_shape, read_shape
-from subscriber.target import open_target
-from subscriber.target.ddl import create_table
-from subscriber.types.shape import SequencePosition
+from subscriber.publisher.sequences import published_sequences
+from subscriber.publisher.shapes import published_shape, read_shape
+from subscriber.schema.shape import SequencePosition
+from subscriber.targets import open_target
+from subscriber.targets.ddl import create_table
 from tests.conftest import fresh_database
 from tests.targets import set_sequence
 

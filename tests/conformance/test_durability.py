@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import CreateSubscription, DropSubscription
 from subscriber.settings import Settings
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import CreateSubscription, DropSubscription
 from tests.crash.harness import Runner
 from tests.targets import applied_to
 

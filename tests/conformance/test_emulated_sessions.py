@@ -12,18 +12,18 @@ from itertools import count
 import psycopg
 import pytest
 
+from subscriber import catalog
 from subscriber.errors import UsageError
 from subscriber.pipeline.on_spark import Pipeline
 from subscriber.publication.definition import Publication, TableEntry
-from subscriber.receive.publications import read_publications
-from subscriber.scenario.carriers import CARRIER
-from subscriber.scenario.emulated import Emulation
-from subscriber.scenario.fresh import TargetServers, fresh_target
-from subscriber.scenario.nodes import PostgreSQLNode
-from subscriber.scenario.target_node import TargetNode
+from subscriber.publisher.publication_definitions import read_publications
+from subscriber.scenario.nodes.carriers import CARRIER
+from subscriber.scenario.nodes.emulated_publications import Emulation
+from subscriber.scenario.nodes.node import PostgreSQLNode
+from subscriber.scenario.nodes.target_node import TargetNode
+from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 pytestmark = pytest.mark.server
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers import PostgreSQL
+from subscriber.scenario.servers.open_servers import PostgreSQL
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner
 

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.scenario.compare import Rows
-from subscriber.target import open_target
+from subscriber.targets import open_target
+from subscriber.verify.compare_tables import Rows
 from tests.conftest import Database, fresh_database
 from tests.crash.harness import Runner, differences
 

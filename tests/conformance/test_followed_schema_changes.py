@@ -16,20 +16,19 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from subscriber import failpoints
+from subscriber import catalog, failpoints
+from subscriber.apply.apply_batch import apply_batch, asking
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.rules import Rules
-from subscriber.apply.schema_changes import RELATION_SHAPE, SCHEMA_CHANGE
+from subscriber.apply.schema_change_log import RELATION_SHAPE, SCHEMA_CHANGE
 from subscriber.errors import PublisherUnavailable, TargetRelationError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch, asking
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
-from subscriber.receive.attributes import read_attributes
-from subscriber.receive.published import PublishedTable
-from subscriber.scenario.compare import text_of
-from subscriber.subscription import catalog
+from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.read_attributes import read_attributes
+from subscriber.verify.compare_tables import text_of
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.frames import frame

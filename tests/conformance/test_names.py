@@ -7,14 +7,14 @@ import sqlite3
 
 import pytest
 
+from subscriber import catalog
+from subscriber.catalog import RelationState
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import UsageError
 from subscriber.journal.browse import list_journals
 from subscriber.journal.retention import Consumer
 from subscriber.lsn import LSN
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import RelationState
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.targets import KINDS, applied_to

@@ -10,7 +10,7 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conftest import fresh_database
 from tests.frames import frame, prepared, relation, transaction, values
 

@@ -10,12 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.scenario.fresh import TargetServers, fresh_target
-from subscriber.scenario.own_database import SCHEMA
-from subscriber.scenario.psql import PsqlSession
-from subscriber.scenario.target_node import TargetNode
+from subscriber.scenario.nodes.own_database import SCHEMA
+from subscriber.scenario.nodes.target_node import TargetNode
+from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
+from subscriber.scenario.session.psql import PsqlSession
 from subscriber.settings import Settings
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 PATIENCE = 60.0
 SUBSCRIPTION = "CREATE SUBSCRIPTION s CONNECTION 'dbname=x' PUBLICATION p WITH (connect = false)"

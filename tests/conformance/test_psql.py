@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from subscriber.errors import NotSupportedError, SQLSyntaxError, StatementTimeout, UsageError
-from subscriber.scenario.psql import NO_INPUT, PsqlSession
+from subscriber.scenario.session.psql import NO_INPUT, PsqlSession
 from tests.conftest import fresh_database
 
 PATIENCE = 30.0
@@ -230,7 +230,7 @@ def test_every_statement_has_the_whole_patience(impatient):
 
 
 def test_a_statement_that_will_not_be_cancelled_costs_the_connection(impatient, monkeypatch):
-    monkeypatch.setattr("subscriber.scenario.psql._CANCEL_SECONDS", 0.3)
+    monkeypatch.setattr("subscriber.scenario.session.psql._CANCEL_SECONDS", 0.3)
     before = impatient.run("SELECT pg_backend_pid();")
     with pytest.raises(StatementTimeout):
         impatient.run(

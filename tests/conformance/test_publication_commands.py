@@ -12,16 +12,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from subscriber import catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.backslash import run_backslash
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SQLSyntaxError, SubscriberError
 from subscriber.publication.definition import TableEntry
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.subscription.parsed import Query
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conformance.test_psql import real_psql
 
 pytestmark = pytest.mark.server

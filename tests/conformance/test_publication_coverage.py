@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from subscriber.publication.coverage import uncovered
-from subscriber.publication.tables import PublisherTable
-from subscriber.receive.publications import read_publications
-from subscriber.receive.publisher_tables import read_publisher_tables
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.publisher.publication_definitions import read_publications
+from subscriber.schema.publisher_tables import PublisherTable
 from tests.conftest import fresh_database
 
 SCHEMA = """

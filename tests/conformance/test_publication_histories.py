@@ -25,19 +25,17 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from subscriber.commands.subscription_grammar import parse
 from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError, UsageError
+from subscriber.filters.check import analyze_filter, columns_of, kept_text
 from subscriber.lsn import format_lsn, parse_lsn
-from subscriber.pipeline.frames import FrameDecoder
-from subscriber.pipeline.published import publish
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Commit, LogicalMessage
 from subscriber.publication import membership
 from subscriber.publication.coverage import uncovered
 from subscriber.publication.definition import Publication
-from subscriber.publication.expression import kept_text
-from subscriber.publication.expression.check import analyze_filter, columns_of
-from subscriber.publication.parsed import (
+from subscriber.publication.publication_statements import (
     AlterPublicationObjects,
     AlterPublicationOptions,
     CreatePublication,
@@ -45,11 +43,12 @@ from subscriber.publication.parsed import (
     RenamePublication,
 )
 from subscriber.publication.publishing import Compiled, Publishing
-from subscriber.publication.tables import PublisherTable, PublisherTables
-from subscriber.receive.publications import read_publications
-from subscriber.receive.publisher_tables import read_publisher_tables
-from subscriber.scenario.servers import PostgreSQL
-from subscriber.subscription.grammar import parse
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.publisher.publication_definitions import read_publications
+from subscriber.scenario.servers.open_servers import PostgreSQL
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.stages.decode_frames import FrameDecoder
+from subscriber.stages.publish import publish
 from tests.conformance.test_publication_transform import SCHEMA, Operation, operations, statement
 from tests.conftest import fresh_database
 

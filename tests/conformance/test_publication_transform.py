@@ -19,16 +19,16 @@ import pytest
 
 from subscriber.errors import NotSupportedError, RowFilterError
 from subscriber.lsn import parse_lsn
-from subscriber.pipeline.frames import FrameDecoder
-from subscriber.pipeline.published import publish
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import UNCHANGED, Relation, Truncate
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Compiled, Publishing
-from subscriber.publication.tables import PublisherTables
-from subscriber.receive.publications import read_publications
-from subscriber.receive.publisher_tables import read_publisher_tables
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.publisher.publication_definitions import read_publications
+from subscriber.schema.publisher_tables import PublisherTables
+from subscriber.stages.decode_frames import FrameDecoder
+from subscriber.stages.publish import publish
 from tests.conftest import Database, fresh_database
 
 TRANSACTIONS: Final = 150

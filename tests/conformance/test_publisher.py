@@ -11,13 +11,13 @@ import pytest
 from subscriber.errors import NotSupportedError, PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN
 from subscriber.protocol.envelope import XLogData, decode_envelope
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.published import PublishedTable
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.receive.shapes import read_published_shape
-from subscriber.receive.slots import StreamOptions, create_slot, start_command
-from subscriber.scenario.installations import find_postgresql
-from subscriber.scenario.postgresql import PostgreSQLServer
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.shapes import read_published_shape
+from subscriber.publisher.slots import StreamOptions, create_slot, start_command
+from subscriber.scenario.servers.installations import find_postgresql
+from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
 from tests.conftest import Database, server_or_skip
 from tests.crash.harness import wait_until
 

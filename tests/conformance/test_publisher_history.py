@@ -13,9 +13,9 @@ from subscriber.journal.control import read_control
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import parse_lsn
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.scenario.installations import find_postgresql
-from subscriber.scenario.servers import PostgreSQLServer
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.scenario.servers.installations import find_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQLServer
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, server_or_skip
 

@@ -33,12 +33,12 @@ from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN, format_lsn, parse_lsn
-from subscriber.pipeline.emulate import emulate
-from subscriber.receive.shapes import read_shape
-from subscriber.scenario.compare import replicated_rows, text_of
-from subscriber.scenario.servers import MariaDB, PostgreSQL
-from subscriber.target import Target, open_target
-from subscriber.target.ddl import create_table
+from subscriber.publisher.shapes import read_shape
+from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
+from subscriber.stages.emulate import emulate
+from subscriber.targets import Target, open_target
+from subscriber.targets.ddl import create_table
+from subscriber.verify.compare_tables import replicated_rows, text_of
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, fresh_database
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from subscriber import catalog
 from subscriber.apply import progress
-from subscriber.receive.sequences import published_sequences
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import RelationState
+from subscriber.catalog import RelationState
+from subscriber.publisher.sequences import published_sequences
 from tests.conftest import Database, fresh_database
 from tests.subscribing import Session, a_role, with_role
 from tests.targets import KINDS, applied_to

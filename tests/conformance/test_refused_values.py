@@ -14,7 +14,7 @@ from subscriber.apply.exact import ExactApplier
 from subscriber.errors import ApplyError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.frames import frame, relation, transaction, values
 
 _numbers = count(1)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from subscriber.scenario.expected import Expected, ExpectedFailures, judge
-from subscriber.scenario.report import write_report
-from subscriber.scenario.run import Result
+from subscriber.scenario.expected_failures import Expected, ExpectedFailures, judge
+from subscriber.scenario.report.page import write_report
+from subscriber.scenario.run_session import Result
 from subscriber.scenario.stage import Setup
 from tests.browser import Browser
 from tests.conftest import server_or_skip

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.publication.functions.registry import implementations
+from subscriber.filters.functions.function_registry import implementations
 from tests.server_functions import REFUSED, differences, open_session, read, show
 from tests.typed_values import VALUES, Make, array_of, rows
 

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.publication.evaluate import Filter, compile_filter
-from subscriber.publication.expression import check_filter, tree
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.filters.analyze import tree
+from subscriber.filters.check import check_filter
+from subscriber.filters.evaluate.row_filter import Filter, compile_filter
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from tests.numeric_values import NUMBERS
 from tests.random_expressions import COLUMNS, INT4, Expressions
 

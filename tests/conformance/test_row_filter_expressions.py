@@ -11,12 +11,13 @@ import psycopg
 import pytest
 
 from subscriber.errors import SubscriberError
-from subscriber.publication.expression import analyze_filter, filter_text, tree
-from subscriber.publication.expression.builtins.catalog import recorded_lines
-from subscriber.publication.expression.builtins.query import built_in_objects
-from subscriber.publication.functions.forms import form_of
-from subscriber.publication.tables import PublisherTable, PublisherTables
-from subscriber.receive.publisher_tables import read_publisher_tables
+from subscriber.filters.analyze import tree
+from subscriber.filters.builtins.builtin_catalog import recorded_lines
+from subscriber.filters.builtins.catalog_query import built_in_objects
+from subscriber.filters.check import analyze_filter, filter_text
+from subscriber.filters.functions.forms import form_of
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 from tests.conftest import Database
 from tests.random_filters import DDL, random_filter
 

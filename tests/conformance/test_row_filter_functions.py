@@ -17,12 +17,12 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-import subscriber.publication.functions  # noqa: F401 - registers forms and functions
+import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import RowFilterError
-from subscriber.publication.evaluation.calls import compiled_for, function_for, of_type
-from subscriber.publication.evaluation.rows import Value, filtered, listed, read_column
-from subscriber.publication.functions.forms import form_of
-from subscriber.publication.functions.registry import implementations
+from subscriber.filters.evaluate.calls import compiled_for, function_for, of_type
+from subscriber.filters.evaluate.row_values import Value, filtered, listed, read_column
+from subscriber.filters.functions.forms import form_of
+from subscriber.filters.functions.function_registry import implementations
 from subscriber.types import family_of
 from tests.numeric_values import NUMBERS
 

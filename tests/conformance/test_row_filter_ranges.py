@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.publication.functions.registry import implementations
+from subscriber.filters.functions.function_registry import implementations
 from tests.server_functions import Row, differences, open_session, read, show
 
 pytestmark = pytest.mark.server

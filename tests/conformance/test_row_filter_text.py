@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.publication.evaluation.calls import Apply, function_for, of_type
-from subscriber.publication.evaluation.rows import Same, Value, filtered, listed, read_column
-from subscriber.publication.expression.tree import Known
-from subscriber.publication.functions.registry import implementations
+from subscriber.filters.analyze.tree import Known
+from subscriber.filters.evaluate.calls import Apply, function_for, of_type
+from subscriber.filters.evaluate.row_values import Same, Value, filtered, listed, read_column
+from subscriber.filters.functions.function_registry import implementations
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
 from tests.server_functions import Row, Server, open_session, read, show
 

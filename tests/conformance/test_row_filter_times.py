@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.publication.functions.registry import implementations
+from subscriber.filters.functions.function_registry import implementations
 from tests.server_functions import REFUSED, Server, differences, open_session, read, show, zones_of
 from tests.typed_values import Make, rows
 

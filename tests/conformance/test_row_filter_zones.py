@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from subscriber.errors import RowFilterError
-from subscriber.publication.functions import timezones
-from subscriber.publication.functions.dates import timestamp_to_text
+from subscriber.filters.functions import timezones
+from subscriber.filters.functions.dates import timestamp_to_text
 from subscriber.types.datetimes import DAY, TIMESTAMP_LIMITS
 from tests.server_functions import Row, differences, open_session, zones_of
 

@@ -19,12 +19,13 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import SubscriberError
-from subscriber.publication.evaluation.operations import operation
-from subscriber.publication.evaluation.rows import Rows, listed
-from subscriber.publication.evaluation.simplify import simplify
-from subscriber.publication.expression import analyze_filter, check_filter, filter_text, tree
-from subscriber.publication.functions.forms import form_of
-from subscriber.receive.publisher_tables import read_publisher_tables
+from subscriber.filters.analyze import tree
+from subscriber.filters.check import analyze_filter, check_filter, filter_text
+from subscriber.filters.evaluate.operations import operation
+from subscriber.filters.evaluate.row_values import Rows, listed
+from subscriber.filters.evaluate.simplify import simplify
+from subscriber.filters.functions.forms import form_of
+from subscriber.publisher.catalog_tables import read_publisher_tables
 from tests.catalog_filters import EDGES, ROWS, Entry, Sample, Writer, entries
 from tests.conftest import fresh_database
 from tests.server_functions import zones_of

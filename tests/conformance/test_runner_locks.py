@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from subscriber import catalog
 from subscriber.errors import AlreadyRunning
-from subscriber.subscription import catalog
-from subscriber.subscription.heartbeat import beating
-from subscriber.subscription.status import RunnerStatus, runner_status
-from subscriber.target import Target, open_target
+from subscriber.runtime.heartbeat import beating
+from subscriber.runtime.subscription_status import RunnerStatus, runner_status
+from subscriber.targets import Target, open_target
 from tests.crash.harness import wait_until
 from tests.targets import KINDS, applied_to
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from subscriber.cli.scenario import command
 from subscriber.errors import ScenarioError, UsageError
 from subscriber.scenario.library import read_scenario
-from subscriber.scenario.run import Runner
+from subscriber.scenario.run_session import Runner
 from subscriber.scenario.stage import NATIVE, Setup, Stage
 
 pytestmark = pytest.mark.server

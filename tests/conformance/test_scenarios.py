@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.expected import judge, read_expected_failures
+from subscriber.scenario.expected_failures import judge, read_expected_failures
 from subscriber.scenario.library import find_scenarios, read_scenario
-from subscriber.scenario.parse import FEATURES, Scenario
-from subscriber.scenario.run import Runner
+from subscriber.scenario.run_session import Runner
+from subscriber.scenario.session.session_file import FEATURES, Scenario
 from subscriber.scenario.stage import NATIVE, Setup, Stage
 from tests.conftest import IN_CI, server_or_skip
 

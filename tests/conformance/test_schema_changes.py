@@ -10,14 +10,14 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber.apply.apply_batch import apply_batch, asking
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.names import parse_names
-from subscriber.apply.rules import Rules
+from subscriber.apply.relation_names import parse_names
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch, asking
 from subscriber.protocol import messages as m
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values

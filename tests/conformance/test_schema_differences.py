@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.subscribing import Session
 from tests.targets import KINDS, applied_to

@@ -7,8 +7,8 @@ import dataclasses
 import psycopg
 import pytest
 
-from subscriber.receive.shapes import read_shape, read_shapes
-from subscriber.types.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
+from subscriber.publisher.shapes import read_shape, read_shapes
+from subscriber.schema.shape import ColumnShape, ForeignKey, TableShape, UniqueKey
 
 TABLES = """
 CREATE SCHEMA sales;

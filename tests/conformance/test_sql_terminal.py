@@ -19,12 +19,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from subscriber import catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.backslash import run_backslash
-from subscriber.cli.table import format_result
-from subscriber.subscription import catalog
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.target import open_target
-from subscriber.target.query import value_text
+from subscriber.cli.psql_table import format_result
+from subscriber.targets import open_target
+from subscriber.targets.query_result import value_text
 
 PATIENCE = 20.0
 

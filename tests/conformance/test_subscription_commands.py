@@ -15,15 +15,15 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber import catalog
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SubscriberError
-from subscriber.scenario.postgresql import PostgreSQL
-from subscriber.scenario.servers import open_postgresql
+from subscriber.scenario.servers.open_servers import open_postgresql
+from subscriber.scenario.servers.postgresql_server import PostgreSQL
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Query
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conftest import Database, fresh_database, server_or_skip
 
 pytestmark = pytest.mark.server

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from subscriber.catalog.subscriptions import _option_columns
+from subscriber.commands import subscription_grammar
+from subscriber.commands.subscription_statements import CreateSubscription
 from subscriber.errors import UsageError
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.sql.lexer import lex
-from subscriber.subscription import grammar
-from subscriber.subscription.catalog.subscriptions import _option_columns
-from subscriber.subscription.parsed import CreateSubscription
 
 pytestmark = pytest.mark.server
 
@@ -171,7 +171,7 @@ WRONG = [
 def test_a_wrong_command_has_the_servers_text_sqlstate_and_position(server, sql):
     """C54."""
     with pytest.raises(UsageError) as caught:
-        grammar.parse(sql)
+        subscription_grammar.parse(sql)
     message, sqlstate, position = server_error(server, sql)
     assert (caught.value.message, caught.value.sqlstate) == (message, sqlstate)
     if message and message.startswith("syntax error"):
@@ -181,7 +181,7 @@ def test_a_wrong_command_has_the_servers_text_sqlstate_and_position(server, sql)
 def test_a_string_that_does_not_end_differs_in_what_it_shows_only(server):
     sql = "CREATE SUBSCRIPTION s CONNECTION 'password=hunter2"
     with pytest.raises(UsageError) as caught:
-        grammar.parse(sql)
+        subscription_grammar.parse(sql)
     message, sqlstate, position = server_error(server, sql)
     assert message == 'unterminated quoted string at or near "\'password=hunter2"'
     assert caught.value.message == message.replace("password=hunter2", "…")
@@ -248,7 +248,7 @@ RIGHT = [
 @pytest.mark.parametrize("sql", RIGHT)
 def test_a_right_command_means_the_same_row_of_pg_subscription(server, sql):
     """C53: defaults and values."""
-    command = grammar.parse(sql)
+    command = subscription_grammar.parse(sql)
     assert isinstance(command, CreateSubscription)
     stored = _option_columns(command.options)
     # PostgreSQL has no such columns.

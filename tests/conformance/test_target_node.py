@@ -13,18 +13,18 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
+from subscriber import catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import StatementTimeout, TargetError, UsageError
 from subscriber.journal.segment import Kind, Segment
 from subscriber.lsn import LSN
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.scenario.expect import compared_lines
-from subscriber.scenario.fresh import FreshTarget, TargetServers, fresh_target
-from subscriber.scenario.psql import PsqlSession
-from subscriber.scenario.target_node import TargetNode
+from subscriber.scenario.nodes.target_node import TargetNode
+from subscriber.scenario.servers.fresh_targets import FreshTarget, TargetServers, fresh_target
+from subscriber.scenario.session.expect import compared_lines
+from subscriber.scenario.session.psql import PsqlSession
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 PATIENCE = 60.0
 _numbers = count(1)

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from subscriber.errors import AlreadyRunning, StatementTimeout
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
-from subscriber.scenario.fresh import TargetServers, fresh_target
-from subscriber.scenario.target_node import TargetNode
+from subscriber.scenario.nodes.target_node import TargetNode
+from subscriber.scenario.servers.fresh_targets import TargetServers, fresh_target
 from subscriber.settings import Settings
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 pytestmark = [pytest.mark.server, pytest.mark.spark, pytest.mark.slow]
 

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
+from subscriber import catalog
 from subscriber.apply import progress
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.prepared import PreparedTransaction, list_prepared, write_prepared
-from subscriber.apply.rules import Rules
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands.drop_subscription import drop_subscription
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import DropSubscription
 from subscriber.errors import ApplyError, ConflictError, JournalCorrupt
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol import messages as m
-from subscriber.scenario.servers import open_postgresql
+from subscriber.scenario.servers.open_servers import open_postgresql
 from subscriber.settings import Settings
-from subscriber.subscription import catalog
-from subscriber.subscription.commands.drop import drop_subscription
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.subscription.parsed import DropSubscription
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 from tests.conftest import server_or_skip
 from tests.frames import finishes_of, frame, relation, transaction, values
 from tests.journals import commit_prepared, prepare

@@ -22,13 +22,13 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.errors import TargetRelationError, UnsupportedValue
-from subscriber.scenario.compare import text_of
-from subscriber.scenario.rows import Row, read_target_rows
-from subscriber.target import Target, TargetColumn, TargetTable, open_target
-from subscriber.target.ddl import create_table
-from subscriber.target.load import LoadColumn, insert_loader, write_block
+from subscriber.scenario.nodes.mirrored_rows import Row, read_target_rows
+from subscriber.schema.shape import ColumnShape, TableShape
+from subscriber.targets import Target, TargetColumn, TargetTable, open_target
+from subscriber.targets.ddl import create_table
+from subscriber.targets.loader import LoadColumn, insert_loader, write_block
 from subscriber.types import decode_column, family_of
-from subscriber.types.shape import ColumnShape, TableShape
+from subscriber.verify.compare_tables import text_of
 from tests.conftest import fresh_database
 from tests.typed_values import NEWER, VALUES, array_of
 

@@ -15,13 +15,13 @@ from subscriber.journal.browse import browse
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.storage import journal_url
 from subscriber.lsn import INVALID_LSN, MAX_LSN
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.scenario.installations import find_postgresql
-from subscriber.scenario.servers import PostgreSQLServer
+from subscriber.positions.slot_position import adopt_slot
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.runtime.receiver_process import Assignment, receive
+from subscriber.scenario.servers.installations import find_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQLServer
 from subscriber.settings import Settings
-from subscriber.subscription.slot_position import adopt_slot
-from subscriber.subscription.walreceiver import Assignment, receive
-from subscriber.target import open_target
+from subscriber.targets import open_target
 from tests.conformance.test_commands_of_ours import Session
 from tests.conftest import Database, server_or_skip
 from tests.crash.harness import wait_until

@@ -15,13 +15,13 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import waiting
-from subscriber.receive.blockers import blockers_of
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.receive.slots import StreamOptions, create_slot, start_command
-from subscriber.receive.snapshot import exported_snapshot
-from subscriber.subscription.commands import remote
-from subscriber.target import Target, open_target
+from subscriber.commands import remote
+from subscriber.publisher.blockers import blockers_of
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slots import StreamOptions, create_slot, start_command
+from subscriber.publisher.snapshot import exported_snapshot
+from subscriber.targets import Target, open_target
 from subscriber.waiting import told_by
 from tests.conftest import Database
 from tests.crash.harness import COMMAND, wait_until

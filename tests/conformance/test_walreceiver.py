@@ -17,11 +17,11 @@ from subscriber.journal.reader import journal_positions
 from subscriber.journal.segment import Kind, journal_entries
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN, MAX_LSN
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.publisher import Publisher, connect_publisher
-from subscriber.receive.slots import create_slot
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slots import create_slot
+from subscriber.runtime.receiver_process import Assignment, receive
 from subscriber.settings import Settings
-from subscriber.subscription.walreceiver import Assignment, receive
 from tests.conftest import Database
 from tests.journals import passed
 

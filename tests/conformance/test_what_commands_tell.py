@@ -9,16 +9,16 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from subscriber.commands import run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.errors import PublisherNotReady, SubscriberError
-from subscriber.receive.connection import ReplicationConnection
-from subscriber.receive.copy_plan import plan_copy, table_files
-from subscriber.receive.privileges import unreadable_tables
-from subscriber.receive.published import PublishedTable
-from subscriber.receive.replica_identity import tables_without_identity
-from subscriber.subscription.commands import run_command
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Query
-from subscriber.target import open_target
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.copy_plan import plan_copy, table_files
+from subscriber.publisher.privileges import unreadable_tables
+from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.replica_identity import tables_without_identity
+from subscriber.targets import open_target
 from tests.subscribing import Session, a_role, with_role
 from tests.targets import KINDS, applied_to
 

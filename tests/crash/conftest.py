@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from subscriber.scenario.servers import PostgreSQLServer, find_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
 from tests.conftest import server_or_skip
 from tests.crash.harness import (
     PUBLICATIONS,

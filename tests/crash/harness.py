@@ -36,8 +36,8 @@ import psycopg
 from subscriber.failpoints import ENVIRONMENT as FAILPOINTS_VARIABLE
 from subscriber.failpoints import FAILPOINTS
 from subscriber.lsn import LSN, parse_lsn
-from subscriber.scenario.compare import Difference, Rows, compare_tables
-from subscriber.target import open_target
+from subscriber.targets import open_target
+from subscriber.verify.compare_tables import Difference, Rows, compare_tables
 from tests.commands import run_command
 
 PATIENCE = 120.0
@@ -189,7 +189,7 @@ class Runner:
         return found
 
     def walreceivers(self) -> list[int]:
-        return [pid for pid, command in self.processes().items() if "subscriber.subscription.walreceiver" in command]
+        return [pid for pid, command in self.processes().items() if "subscriber.runtime.receiver_process" in command]
 
     def close(self) -> None:
         """End everything, in order if possible."""

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.scenario.servers import PostgreSQLServer
-from subscriber.target import open_target
+from subscriber.scenario.servers.open_servers import PostgreSQLServer
+from subscriber.targets import open_target
 from tests.crash.harness import Runner, wait_until
 
 ROWS = 20_000

@@ -20,7 +20,7 @@ from subscriber.failpoints import FAILPOINTS
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 from tests.commands import CONTEXT
 from tests.frames import finishes_of, frame, relation, transaction, values
 from tests.journals import commit_prepared, prepare

@@ -18,7 +18,7 @@ from subscriber.apply.exact import ExactApplier
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values
 
 KEYED = relation("public.keyed", {"k": "int4", "v": "text", "big": "text"}, ["k"], oid=1)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from subscriber.errors import ProtocolError
 from subscriber.protocol import messages as m
-from subscriber.protocol.batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.decode import decode
 from subscriber.protocol.encode import encode
+from subscriber.protocol.message_batch import ChangeRows, MessageBatch, group_changes
 from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_UNCHANGED, TupleColumns
 from tests import strategies
 

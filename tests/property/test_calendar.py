@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.publication.functions import calendar
-from subscriber.publication.functions.dates import DATE, TIMESTAMP, TIMESTAMPTZ
+from subscriber.filters.functions import calendar
+from subscriber.filters.functions.dates import DATE, TIMESTAMP, TIMESTAMPTZ
 from subscriber.types.datetimes import DATE_LIMITS, TIMESTAMP_LIMITS
 
 EPOCH = date(2000, 1, 1)

@@ -7,9 +7,9 @@ import unicodedata
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from subscriber.scenario.aligned import Column, aligned_table, display_width, displayed_lines
-from subscriber.scenario.expect import compare_output
-from subscriber.scenario.parse import parse_scenario, with_output
+from subscriber.scenario.session.aligned import Column, aligned_table, display_width, displayed_lines
+from subscriber.scenario.session.expect import compare_output
+from subscriber.scenario.session.session_file import parse_scenario, with_output
 
 UNORDERED, ORDERED = "SELECT * FROM t;", "SELECT * FROM t ORDER BY 1;"
 

@@ -26,10 +26,10 @@ from subscriber.errors import PublisherUnavailable
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
-from subscriber.pipeline.emulate import emulate
 from subscriber.protocol import messages as m
 from subscriber.receive.walreceiver import WalReceiver
 from subscriber.settings import Settings
+from subscriber.stages.emulate import emulate
 from tests.journals import passed
 from tests.property.test_apply import SHAPES, Publisher, contents, fresh_target, operations
 from tests.streams import EndingStream, ScriptedStream, frame, journal_at, keepalive

@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from subscriber import catalog
+from subscriber.catalog import KeptStates, RelationState
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import LSN
-from subscriber.subscription import catalog
-from subscriber.subscription.catalog import KeptStates, RelationState
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 
 NAMES = ("s", "u")
 TABLES = ("a", "b", "c")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from subscriber.errors import SubscriberError
-from subscriber.publication.expression import analyze_filter, filter_text
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.filters.check import analyze_filter, filter_text
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from tests.random_filters import random_filter
 
 _TYPES = {

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from subscriber.scenario.expect import compare_output
-from subscriber.scenario.parse import Statement
-from subscriber.scenario.side_by_side import Mark, side_by_side
+from subscriber.scenario.report.side_by_side import Mark, side_by_side
+from subscriber.scenario.session.expect import compare_output
+from subscriber.scenario.session.session_file import Statement
 
 MESSAGES = ("NOTICE:  n", "NOTICE:  m", "ERROR:  e", "DETAIL:  d", "INSERT 0 1", "DETAIL:   2", "")
 

@@ -5,11 +5,11 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Command
 from subscriber.errors import UsageError
 from subscriber.sql.lexer import Kind, lex
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.parsed import Command
-from subscriber.subscription.statements import split_statements
+from subscriber.sql.split_statements import split_statements
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 

@@ -30,7 +30,7 @@ from psycopg import pq
 from subscriber.errors import SubscriberError
 from subscriber.lsn import parse_lsn
 from subscriber.protocol.envelope import Keepalive, StandbyStatusUpdate, decode_envelope, encode_envelope
-from subscriber.scenario.servers import PostgreSQL, open_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 
 DIRECTORY: Final = Path(__file__).parent
 PATIENCE_SECONDS: Final = 60.0

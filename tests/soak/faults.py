@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from subscriber.failpoints import FAILPOINTS
-from subscriber.scenario.servers import PostgreSQLServer
+from subscriber.scenario.servers.open_servers import PostgreSQLServer
 from tests.crash.conftest import Replication
 from tests.crash.harness import TABLES, Load, Locked, catch_up, differences, wait_until
 

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from subscriber.scenario.servers import PostgreSQLServer, find_postgresql
+from subscriber.scenario.servers.open_servers import PostgreSQLServer, find_postgresql
 from tests.conftest import server_or_skip
 from tests.crash.conftest import replicating
 from tests.crash.harness import Load, usage, wait_until

@@ -8,14 +8,14 @@ from dataclasses import fields
 import pytest
 
 from subscriber import failpoints
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands.subscription_grammar import parse
 from subscriber.digits import digits_of, integer_of
 from subscriber.errors import SubscriberError, UsageError
+from subscriber.filters.check import check_filter
 from subscriber.lsn import parse_lsn
-from subscriber.publication.expression import check_filter
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 from subscriber.settings import Settings
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.options import SubscriptionOptions
 
 MANY = "9" * 5000
 """More digits than Python's int() reads."""

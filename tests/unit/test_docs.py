@@ -15,16 +15,16 @@ import click
 import pytest
 
 from subscriber import __version__
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli import cli
 from subscriber.cli.backslash import SQL_HELP
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import Query
 from subscriber.failpoints import ENVIRONMENT, FAILPOINTS
 from subscriber.publication.definition import OPERATIONS, Publication
-from subscriber.publication.options import PUBLICATION_OPTIONS
-from subscriber.publication.parsed import PublicationCommand
+from subscriber.publication.publication_options import PUBLICATION_OPTIONS
+from subscriber.publication.publication_statements import PublicationCommand
 from subscriber.settings import PREFIX, Settings
-from subscriber.subscription.grammar import parse
-from subscriber.subscription.options import SubscriptionOptions
-from subscriber.subscription.parsed import Query
 from tests.source_files import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -244,7 +244,7 @@ def test_the_readme_names_every_setting_and_no_other_variable():
     settings = {PREFIX + field.name.upper() for field in fields(Settings)}
     others = {*FROM_OPTIONS, ENVIRONMENT}
     assert {name for name in variables if not name.startswith("SUBSCRIBER_TEST_")} == settings | others
-    servers = (ROOT / "subscriber" / "scenario" / "servers.py").read_text()
+    servers = (ROOT / "subscriber" / "scenario" / "servers" / "open_servers.py").read_text()
     for name in variables - settings - others:
         assert name in servers, name
 

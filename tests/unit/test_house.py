@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from subscriber.scenario.containers import MARIADB_IMAGE
-from subscriber.scenario.servers import REQUIRED_SETTINGS
+from subscriber.scenario.servers.containers import MARIADB_IMAGE
+from subscriber.scenario.servers.open_servers import REQUIRED_SETTINGS
 from tests.source_files import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]

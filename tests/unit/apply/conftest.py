@@ -8,7 +8,7 @@ import pytest
 from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
 from subscriber.lsn import LSN
-from subscriber.target import Target, open_target
+from subscriber.targets import Target, open_target
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from subscriber.apply.added_columns import (
     older_rows,
     renames,
 )
-from subscriber.types.attributes import Attribute, TableAttributes
+from subscriber.schema.attributes import Attribute, TableAttributes
 from tests.frames import OIDS, relation
 
 

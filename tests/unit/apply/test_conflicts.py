@@ -10,6 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.apply import conflict_log, progress
+from subscriber.apply.apply_batch import apply_batch
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import (
     ChangePlace,
     Conflict,
@@ -22,13 +24,11 @@ from subscriber.apply.conflict import (
 )
 from subscriber.apply.conflict_log import KEPT_ROWS, ConflictLog, ConflictTally, forget_conflicts
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
-from subscriber.pipeline.sink import apply_batch
 from subscriber.protocol import messages as m
-from subscriber.target import RowVersion
-from subscriber.target.generic import GenericTarget
+from subscriber.targets import RowVersion
+from subscriber.targets.generic.target import GenericTarget
 from tests.frames import frame, relation, transaction, values
 
 START, END = LSN(100), LSN(1000)

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from subscriber import failpoints
 from subscriber.apply import progress
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import applied_before, conflict_kind
 from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.apply.rules import Rules
 from subscriber.errors import (
     ApplyError,
     ConflictError,
@@ -26,7 +26,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.target.generic import GenericTarget
+from subscriber.targets.generic.target import GenericTarget
 from tests.frames import frame, prepared, relation, transaction, values
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, ["a"])

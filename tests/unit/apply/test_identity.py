@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from subscriber.apply.identity import RowIdentity, row_identity
-from subscriber.apply.relations import LocalRelation
+from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import TargetRelationError
-from subscriber.target import TargetColumn, TargetTable
+from subscriber.targets import TargetColumn, TargetTable
 from tests.frames import relation
 
 AB = {"a": "int4", "b": "text"}

@@ -7,9 +7,9 @@ import pytest
 
 from subscriber import failpoints
 from subscriber.apply import progress
+from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.logical_messages import ReceivedMessage
-from subscriber.apply.rules import Rules
 from subscriber.errors import ConflictError, MessageListenerError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

@@ -7,7 +7,7 @@ import pytest
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
-from subscriber.target.load import LoadColumn, insert_statement
+from subscriber.targets.loader import LoadColumn, insert_statement
 from tests.frames import frame, relation, transaction, values
 
 START, END = LSN(100), LSN(1000)

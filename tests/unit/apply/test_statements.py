@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from subscriber.apply.identity import row_identity
-from subscriber.apply.relations import RelationMap
+from subscriber.apply.local_relations import RelationMap
 from subscriber.apply.statements import build_statement, unchanged_key
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

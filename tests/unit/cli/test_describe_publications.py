@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber import catalog
 from subscriber.cli.backslash import run_backslash
 from subscriber.cli.describe_publications import pattern_to_regex
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.publication.definition import Publication, TableEntry
-from subscriber.subscription import catalog
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 
 @pytest.fixture

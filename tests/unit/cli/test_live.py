@@ -18,7 +18,7 @@ from rich.text import Text
 from subscriber.cli.live import live_table, worker_table, worker_view
 from subscriber.cli.options import log_to_stderr, warn_on_stderr
 from subscriber.lsn import LSN
-from subscriber.subscription.copies import CopyStatus
+from subscriber.runtime.copy_progress import CopyStatus
 
 
 def copy(name: str, rows: int = 1_234_567) -> CopyStatus:

@@ -15,7 +15,7 @@ from prompt_toolkit.output import DummyOutput
 
 from subscriber.cli.prompt import converse, is_finished, is_leaving, open_session, prompt_after, prompt_name
 from subscriber.errors import UsageError
-from subscriber.target import open_target
+from subscriber.targets import open_target
 
 INTERRUPT, END = "\x03", "\x04"
 
@@ -150,8 +150,8 @@ def test_the_prompt_names_the_target_and_no_password():
 
 
 def test_tab_completes_keywords_options_and_subscriptions(target):
-    from subscriber.subscription import catalog
-    from subscriber.subscription.options import SubscriptionOptions
+    from subscriber import catalog
+    from subscriber.catalog.subscription_options import SubscriptionOptions
 
     def completed(text):
         with prompt(target) as (session, _):

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from subscriber.cli.status import command
 from subscriber.errors import TargetUnavailable
-from subscriber.subscription.status import (
+from subscriber.runtime.status_file import StatusFile
+from subscriber.runtime.subscription_status import (
     CopyFigures,
     RelationStatus,
     RunnerStatus,
     SlotStatus,
     SubscriptionStatus,
 )
-from subscriber.subscription.status_file import StatusFile
 
 STATUS = SubscriptionStatus(
     name="shop",

@@ -17,7 +17,7 @@ from subscriber.journal.control import read_control
 from subscriber.journal.retention import read_consumer
 from subscriber.journal.storage import RESERVE_BYTES, RESERVE_FILE, LocalStorage, is_out_of_space
 from subscriber.lsn import LSN
-from subscriber.subscription.consumers import JournalConsumers
+from subscriber.positions.consumers import JournalConsumers
 from tests.crash.conftest import small_file_system
 from tests.frames import transaction
 from tests.journals import T, consumer, filled, insert, keys_of, passed, publish, writing

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from subscriber.errors import PipelineError, PublisherUnavailable
-from subscriber.pipeline.blocks import LoadBlock
 from subscriber.pipeline.jobs import MOST_RANGES, RangeJobs
 from subscriber.protocol.messages import Relation
-from subscriber.receive.copy_out import CopyBlock
-from subscriber.receive.copy_plan import CopyRange, Piece
+from subscriber.publisher.copy_out import CopyBlock
+from subscriber.publisher.copy_plan import CopyRange, Piece
+from subscriber.stages.blocks import LoadBlock
 
 T = Relation(1, "public", "t", "d", ())
 PIECE = Piece("public", "t", 1, ((1, 1),), 100, 1.0)

@@ -70,8 +70,8 @@ def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
     archive = package_archive(tmp_path)
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from subscriber.publication.expression.builtins import catalog, catalog_of\n"
-        "print(catalog.__file__.startswith(sys.argv[1]), catalog_of(180000).functions[65].name)"
+        "from subscriber.filters.builtins import builtin_catalog, catalog_of\n"
+        "print(builtin_catalog.__file__.startswith(sys.argv[1]), catalog_of(180000).functions[65].name)"
     )
     command = [sys.executable, "-P", "-c", program, str(archive)]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

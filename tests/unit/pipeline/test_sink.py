@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from subscriber.apply import progress
+from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import (
     ConflictError,
@@ -26,14 +27,14 @@ from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import LSN
 from subscriber.pipeline import frame_source
-from subscriber.pipeline.emulate import emulate
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader
-from subscriber.pipeline.sink import BatchSink, apply_batch
+from subscriber.pipeline.sink import BatchSink
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
-from subscriber.target import Target, open_target
+from subscriber.stages.emulate import emulate
+from subscriber.targets import Target, open_target
 from tests.frames import frame, transaction, values
 from tests.journals import T, insert, passed, publish, segment_files, three_transactions, writing
 from tests.publications import entry, table, tables
@@ -329,7 +330,7 @@ def test_a_wait_ends_when_the_batch_is_to_end(failing, target):
 
 def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(applier, target, tmp_path, monkeypatch):
     """Those would be committed only where a change could not be applied; here time is short."""
-    monkeypatch.setattr("subscriber.apply.writer.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.change_writer.ROWS_AT_A_TIME", 2)
 
     def read() -> Iterator[Frame]:
         yield frame([T], transaction(0x200, insert(1)))
@@ -343,7 +344,7 @@ def test_a_batch_that_is_to_end_is_rolled_back_with_the_transactions_before(appl
 
 def test_a_batch_ends_between_a_few_rows_of_one_run_too(applier, target, monkeypatch):
     """A frame has thousands of rows, and some targets take a minute for them."""
-    monkeypatch.setattr("subscriber.apply.writer.ROWS_AT_A_TIME", 2)
+    monkeypatch.setattr("subscriber.apply.change_writer.ROWS_AT_A_TIME", 2)
     checks = iter(range(100))
     check = applier.interruption.check
 

@@ -7,7 +7,7 @@ import pytest
 from subscriber.errors import NotSupportedError
 from subscriber.publication.carrier import check_carrier
 from subscriber.publication.definition import Operation, Publication, TableEntry
-from subscriber.publication.tables import PublisherColumn, PublisherTable, PublisherTables
+from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 
 A, B = PublisherColumn("a", 1, 23), PublisherColumn("b", 2, 25)
 TWICE = PublisherColumn("twice", 3, 23, generated="stored")

@@ -13,7 +13,7 @@ from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import opinions, plan_relation, plan_truncate, published, sent_columns
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
-from subscriber.publication.tables import PublisherTable
+from subscriber.schema.publisher_tables import PublisherTable
 from tests.publications import as_sent, entry, table, tables
 
 T = table("public.t", {"a": "int4", "b": "text", "c": "int4"}, key=["a"], oid=1)

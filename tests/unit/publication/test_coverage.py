@@ -9,7 +9,7 @@ import pytest
 from subscriber.errors import NotSupportedError, PublisherNotReady
 from subscriber.publication.coverage import check_coverage, uncovered
 from subscriber.publication.definition import Operation, Publication
-from subscriber.publication.tables import PublisherTable
+from subscriber.schema.publisher_tables import PublisherTable
 from tests.publications import entry, table, tables
 
 COLUMNS = {"a": "int4", "b": "text"}

@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from subscriber.commands.subscription_grammar import parse
 from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publication.membership import altered, created, with_options
-from subscriber.publication.parsed import AlterPublicationObjects, AlterPublicationOptions, CreatePublication
-from subscriber.publication.tables import Kind, PublisherColumn, PublisherTable, PublisherTables
+from subscriber.publication.publication_statements import (
+    AlterPublicationObjects,
+    AlterPublicationOptions,
+    CreatePublication,
+)
+from subscriber.schema.publisher_tables import Kind, PublisherColumn, PublisherTable, PublisherTables
 from subscriber.sql.lexer import syntax_error
-from subscriber.subscription.grammar import parse
 
 
 def table(

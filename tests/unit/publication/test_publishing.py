@@ -11,7 +11,7 @@ import pytest
 from subscriber.errors import NotSupportedError, PublisherTablesOutdated, RowFilterError
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Compiled, Publishing, compile_any, compiled
-from subscriber.publication.tables import PublisherTable
+from subscriber.schema.publisher_tables import PublisherTable
 from tests.publications import as_sent, entry, python_filter, table, tables
 
 T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.scenario.parse import Requires, parse_scenario
+from subscriber.scenario.session.session_file import Requires, parse_scenario
 from subscriber.scenario.template import scenario_template
 
 

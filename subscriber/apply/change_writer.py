@@ -1,0 +1,249 @@
+"""Runs of changes become statements on the target's connection.
+
+What is worked out once is kept where it stays true: compiled SQL for the life of the applier (a shape of
+change on a shape of table never changes its SQL), tables for one batch, converted rows for one frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from subscriber.apply.collisions import new_row, search_conditions, search_key
+from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
+from subscriber.apply.identity import RowIdentity, row_identity
+from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
+from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.schema_change_log import Alteration
+from subscriber.apply.search import RowSearch
+from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
+from subscriber.apply.walk import Run
+from subscriber.errors import SubscriberError
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.messages import Relation
+from subscriber.targets import Target
+
+StatementCache = dict[tuple[LocalRelation, tuple[object, ...]], Statement]
+
+ROWS_AT_A_TIME: Final = 1_024
+"""Rows of one ``executemany``: enough that a call costs nothing beside them, and few enough to be taken back between two calls."""
+
+_MOST_STATEMENTS = 1_000
+"""Compiled statements to keep: far more than shapes in any real stream, and some megabytes at most."""
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A group made ready: its statement, and all its rows unless one of them cannot be converted."""
+
+    statement: Statement
+    rows: Rows | None
+
+
+class ChangeWriter:
+    """Writes the changes of one batch through one connection.
+
+    Args:
+        target: where to.
+        connection: of the batch's transaction.
+        statements: compiled SQL, kept from batch to batch.
+        relations: the target's tables.
+        show_values: conflicts are told with their rows' values.
+        binary: see :class:`~subscriber.apply.batch_rules.Rules`.
+        check: raises where the batch is to end; called before every few changes.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        statements: StatementCache,
+        relations: RelationMap | None = None,
+        *,
+        show_values: bool = False,
+        binary: bool = True,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._target = target
+        self._connection = connection
+        self._statements = statements
+        self._relations = relations or RelationMap(target, connection)
+        self._shows_values = show_values
+        self._binary = binary
+        self._check = check
+        self._identities: dict[LocalRelation, RowIdentity] = {}
+        self._frame = Frame((), ())
+        self._prepared: dict[int, _Prepared] = {}
+
+    @property
+    def alterations(self) -> Sequence[Alteration]:
+        """What was altered in the transaction."""
+        return self._relations.alterations
+
+    def look_up(self, relation: Relation) -> None:
+        """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does before it asks (rule C4).
+
+        Raises:
+            TargetRelationError: as :meth:`RelationMap.look_up`.
+        """
+        self._relations.look_up(relation)
+
+    def describe(self, error: SubscriberError, relation: Relation) -> None:
+        """Say what the two shapes of a table are in an error that may be about them."""
+        self._relations.with_shapes(error, relation)
+
+    def open_frame(self, frame: Frame) -> None:
+        """Runs are of ``frame`` from now on."""
+        self._check()
+        self._frame = frame
+        self._prepared = {}
+
+    def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
+        """Apply a run in order; gives the conflicts that do not stop it, each with how often it was met.
+
+        Args:
+            run: of the open frame.
+            place: its first change, where it is one of the publisher's.
+
+        Raises:
+            ApplyError: a change that cannot be applied.
+            TargetUnavailable: try again.
+        """
+        group = self._frame.groups[run.group]
+        prepared = self._prepared.get(run.group)
+        if prepared is None:
+            prepared = self._prepared[run.group] = self._prepare(group)
+        if prepared.rows is None:
+            # Some other change of the group cannot be converted; only its own transaction shall suffer.
+            rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
+        else:
+            rows = prepared.rows[run.start : run.stop]
+        if group.action == "I":
+            self._execute(prepared.statement, rows, count=False)
+            return ()
+        # Which of several rows is missing, a row count does not tell.
+        step = 1 if self._shows_values or self._relations.open(group.relation).table.may_suppress else len(rows)
+        conflicts: list[tuple[Conflict, int]] = []
+        for start in range(0, len(rows), step):
+            changes = group.slice(run.start + start, run.start + start + step)
+            conflicts += self._touched(changes, place)
+            missing = len(changes) - self._change(prepared.statement, rows[start : start + step], changes)
+            if missing and not self._is_suppressed(changes):
+                conflicts.append((self._missing(changes, place), missing))
+        return conflicts
+
+    def _change(self, statement: Statement, rows: Rows, changes: ChangeGroup) -> int:
+        """Run an UPDATE or DELETE for each row; returns how many were there."""
+        if statement.search is not None:
+            return self._search(statement, statement.search, rows, changes)
+        return self._execute(statement, rows, count=True)
+
+    def _touched(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
+        """The rows that somebody else has written, where the target can tell; they are changed all the same."""
+        differs = self._target.other_origin(self._connection)
+        if differs is not None:
+            local = self._relations.open(changes.relation)
+            found = find_rows_of_others(
+                self._target, self._connection, local, changes, self._identity(local), place, differs
+            )
+            for conflict in found:
+                yield conflict if self._shows_values else without_values(conflict), 1
+
+    def _is_suppressed(self, changes: ChangeGroup) -> bool:
+        """Whether the row of one change is there all the same: a trigger has left it as it is."""
+        local = self._relations.open(changes.relation)
+        if not local.table.may_suppress:
+            return False
+        table = local.table.clause()
+        conditions = search_conditions(self._target, table, local, changes, self._identity(local))
+        query: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(table).where(*conditions)
+        with self._target.reporting():
+            return self._connection.execute(self._target.own_rows(local.table, query, table)).first() is not None
+
+    def _missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
+        """The conflict of rows that are not there (rule C18)."""
+        local = self._relations.open(changes.relation)
+        return Conflict(
+            MISSING[changes.action],
+            local.qualified_name,
+            place,
+            search=search_key(self._identity(local), changes, values=self._shows_values),
+            remote_row=new_row(local, changes) if self._shows_values else None,
+        )
+
+    def truncate(self, relations: Sequence[Relation], *, restart_identity: bool) -> None:
+        """Empty relations together, never cascading (rule C29)."""
+        tables = [self._relations.open(relation).table for relation in relations]
+        with self._target.reporting():
+            self._target.truncate(self._connection, tables, restart_identity=restart_identity)
+
+    def _prepare(self, group: ChangeGroup) -> _Prepared:
+        statement = self._statement(group)
+        try:
+            return _Prepared(statement, self._bind(statement, group))
+        except SubscriberError:
+            return _Prepared(statement, None)
+
+    def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
+        if group.binary and self._binary:
+            check_binary(self._relations.open(group.relation), group)
+        return bind_rows(self._target, statement, group)
+
+    def _statement(self, group: ChangeGroup) -> Statement:
+        local = self._relations.open(group.relation)
+        identity = None if group.action == "I" else self._identity(local)
+        unchanged = unchanged_key(self._target, local, group, identity)
+        key = (local, (*shape_of(group), unchanged))
+        statement = self._statements.get(key)
+        if statement is None:
+            statement = build_statement(self._target, local, group, identity, unchanged)
+            if len(self._statements) >= _MOST_STATEMENTS:
+                self._statements.clear()
+            if not local.table.has_identity_always:
+                # There the statement depends on values too: see _is_untouched_identity.
+                self._statements[key] = statement
+        return statement
+
+    def _identity(self, local: LocalRelation) -> RowIdentity:
+        identity = self._identities.get(local)
+        if identity is None:
+            identity = self._identities[local] = row_identity(local)
+        return identity
+
+    def _search(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
+        """Rows may have to be looked for more than once; returns how many were there."""
+        look = RowSearch(self._target, self._connection).change_rows
+        try:
+            return sum(
+                look(statement, search, rows[start:stop], changes.slice(start, stop))
+                for start, stop in self._parts(len(rows))
+            )
+        except SQLAlchemyError as error:
+            raise self._target.translate(error, [one.column.name for one in statement.parameters]) from None
+
+    def _parts(self, rows: int) -> Iterator[tuple[int, int]]:
+        """So few rows at a time that a batch which is to end does so soon."""
+        for start in range(0, rows, ROWS_AT_A_TIME):
+            self._check()
+            yield start, min(rows, start + ROWS_AT_A_TIME)
+
+    def _execute(self, statement: Statement, rows: Rows, *, count: bool) -> int:
+        run = self._connection.exec_driver_sql
+        one_by_one = count and not self._target.capabilities.multi_rowcount
+        found = 0
+        try:
+            for start, stop in self._parts(len(rows)):
+                part = rows[start:stop]
+                if one_by_one:
+                    found += sum(run(statement.sql, row).rowcount for row in part)
+                else:
+                    found += run(statement.sql, part).rowcount
+            return found
+        except SQLAlchemyError as error:
+            columns = [parameter.column.name for parameter in statement.parameters]
+            # The driver's error quotes rows, and must not be printed as the cause.
+            raise self._target.translate(error, columns) from None

@@ -1,0 +1,596 @@
+"""Which table of the target a change is for, and which of its columns (rules C1-C5).
+
+A relation is looked up when the first change for it arrives and is remembered for one batch only: between
+batches the target's tables may change, and looking again costs a millisecond. A relation message with
+another shape is another key, so a change is always applied by the shape that was announced before it.
+
+A message that differs from the last one that was applied is looked at (:mod:`subscriber.apply.added_columns`): a column that may have been
+renamed stops the subscription, and so does one that was replicated until now and is gone from the target. What is new the target's
+table gets, with ``schema_changes = 'add_columns'``::
+
+    open ──▶ ColumnsToAdd ──▶ the publisher is asked what older rows have in them ──▶ the batch is applied again
+                                 ├─ DDL is part of a transaction: ALTER TABLE and older rows, in its place in the stream
+                                 └─ it is not: ColumnsToAdd; what comes before is committed, the table altered by itself, and again
+
+By itself is how tables are altered where DDL commits (MariaDB), and for a transaction that the target prepares: that would keep its lock on
+the table. The columns are then there before the rows that the same transaction has written in the shape of before, which get NULL; where
+that is not what the publisher has, it is written down. Columns are added nullable and without a default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from subscriber import failpoints
+from subscriber.apply.added_columns import KeptShape, OlderRows, columns_of, moved, next_baseline, older_rows, renames
+from subscriber.apply.relation_names import SAME_NAMES, RelationNames
+from subscriber.apply.schema_change_log import COPY_AGAIN, Alteration, SchemaChanges
+from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError, UnsupportedValue
+from subscriber.lsn import LSN
+from subscriber.protocol.changes import ChangeGroup
+from subscriber.protocol.messages import Relation, RelationColumn
+from subscriber.schema.attributes import TableAttributes
+from subscriber.targets import Target, TargetColumn, TargetTable
+from subscriber.targets.binary_columns import refused_binary
+from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
+from subscriber.types import BUILT_IN_TYPES, declared_type
+
+_TEXT: Final = 25
+_NOT_NULL_VIOLATION: Final = "23502"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRelation:
+    """A publisher's relation together with the target's table.
+
+    Attributes:
+        remote: as announced.
+        table: the target's.
+        columns: the target's column for each remote column, in remote order (rule C2).
+        qualified_name: ``schema.table`` for messages: the publisher's name, or what the subscription maps it to.
+    """
+
+    remote: Relation
+    table: TargetTable
+    columns: tuple[TargetColumn, ...]
+    qualified_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the publisher has said of a message's columns.
+
+    Attributes:
+        lsn: of the transaction that brought the message.
+        attributes: of the table; None where it is not there any more, or nobody could be asked.
+    """
+
+    lsn: LSN | None = None
+    attributes: TableAttributes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How the publisher's schema changes are followed.
+
+    Attributes:
+        changes: what the catalog keeps of them.
+        answers: what the publisher has said, by message.
+        is_shared: whether another subscription writes to the target's table of a relation, too.
+        copies: the table is about to be copied: no row of the target's comes from before.
+        mixed: rows of the table were written in the shape of before, in the transaction that is to come.
+    """
+
+    changes: SchemaChanges
+    answers: Mapping[Relation, Answer] = field(default_factory=dict)
+    is_shared: Callable[[Relation], bool] = field(default=lambda _relation: False)
+    copies: bool = False
+    mixed: bool = False
+
+
+class RelationMap:
+    """The relations of one batch, looked up at their first change (rule C1).
+
+    Args:
+        target: where the tables are.
+        connection: of the batch's transaction.
+        names: the target's names of relations.
+        add_columns: columns that a table lacks are added to it.
+        alone: nothing else is in the transaction, so that DDL may commit it.
+        prepared: the transaction is to be prepared: neither a table nor the catalog is to be locked by it.
+        following: how schema changes are followed; None: columns are added without a look at what was before.
+
+    Attributes:
+        alterations: what was written down in the transaction.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        connection: sa.Connection,
+        names: RelationNames = SAME_NAMES,
+        *,
+        add_columns: bool = False,
+        alone: bool = False,
+        prepared: bool = False,
+        following: Following | None = None,
+    ) -> None:
+        self._target = target
+        self._connection = connection
+        self._names = names
+        self._adds_columns = add_columns
+        self._may_alter = alone or (target.capabilities.transactional_ddl and not prepared)
+        self._may_keep = not prepared
+        self._following = following
+        self._open: dict[Relation, LocalRelation] = {}
+        self.alterations: list[Alteration] = []
+        self._looked_up: set[Relation] = set()
+
+    def open(self, remote: Relation) -> LocalRelation:
+        """The target's side of ``remote``.
+
+        Raises:
+            TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table, columns
+                missing, columns generated; or a column that would change values.
+            ColumnsToAdd: columns are to be added, and the publisher has not been asked about them, or this is not the transaction for it.
+        """
+        local = self._open.get(remote)
+        if local is None:
+            try:
+                local = self._open[remote] = self._resolve(remote)
+            except SubscriberError as error:
+                error.relation = error.relation or self._name(remote)
+                raise
+        return local
+
+    def look_up(self, remote: Relation) -> None:
+        """Find the table of a relation whose changes are ignored: PostgreSQL's worker opens it before it asks (rule C4).
+
+        Whether its columns could hold the values does not matter then; nor what columns it lacks, where missing ones are added.
+
+        Raises:
+            TargetRelationError: as :meth:`open`.
+        """
+        if remote in self._open or remote in self._looked_up or self._names.is_own(remote.namespace, remote.name):
+            return
+        table = self._find(remote)
+        if not self._adds_columns:
+            self._match_columns(remote, table)
+        self._looked_up.add(remote)
+
+    def compare(self, remote: Relation) -> LocalRelation:
+        """What :meth:`open` gives, of a table that is left as it is: a column that :meth:`open` would add is left out.
+
+        Raises:
+            TargetRelationError: as :meth:`open`.
+        """
+        table = self._find(remote)
+        if self._adds_columns:
+            there = {column.name for column in table.columns}
+            remote = replace(remote, columns=tuple(column for column in remote.columns if column.name in there))
+        return self._fit(remote, table)
+
+    def with_shapes(self, error: SubscriberError, remote: Relation) -> None:
+        """Add the two shapes to an error that may be about them (:func:`add_shapes`).
+
+        Args:
+            error: of a change that was written.
+            remote: the relation, which has been opened.
+        """
+        local = self._open.get(remote)
+        if local is not None:
+            add_shapes(error, local)
+
+    def _name(self, remote: Relation) -> str:
+        return self._names.qualified(remote.namespace, remote.name)
+
+    def _find(self, remote: Relation) -> TargetTable:
+        if self._names.is_own(remote.namespace, remote.name):
+            raise TargetRelationError(
+                f'cannot use relation "{self._name(remote)}" as logical replication target',
+                sqlstate="42809",
+                detail="Subscribers keep their state in tables of this name.",
+                hint="Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves it out.",
+            )
+        table = self._target.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
+        if table is None:
+            raise TargetRelationError(
+                f'logical replication target relation "{self._name(remote)}" does not exist',
+                hint="Create the table in the target; the change waits until then.",
+            )
+        if table.kind not in ("table", "partitioned table"):
+            raise TargetRelationError(
+                f'cannot use relation "{self._name(remote)}" as logical replication target',
+                sqlstate="42809",
+                detail=f"This operation is not supported for {table.kind}s." if table.kind != "other" else None,
+            )
+        return table
+
+    def _resolve(self, remote: Relation) -> LocalRelation:
+        return self._fit(remote, self._follow(remote, self._find(remote)))
+
+    def _fit(self, remote: Relation, table: TargetTable) -> LocalRelation:
+        """The relation with the target's columns, each of which holds the values of its own."""
+        columns = self._match_columns(remote, table)
+        for column, announced in zip(columns, remote.columns, strict=True):
+            try:
+                self._target.check_column(announced.type_oid, column)
+            except TargetRelationError as error:
+                error.detail = _joined(error.detail, side_by_side(remote, table))
+                raise
+        return LocalRelation(remote, table, columns, self._name(remote))
+
+    def _follow(self, remote: Relation, table: TargetTable) -> TargetTable:
+        """The target's table, with the columns that are new in the message, where it gets them."""
+        missing = _missing(remote, table)
+        following = self._following
+        if following is None:
+            return self._add(remote, table, missing) if missing and self._adds_columns else table
+        if not missing and (not self._may_keep or following.copies or following.changes.is_same(remote)):
+            return table
+        before = following.changes.before(self._connection, remote)
+        if missing:
+            self._check_new(remote, table, missing, before)
+        elif before is not None and before.columns == columns_of(remote):
+            return table
+        # Where DDL commits, a process may have been killed after it.
+        begun = following.changes.unfinished(self._connection, remote)
+        new = [column for column in remote.columns if column in missing or column.name in begun]
+        if new:
+            return self._add(remote, table, new, before)
+        if before is not None:
+            self._note_moved(remote, table, before)
+        following.changes.keep(self._connection, remote, None if before is None else before.baseline)
+        return table
+
+    def _check_new(
+        self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: KeptShape | None
+    ) -> None:
+        """Refuse what is not known to be an addition of the publisher's, or is not to be added."""
+        replaced = self._replaced(remote, table, before)
+        if not self._adds_columns:
+            raise self._missing_error(remote, table, missing, before, () if before is None else replaced)
+        if self._following is not None and self._following.copies:
+            return
+        known = set() if before is None else set(before.names)
+        if replaced or any(column.name in known for column in missing):
+            raise self._missing_error(remote, table, missing, before, replaced)
+
+    def _replaced(self, remote: Relation, table: TargetTable, before: KeptShape | None) -> list[str]:
+        """The target's columns that were replicated, and that the message has not; where nothing is known from before, all it has not."""
+        if self._following is None or self._following.copies:
+            return []
+        announced = {column.name for column in remote.columns}
+        known = None if before is None else set(before.names)
+        return [
+            column.name
+            for column in table.columns
+            if column.name not in announced and not column.generated and (known is None or column.name in known)
+        ]
+
+    def _note_moved(self, remote: Relation, table: TargetTable, before: KeptShape) -> None:
+        """Write down what nobody can follow by names: the same columns in another order, and a new one beside one that is gone."""
+        assert self._following is not None
+        announced = {column.name for column in remote.columns}
+        there = {column.name for column in table.columns}
+        columns = moved(before.columns, columns_of(remote))
+        gone = [name for name in before.names if name not in announced and name in there]
+        new = [column.name for column in remote.columns if column.name not in before.names]
+        if columns:
+            reason = f"columns {_quoted(columns)} have another order at the publisher than before"
+            difference = (
+                "They were renamed among each other there, or dropped and added again. Rows that were in the target"
+                " before have the values of the columns that had these names then."
+            )
+        elif gone and new:
+            reason = f"column {_quoted(new)} came up at the publisher, and {_quoted(gone)} is gone there"
+            difference = f"The target has all of them. Rows that were there before have no values of the publisher's in {_quoted(new)}."
+        else:
+            return
+        answer = self._following.answers.get(remote, Answer())
+        note = Alteration(self._name(remote), _sentence(reason), difference=difference, lsn=answer.lsn)
+        self._following.changes.note(self._connection, remote, note)
+        self.alterations.append(note)
+
+    def _add(
+        self, remote: Relation, table: TargetTable, new: Sequence[RelationColumn], before: KeptShape | None = None
+    ) -> TargetTable:
+        """Add columns, and give them to the rows that are there."""
+        following = self._following
+        asked = following is None or following.copies or remote in following.answers
+        if not asked or not self._may_alter:
+            same = (remote.namespace, remote.name)
+            mixed = any((one.namespace, one.name) == same for one in self._open)
+            raise ColumnsToAdd(
+                f'relation "{self._name(remote)}" is to get {_named(new)}',
+                shape=remote,
+                mixed=mixed,
+                relation=self._name(remote),
+            )
+        missing = _missing(remote, table)
+        if following is None:
+            return self._alter(remote, table, missing)
+        answer = following.answers.get(remote, Answer())
+        older = self._older_rows(remote, table, new, before, answer)
+        self._write_down(remote, table, new, older, answer)
+        failpoints.hit("target.alter.before")
+        altered = self._alter(remote, table, missing)
+        failpoints.hit("target.alter.after")
+        with self._target.reporting():
+            for column in new:
+                value = older[column.name].value
+                place = altered.column(column.name)
+                if value is not None and place is not None:
+                    fill_column(self._target, self._connection, altered, place, column.type_oid, value)
+        following.changes.finish(self._connection, remote)
+        if not following.copies:
+            baseline = next_baseline(remote, None if before is None else before.baseline, answer.attributes)
+            following.changes.keep(self._connection, remote, baseline)
+        return altered
+
+    def _older_rows(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        new: Sequence[RelationColumn],
+        before: KeptShape | None,
+        answer: Answer,
+    ) -> Mapping[str, OlderRows]:
+        assert self._following is not None
+        if self._following.copies or not (table.has_rows(self._connection) or self._following.mixed):
+            return {column.name: OlderRows() for column in new}
+        baseline = None if before is None else before.baseline
+        found = {column.name: older_rows(column, remote, baseline, answer.attributes) for column in new}
+        if self._following.is_shared(remote):
+            others = OlderRows(unknown="another subscription writes to the table, too")
+            found = dict.fromkeys(found, others)
+        return found
+
+    def _write_down(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        new: Sequence[RelationColumn],
+        older: Mapping[str, OlderRows],
+        answer: Answer,
+    ) -> None:
+        assert self._following is not None
+        alterations = []
+        for column in new:
+            rows = older[column.name]
+            reason = f'Column "{column.name}" came up at the publisher.'
+            if rows.value is not None:
+                reason += " The rows that were there have got the value that they have at the publisher."
+            difference = None
+            if rows.unknown is not None:
+                difference = f'Rows that were there have NULL in column "{column.name}", and the publisher may have others: {rows.unknown}.'
+            elif rows.value is not None and self._following.mixed:
+                difference = (
+                    f'Rows that the transaction had inserted before have NULL in column "{column.name}", and the publisher has others:'
+                    f" {self._target.capabilities.database} could not alter the table within the transaction."
+                )
+            statement = as_typed(self._target, _addition(self._target, table, column))
+            alterations.append(Alteration(self._name(remote), reason, column.name, statement, difference, answer.lsn))
+        self._following.changes.begin(self._connection, remote, alterations)
+        self.alterations += alterations
+
+    def _alter(self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]) -> TargetTable:
+        """Add columns, and look again."""
+        try:
+            with self._target.reporting():
+                for statement in _additions(self._target, table, missing):
+                    self._connection.execute(statement)
+        except SubscriberError as error:
+            if error.transient:
+                raise
+            refused = self._missing_error(remote, table, missing)
+            refused.detail = _joined(f"They could not be added: {error.message}.", refused.detail)
+            raise refused from None
+        return self._find(remote)
+
+    def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
+        """Columns by exact name; what is missing is reported before what is generated (rule C3)."""
+        missing = _missing(remote, table)
+        if missing:
+            raise self._missing_error(remote, table, missing)
+        by_name = {column.name: column for column in table.columns}
+        columns = tuple(by_name[column.name] for column in remote.columns)
+        generated = [column for column in columns if column.generated]
+        if generated:
+            raise TargetRelationError(
+                f'logical replication target relation "{self._name(remote)}" has incompatible generated {_named(generated)}',
+                detail=side_by_side(remote, table),
+                hint="Make them ordinary columns of the target, or publish the table without them.",
+            )
+        return columns
+
+    def _missing_error(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        missing: Sequence[RelationColumn],
+        before: KeptShape | None = None,
+        replaced: Sequence[str] = (),
+    ) -> TargetRelationError:
+        alike = self._alike(table, missing)
+        additions = _additions(self._target, table, [column for column in missing if column.name not in alike])
+        commands = "; ".join(as_typed(self._target, one) for one in additions)
+        changed = hint = None
+        if replaced and not alike:
+            changed, hint = self._renamed(remote, table, missing, before, replaced, commands)
+        elif additions:
+            option = "" if self._adds_columns else ", or ALTER SUBSCRIPTION ... SET (schema_changes = 'add_columns')"
+            hint = f"Use {commands} in the target{option}."
+            known = set() if before is None else set(before.names)
+            if self._adds_columns and any(column.name in known for column in missing):
+                changed = "It was replicated before, so it is the target's table that has changed: a column that was renamed or dropped there."
+                hint = f"Give the column its name again; or use {commands} in the target. {COPY_AGAIN}"
+        for name, there in alike.items():
+            hint = _joined(
+                hint,
+                f'{self._target.capabilities.database} takes "{name}" and "{there}" for one name, PostgreSQL for two:'
+                f' rename the target\'s column to "{name}", or publish the table without one of them.',
+            )
+        return TargetRelationError(
+            f'logical replication target relation "{self._name(remote)}" is missing replicated {_named(missing)}',
+            detail=_joined(changed, side_by_side(remote, table)),
+            hint=hint,
+        )
+
+    def _renamed(
+        self,
+        remote: Relation,
+        table: TargetTable,
+        missing: Sequence[RelationColumn],
+        before: KeptShape | None,
+        replaced: Sequence[str],
+        commands: str,
+    ) -> tuple[str, str]:
+        """What has happened, and what to do: to rename the target's columns, or to add others."""
+        new = [column.name for column in missing]
+        if before is None:
+            what = (
+                f"It is not known whether {_quoted(replaced)} in the target is what {_quoted(new)} was called before."
+            )
+            pairs = []
+        else:
+            shown = ", ".join(f"{one.name} {declared_type(one.type_oid, one.type_modifier)}" for one in before.columns)
+            what = (
+                f"The publisher had ({shown}) before. Either {_quoted(replaced)} was renamed, or it was dropped, and {_quoted(new)}"
+                " is another column."
+            )
+            pairs = [
+                (old, name)
+                for old, name in renames(before.columns, columns_of(remote))
+                if old in replaced and name in new
+            ]
+        statements = "; ".join(as_typed(self._target, rename_column(table, old, name)) for old, name in pairs)
+        rename = (
+            f"use {statements} in the target"
+            if statements
+            else "rename it in the target with ALTER TABLE ... RENAME COLUMN"
+        )
+        return what, (
+            f"If it was renamed, {rename}. If not, use {commands} in the target; rows that are there have NULL in it then."
+            f" The subscription goes on by itself. {COPY_AGAIN}"
+        )
+
+    def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
+        """Of the columns that ``table`` lacks those that it cannot be given, each with the column whose name is in the way."""
+        if self._target.capabilities.column_case:
+            return {}
+        there = {column.name.lower(): column.name for column in table.columns}
+        return {one.name: there[one.name.lower()] for one in missing if one.name.lower() in there}
+
+
+def add_shapes(error: SubscriberError, local: LocalRelation) -> None:
+    """Add what publisher and target say of the columns to an error of a row that was written.
+
+    Of a NULL where the target's table has none, that is both shapes; of a value that a column cannot hold, the two types of the column.
+    """
+    if error.sqlstate == _NOT_NULL_VIOLATION:
+        error.detail = _joined(error.detail, side_by_side(local.remote, local.table))
+    if isinstance(error, UnsupportedValue):
+        for announced, column in zip(local.remote.columns, local.columns, strict=True):
+            if column.name == error.column:
+                error.detail = _joined(error.detail, _two_types(announced, column, local.qualified_name))
+
+
+def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:
+    at_publisher = declared_type(announced.type_oid, announced.type_modifier)
+    return f'Column "{column.name}" of table "{table}" has type {at_publisher} at the publisher and {column.declared_type} in the target.'
+
+
+def check_required(local: LocalRelation) -> None:
+    """Refuse a table with a column that every new row needs a value for, and that the publisher does not send.
+
+    The database itself refuses such a row; this is for who asks before there is one.
+
+    Raises:
+        TargetRelationError: 23502, naming the columns.
+    """
+    sent = {column.name for column in local.columns}
+    left = [column for column in local.table.columns if column.required and column.name not in sent]
+    if left:
+        raise TargetRelationError(
+            f'relation "{local.qualified_name}" of the target requires a value for {_named(left)}',
+            sqlstate=_NOT_NULL_VIOLATION,
+            detail="The publisher sends none, and in the target the column is NOT NULL without a default. "
+            + side_by_side(local.remote, local.table),
+            hint="Give the column a default in the target, allow NULL in it, or drop it.",
+        )
+
+
+def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
+    """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule C5).
+
+    Old rows count as well, whether rows are looked for by that column or not; NULL is nothing, whatever the types.
+
+    Raises:
+        UnsupportedValue: with PostgreSQL's text and SQLSTATE, of the first such column.
+    """
+    for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
+        if announced.name not in changes.binary:
+            continue
+        error = refused_binary(announced.type_oid, column, number)
+        if error is not None and any(_has_value(batch, announced.name) for batch in (changes.old, changes.new)):
+            raise error
+
+
+def _has_value(batch: pa.RecordBatch | None, name: str) -> bool:
+    if batch is None or name not in batch.schema.names:
+        return False
+    values = batch.column(name)
+    return bool(values.null_count < len(values))
+
+
+def side_by_side(remote: Relation, table: TargetTable) -> str:
+    """The two shapes, for DETAIL: names and types of columns.
+
+    Args:
+        remote: the publisher's.
+        table: the target's.
+    """
+    at_publisher = ", ".join(
+        f"{column.name} {declared_type(column.type_oid, column.type_modifier)}" for column in remote.columns
+    )
+    in_target = ", ".join(f"{column.name} {column.declared_type}".rstrip() for column in table.columns)
+    return f"The publisher has ({at_publisher}), the target ({in_target})."
+
+
+def _missing(remote: Relation, table: TargetTable) -> list[RelationColumn]:
+    names = {column.name for column in table.columns}
+    return [column for column in remote.columns if column.name not in names]
+
+
+def _additions(target: Target, table: TargetTable, missing: Iterable[RelationColumn]) -> list[AddColumn]:
+    return [_addition(target, table, column) for column in missing]
+
+
+def _addition(target: Target, table: TargetTable, column: RelationColumn) -> AddColumn:
+    """A type that somebody has made (CREATE TYPE, CREATE DOMAIN, extensions) is its text: the stream has no more of it than a number."""
+    if column.type_oid not in BUILT_IN_TYPES:
+        return add_column(target, table, column.name, _TEXT, "text")
+    return add_column(target, table, column.name, column.type_oid, declared_type(column.type_oid, column.type_modifier))
+
+
+def _joined(*parts: str | None) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _named(columns: Iterable[RelationColumn | TargetColumn]) -> str:
+    quoted = [f'"{column.name}"' for column in columns]
+    return f"{'column' if len(quoted) == 1 else 'columns'}: {', '.join(quoted)}"
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,92 @@
+"""What went wrong, counted and kept: ``subscriber_stat_subscription_stats``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+from subscriber.apply.progress import SUBSCRIPTION_STATS
+from subscriber.catalog.own_tables import SUBSCRIPTION_REL
+from subscriber.catalog.subscriptions import find_subscription
+from subscriber.lsn import LSN, format_lsn, parse_lsn
+
+
+def record_error(
+    connection: sa.Connection,
+    name: str,
+    report: str,
+    *,
+    worker: Literal["apply", "sync"] = "apply",
+    lsn: int | None = None,
+) -> None:
+    """Keep an error for ``subscriber status``: counted, with its report and the time (UTC, ISO 8601).
+
+    Call it in a transaction of its own: the one that failed is rolled back.
+
+    Args:
+        connection: to the target.
+        name: the subscription's; one that was dropped meanwhile is left alone.
+        report: :meth:`SubscriberError.report`, which holds no values.
+        worker: who met it; a table's copy and catch-up are counted apart, as in pg_stat_subscription_stats.
+        lsn: the finish LSN of the transaction that failed; None where it was none.
+    """
+    stats = SUBSCRIPTION_STATS
+    subscription = find_subscription(connection, name)
+    if subscription is None:
+        return
+    connection.execute(
+        sa.update(stats)
+        .where(stats.c.subid == subscription.subid)
+        .values(
+            {
+                f"{worker}_error_count": stats.c[f"{worker}_error_count"] + 1,
+                "last_error": report,
+                "last_error_at": _now(),
+                "last_error_worker": worker,
+                "last_error_lsn": None if lsn is None else format_lsn(LSN(lsn)),
+                "last_error_resolved_at": None,
+            }
+        )
+    )
+
+
+def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waiting: bool) -> bool:
+    """Note that the last error is over, if it is; tells whether there is none any more that is not.
+
+    An error of a transaction is over when that is applied, or skipped. Another one of the apply worker is when nothing is left to apply that
+    could meet it again. An error of a table's copy is over when no table is left with an error.
+
+    Args:
+        connection: to the target.
+        subid: the subscription's number.
+        applied: the progress.
+        waiting: whether something is received and not applied.
+    """
+    stats, tables = SUBSCRIPTION_STATS, SUBSCRIPTION_REL
+    row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).one_or_none()
+    if row is None or row.last_error is None or row.last_error_resolved_at is not None:
+        return True
+    if row.last_error_worker == "sync":
+        failing = sa.select(tables.c.srrelname).where(tables.c.srsubid == subid, tables.c.srerror.is_not(None))
+        is_over = connection.execute(failing.limit(1)).first() is None
+    elif row.last_error_lsn is not None:
+        is_over = applied >= parse_lsn(row.last_error_lsn)
+    else:
+        is_over = not waiting
+    if is_over:
+        same = (stats.c.subid == subid) & (stats.c.last_error_at == row.last_error_at)
+        connection.execute(sa.update(stats).where(same).values(last_error_resolved_at=_now()))
+    return is_over
+
+
+def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
+    """The row of ``subscriber_stat_subscription_stats``, by column name; empty when there is none."""
+    stats = SUBSCRIPTION_STATS
+    row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).mappings().one_or_none()
+    return dict(row or {})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,87 @@
+"""What was typed, as far as it may be shown or kept: commands hold connection strings, and those passwords (names_are_data)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from subscriber.errors import SQLSyntaxError, SubscriberError
+from subscriber.scenario.session.aligned import display_width
+from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
+from subscriber.sql.lexer import Kind, lex, tokenize_open
+
+_SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
+"""What may come before a secret, or hold one, where the quotes of a connection string were forgotten or it cannot be read."""
+
+_CONSTANT: Final = re.compile(r"(?:[bexn]|u&)?'|\$|\".*=", re.IGNORECASE | re.DOTALL)
+"""How a token begins that may be a connection string: a string constant, or an identifier that should have been one."""
+_MASK: Final = "'…'"
+
+
+def without_secrets(text: str) -> str | None:
+    """What was typed with every connection string as :func:`redact_conninfo` leaves it; None if a secret may be left.
+
+    A misspelled command may hold a password, too, so it does not matter where in a command a constant stands.
+
+    >>> without_secrets("CREATE SUBSCRIPTION s CONNECTION 'host=h password=x' PUBLICATION p;")
+    "CREATE SUBSCRIPTION s CONNECTION 'host=h' PUBLICATION p;"
+    """
+    try:
+        lexemes = lex(text)
+    except SubscriberError:
+        return None
+    kept = text
+    for lexeme in reversed(lexemes):
+        if lexeme.kind not in (Kind.STRING, Kind.IDENTIFIER):
+            continue
+        shown = redact_conninfo(lexeme.value)
+        if shown == lexeme.value or (shown == UNREADABLE_CONNINFO and not _SECRET.search(lexeme.value)):
+            continue
+        escaped = shown.replace("'", "''")
+        kept = f"{kept[: lexeme.start]}'{escaped}'{kept[lexeme.end :]}"
+    return None if _SECRET.search(kept) else kept
+
+
+def point_at(error: SQLSyntaxError, sql: str) -> SQLSyntaxError:
+    """The error with its line and a caret below the place, as psql prints them; constants in the line are not shown.
+
+    Where the line may hold a secret all the same, the error keeps the place as a number.
+    """
+    if error.position is None or (excerpt := _excerpt(sql, error.position - 1)) is None:
+        return error
+    told_by_the_caret = (error.detail or "").startswith("At character ")
+    pointing = SQLSyntaxError(
+        f"{error.message}\n{excerpt}",
+        sqlstate=error.sqlstate,
+        detail=None if told_by_the_caret else error.detail,
+        hint=error.hint,
+        context=error.context,
+    )
+    pointing.position = error.position
+    return pointing
+
+
+def _excerpt(sql: str, position: int) -> str | None:
+    masked, place, done = "", position, 0
+    for start, end in _constants(sql):
+        masked += sql[done:start] + _MASK
+        done = end
+        if end <= position:
+            place -= end - start - len(_MASK)
+        elif start <= position:
+            place -= position - start
+    masked += sql[done:]
+    start, end = masked.rfind("\n", 0, place) + 1, masked.find("\n", place)
+    line = (masked[start:] if end < 0 else masked[start:end]).expandtabs(1)
+    if _SECRET.search(line):
+        return None
+    label = f"LINE {sql.count(chr(10), 0, position) + 1}: "
+    return f"{label}{line}\n{' ' * (len(label) + display_width(line[: place - start]))}^"
+
+
+def _constants(sql: str) -> list[tuple[int, int]]:
+    tokens, unended = tokenize_open(sql)
+    spans = [(token.start, token.end + 1) for token in tokens]
+    if unended is not None:
+        spans.append((unended, len(sql)))
+    return [(start, end) for start, end in spans if _CONSTANT.match(sql[start:end])]

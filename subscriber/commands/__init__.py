@@ -1,0 +1,105 @@
+"""CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, carried out.
+
+::
+
+    parse ──▶ run_command ──┬─▶ create        the tables at both ends, the slot, the catalog
+                            ├─▶ alter         options, connection, name, SKIP, ENABLE
+                            ├─▶ publications  lists of publications and tables
+                            ├─▶ sequences     the target's sequences and counters
+                            ├─▶ drop          the slot, the journal, the catalog
+                            └─▶ emulated      publications that the subscriber evaluates: the publisher's tables, the catalog
+"""
+
+from __future__ import annotations
+
+from subscriber import catalog
+from subscriber.commands import alter_publications, alter_subscription
+from subscriber.commands.create_subscription import create_subscription
+from subscriber.commands.drop_subscription import drop_subscription, remove_journal
+from subscriber.commands.notices import Notify
+from subscriber.commands.publication_commands import run_publication_command
+from subscriber.commands.refresh_sequences import refresh_sequences
+from subscriber.commands.subscription_statements import (
+    AlterConnection,
+    AlterEnabled,
+    AlterOptions,
+    AlterOwner,
+    AlterPublications,
+    AlterSkip,
+    AlterSubscription,
+    CreateSubscription,
+    DropSubscription,
+    RefreshPublication,
+    RefreshSequences,
+    RenameSubscription,
+    SubscriptionCommand,
+)
+from subscriber.publication.publication_statements import PublicationCommand
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+__all__ = ["Notify", "create_subscription", "drop_subscription", "remove_journal", "run_command"]
+
+
+def run_command(
+    target: Target,
+    command: SubscriptionCommand | PublicationCommand,
+    settings: Settings,
+    notify: Notify,
+    publisher: str | None = None,
+) -> str:
+    """Carry out a command on a target.
+
+    Args:
+        target: where the catalog is, and the tables.
+        command: as parsed.
+        settings: where journals are.
+        notify: told notices and warnings, as psql prints them.
+        publisher: the connection string of the server whose tables a publication is about; None is that of the subscriptions.
+
+    Returns:
+        The command's tag, such as ``CREATE SUBSCRIPTION``.
+
+    Raises:
+        SubscriberError: it could not be carried out, in PostgreSQL's words where it has some.
+    """
+    if isinstance(command, PublicationCommand):
+        return run_publication_command(target, command, publisher, notify)
+    match command:
+        case CreateSubscription():
+            create_subscription(target, command, settings, notify)
+            return "CREATE SUBSCRIPTION"
+        case DropSubscription():
+            drop_subscription(target, command, settings, notify)
+            return "DROP SUBSCRIPTION"
+        case _:
+            _alter(target, command, settings, notify)
+            return "ALTER SUBSCRIPTION"
+
+
+def _alter(target: Target, command: AlterSubscription, settings: Settings, notify: Notify) -> None:
+    if isinstance(command, AlterOwner) and command.owner is not None:
+        alter_subscription.refuse_owner(command)  # PostgreSQL, too, looks for the role before the subscription
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+        with target.engine.connect() as connection:
+            subscription = catalog.get_subscription(connection, command.name)
+    match command:
+        case AlterConnection():
+            alter_subscription.alter_connection(target, subscription, command)
+        case AlterEnabled():
+            alter_subscription.alter_enabled(target, subscription, command)
+        case AlterOptions():
+            alter_subscription.alter_options(target, subscription, command, settings, notify)
+        case AlterSkip():
+            alter_subscription.alter_skip(target, subscription, command)
+        case AlterOwner():
+            alter_subscription.refuse_owner(command)
+        case RenameSubscription():
+            alter_subscription.rename_subscription(target, subscription, command)
+        case AlterPublications():
+            alter_publications.alter_publications(target, subscription, command, notify)
+        case RefreshPublication():
+            alter_publications.refresh_publication(target, subscription, command, notify)
+        case RefreshSequences():
+            refresh_sequences(target, subscription, settings, notify)

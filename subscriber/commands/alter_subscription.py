@@ -1,0 +1,242 @@
+"""ALTER SUBSCRIPTION, all forms but those that list tables (rules C39, C40, C48, C52, C54).
+
+Every form checks first and then changes the catalog in one transaction of the target. What cannot be rolled back - an option of
+the slot - is changed last in it, as in PostgreSQL. A running worker looks at the catalog about once a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from subscriber import catalog
+from subscriber.apply import progress
+from subscriber.apply.prepared import still_prepared
+from subscriber.apply.relation_names import RelationNames
+from subscriber.catalog import Subscription
+from subscriber.catalog.subscription_options import ALTERABLE, SKIPPING, read_options
+from subscriber.commands import remote, requirements
+from subscriber.commands.notices import Notify, warn_unused_names
+from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
+from subscriber.commands.subscription_statements import (
+    AlterConnection,
+    AlterEnabled,
+    AlterOptions,
+    AlterOwner,
+    AlterSkip,
+    RenameSubscription,
+)
+from subscriber.commands.target_tables import check_relations
+from subscriber.commands.upgraded_publisher import follow_upgrade
+from subscriber.errors import NotSupportedError, UsageError
+from subscriber.journal.retention import undecided
+from subscriber.journal.segment import journal_entries
+from subscriber.journal.storage import Storage, journal_url, open_storage
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.publisher.connection import check_conninfo
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+_STREAMED: Final = ("origin", "binary", "streaming")
+"""Options that say what the publisher sends, and how."""
+
+
+def alter_connection(target: Target, subscription: Subscription, command: AlterConnection) -> None:
+    """ALTER SUBSCRIPTION … CONNECTION; nobody connects yet.
+
+    Raises:
+        UsageError: it is no connection string.
+    """
+    check_conninfo(command.conninfo)
+    with target.begin() as connection:
+        catalog.set_connection(connection, subscription.subid, command.conninfo)
+
+
+def alter_enabled(target: Target, subscription: Subscription, command: AlterEnabled) -> None:
+    """ALTER SUBSCRIPTION … ENABLE, DISABLE.
+
+    Raises:
+        UsageError: 55000, there is no slot to stream from.
+    """
+    if command.enabled and subscription.slot_name is None:
+        raise UsageError("cannot enable subscription that does not have a slot name", sqlstate="55000")
+    with target.begin() as connection:
+        catalog.set_enabled(connection, subscription.name, enabled=command.enabled)
+
+
+def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -> None:
+    """ALTER SUBSCRIPTION … SKIP (rules C40, C41).
+
+    Raises:
+        UsageError: the LSN is malformed, or behind what is applied.
+    """
+    given = read_options(command.options.sql, command.options.given, SKIPPING)
+    lsn = given["lsn"]
+    with target.begin() as connection:
+        applied = progress.read_progress(connection, subscription.origin)
+        if INVALID_LSN != lsn < applied:
+            raise UsageError(
+                f"skip WAL location (LSN {format_lsn(lsn)}) must be greater than origin LSN {format_lsn(applied)}"
+            )
+        catalog.set_skip_lsn(connection, subscription.subid, lsn)
+
+
+def refuse_owner(command: AlterOwner) -> None:
+    """ALTER SUBSCRIPTION … OWNER TO: there is nobody to give it to.
+
+    Raises:
+        UsageError: 42704, there is no role of that name.
+        NotSupportedError: the current role.
+    """
+    detail = "A subscriber has no roles: it acts as the user of its target."
+    hint = "Give `subscriber run` a target URL with another user."
+    if command.owner is not None:
+        raise UsageError(f'role "{command.owner}" does not exist', sqlstate="42704", detail=detail, hint=hint)
+    raise NotSupportedError("ALTER SUBSCRIPTION … OWNER TO is not supported", detail=detail, hint=hint)
+
+
+def rename_subscription(target: Target, subscription: Subscription, command: RenameSubscription) -> None:
+    """ALTER SUBSCRIPTION … RENAME TO.
+
+    Raises:
+        UsageError: 42710, the name is taken.
+    """
+    with target.begin() as connection:
+        catalog.rename_subscription(connection, subscription.subid, command.new_name)
+
+
+# SET (…) -----------------------------------------------------------------------------------------
+
+
+def alter_options(
+    target: Target, subscription: Subscription, command: AlterOptions, settings: Settings, notify: Notify
+) -> None:
+    """ALTER SUBSCRIPTION … SET (…).
+
+    Raises:
+        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names is not there.
+        NotSupportedError: publisher or target cannot do it.
+        PublisherError: the slot could not be changed; the subscription is as it was.
+    """
+    changes = read_options(command.options.sql, command.options.given, ALTERABLE)
+    if "system_identifier" in changes:
+        if len(changes) > 1:
+            raise UsageError('"system_identifier" cannot be altered together with another option', sqlstate="42601")
+        follow_upgrade(target, subscription, changes["system_identifier"], settings)
+        return
+    _check_slot_name(subscription, changes)
+    _check_two_phase(subscription, changes)
+    if "failover" in changes:
+        _check_slot_option(subscription, "failover", of_slot=True)
+    requirements.check_target(target, changes)
+    if "map" in changes:
+        _check_map(target, subscription, changes["map"], notify)
+    slot_options = {name: changes[name] for name in ("failover",) if name in changes}
+    if changes.get("two_phase") is False:
+        slot_options["two_phase"] = False
+    _check_publisher(subscription, changes, slot_options)
+    if "two_phase" in slot_options:
+        _check_all_decided(target, subscription, settings)
+    if "slot_name" in changes and changes["slot_name"] != subscription.slot_name:
+        _change_slot_name(target, subscription, changes, settings, notify)
+        return
+    with target.begin() as connection:
+        catalog.set_options(connection, subscription.subid, changes)
+        if slot_options:
+            assert subscription.slot_name is not None
+            remote.change_slot(subscription.conninfo, subscription.name, subscription.slot_name, **slot_options)
+    if any(name in changes and changes[name] != getattr(subscription.options, name) for name in _STREAMED):
+        remote.end_receiver(subscription, notify)
+
+
+def _change_slot_name(
+    target: Target, subscription: Subscription, changes: Mapping[str, Any], settings: Settings, notify: Notify
+) -> None:
+    """Take the subscription off its slot, and put it on another one, if one is named (:mod:`subscriber.positions.slot_position`)."""
+
+    def change(connection: Any, applied: LSN) -> LSN:
+        slot = changes["slot_name"]
+        if slot is not None:
+            others = [other for other in catalog.list_subscriptions(connection) if other.subid != subscription.subid]
+            requirements.check_slot_is_free(others, slot, subscription.conninfo, subscription.system_identifier)
+        release_slot(connection, subscription, applied)
+        catalog.set_options(connection, subscription.subid, changes)
+        catalog.take_up_slot(connection, subscription.subid)
+        return applied
+
+    applied = while_progress_stands(target, subscription, change)
+    leave_journal(target, subscription, applied, settings, notify)
+
+
+def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> None:
+    if "slot_name" in changes and changes["slot_name"] is None and subscription.enabled:
+        raise UsageError("cannot set slot_name = NONE for enabled subscription", sqlstate="55000")
+
+
+def _check_map(target: Target, subscription: Subscription, names: RelationNames, notify: Notify) -> None:
+    """Every table of the subscription must be there under its new name; none is made, since its rows would not be in it."""
+    with target.reporting(), target.engine.connect() as connection:
+        found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
+    check_relations(target, found, names)
+    if found:
+        warn_unused_names(notify, names, found)
+
+
+def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:
+    """Rule C52. The slot's option is turned off by the command, and on by the walsender once all tables are ready (E5)."""
+    if "two_phase" not in changes:
+        return
+    off = not changes["two_phase"]
+    _check_slot_option(subscription, "two_phase", of_slot=off)
+    if off and "slot_name" in changes:
+        raise UsageError('"slot_name" and "two_phase" cannot be altered at the same time', sqlstate="42601")
+
+
+def _check_all_decided(target: Target, subscription: Subscription, settings: Settings) -> None:
+    """Rule C52: the publisher would send a prepared transaction once more, with its commit. The worker has ended by now."""
+    storage = _journal(subscription, settings)
+    with target.reporting(), target.engine.connect() as connection:
+        left = still_prepared(target, connection, subscription.subid)
+    if left or (storage is not None and undecided(journal_entries(storage))):
+        raise UsageError(
+            'cannot disable "two_phase" when prepared transactions exist',
+            sqlstate="55000",
+            hint="Resolve these transactions and try again.",
+        )
+
+
+def _check_slot_option(subscription: Subscription, option: str, *, of_slot: bool) -> None:
+    if subscription.enabled:
+        raise UsageError(f'cannot set option "{option}" for enabled subscription', sqlstate="55000")
+    if of_slot and subscription.slot_name is None:
+        raise UsageError(
+            f'cannot set option "{option}" for a subscription that does not have a slot name', sqlstate="55000"
+        )
+
+
+def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slot_options: Mapping[str, bool]) -> None:
+    """Ask the publisher whether it can do what is switched on, and whether its slot is free to be changed.
+
+    A subscription that has never been connected is not asked about: REFRESH PUBLICATION does.
+    """
+    switched_on = changes.get("binary") or changes.get("two_phase") or changes.get("origin") == "none"
+    if not slot_options and (not switched_on or subscription.system_identifier is None):
+        return
+    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+        requirements.check_publisher(publisher.version, changes)
+        if slot_options and subscription.slot_name is not None:
+            # The server would wait for it, while the target's transaction is open.
+            if remote.is_released(publisher, subscription.slot_name):
+                return
+            raise UsageError(
+                f'cannot alter "{next(iter(slot_options))}" when logical replication worker is still running',
+                sqlstate="55000",
+                hint="Try again after some time.",
+            )
+
+
+def _journal(subscription: Subscription, settings: Settings) -> Storage | None:
+    """The journal as far as it can be known; on another machine than the worker's it is empty."""
+    if subscription.system_identifier is None or subscription.slot_name is None:
+        return None
+    return open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))

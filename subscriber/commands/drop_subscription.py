@@ -1,0 +1,134 @@
+"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and forget the subscription only after that.
+
+A slot that nobody remembers would hold the publisher's WAL for ever. Where the slot cannot be dropped, nothing has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Final
+
+from subscriber import catalog
+from subscriber.apply import progress
+from subscriber.apply.prepared import forget_finished
+from subscriber.catalog import RelationState, Subscription
+from subscriber.commands import remote
+from subscriber.commands.notices import Notify, first_names, notice, warning
+from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
+from subscriber.commands.subscription_statements import DropSubscription
+from subscriber.errors import JournalError, PublisherError, UsageError
+from subscriber.lsn import LSN
+from subscriber.publisher.connection import NOT_CONNECTED
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+
+def drop_subscription(target: Target, command: DropSubscription, settings: Settings, notify: Notify) -> None:
+    """Carry out DROP SUBSCRIPTION.
+
+    Raises:
+        UsageError: there is none of that name.
+        PublisherError: the slot could not be dropped; the subscription is as it was.
+    """
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+    with target.begin() as connection:
+        subscription = catalog.find_subscription(connection, command.name)
+        if subscription is None:
+            if not command.if_exists:
+                raise UsageError(f'subscription "{command.name}" does not exist', sqlstate="42704")
+            notice(notify, f'subscription "{command.name}" does not exist, skipping')
+            return
+        catalog.set_enabled(connection, command.name, enabled=False)  # its worker sees it, and ends
+    _warn_unfinished(target, subscription, notify)
+    if subscription.slot_name is not None:
+        try:
+            system_identifier = _drop_slot(subscription, subscription.slot_name)
+        except BaseException:
+            if subscription.enabled:
+                with target.begin() as connection:
+                    catalog.set_enabled(connection, command.name, enabled=True)
+            raise
+        notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
+        # The slot is gone: a subscription that stays because of its journal could only be dropped in three steps.
+        with contextlib.suppress(JournalError, UsageError):
+            tell_dropped(subscription, _applied(target, subscription), settings, notify)
+        remove_journal_of(system_identifier, subscription.slot_name, settings, notify)
+    with target.begin() as connection:
+        for released in catalog.released_slots(connection):
+            if released.subscription == command.name:
+                # A batch may have been committing while the slot was taken away.
+                applied = progress.read_progress(connection, subscription.origin)
+                catalog.release_slot(connection, replace(released, applied=applied))
+        catalog.delete_subscription(connection, command.name)
+        if subscription.slot_name is not None:
+            catalog.forget_released_slot(connection, system_identifier, subscription.slot_name)
+        target.drop_origin(connection, subscription.origin)
+        left = forget_finished(target, connection, subscription.subid)
+    for transaction in left:
+        # PostgreSQL leaves it as well, and says nothing.
+        warning(
+            notify,
+            f'prepared transaction "{transaction.gid}" is left in the target',
+            hint="COMMIT PREPARED or ROLLBACK PREPARED it there: it holds its locks until then.",
+        )
+
+
+def _warn_unfinished(target: Target, subscription: Subscription, notify: Notify) -> None:
+    """Tell which tables do not have the publisher's rows, before the slot goes that could still bring them."""
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
+    for states, what, detail in _UNFINISHED:
+        names = [one.qualified_name for one in relations if one.state in states]
+        if names:
+            count = "1 table" if len(names) == 1 else f"{len(names):,} tables"
+            were = "was" if len(names) == 1 else "were"
+            message = f'{count} of subscription "{subscription.name}" {were} {what}: {first_names(names)}'
+            warning(notify, message, detail=detail)
+
+
+_UNFINISHED: Final = (
+    (
+        {RelationState.INIT, RelationState.DATASYNC},
+        "never copied",
+        "Rows that the publisher had before the subscription was created are not in the target.",
+    ),
+    (
+        {RelationState.FINISHEDCOPY},
+        "copied and not brought up to date",
+        "Changes that were made at the publisher during the copy are not in the target.",
+    ),
+)
+
+
+def _applied(target: Target, subscription: Subscription) -> LSN:
+    with target.reporting(), target.engine.connect() as connection:
+        return progress.read_progress(connection, subscription.origin)
+
+
+def remove_journal(subscription: Subscription, settings: Settings) -> None:
+    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove."""
+    if subscription.system_identifier is not None and subscription.slot_name is not None:
+        delete_journal(subscription.system_identifier, subscription.slot_name, settings)
+
+
+def _drop_slot(subscription: Subscription, slot: str) -> str:
+    """Drop the slot; gives the publisher's system identifier, which names the journal."""
+    try:
+        with connect_publisher(subscription.conninfo, subscription.name) as server:
+            publisher = Publisher(server)
+            system_identifier = subscription.system_identifier or publisher.system_identifier()
+            remote.remove_slot(publisher, slot)
+            return system_identifier
+    except PublisherError as error:
+        if not error.message.startswith(NOT_CONNECTED):
+            raise
+        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
+        raise type(error)(
+            f'could not connect to publisher when attempting to drop replication slot "{slot}": {reason}',
+            sqlstate=error.sqlstate,
+            hint="Use ALTER SUBSCRIPTION ... DISABLE to disable the subscription, and then use "
+            "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to disassociate it from the slot.",
+        ) from error

@@ -1,0 +1,87 @@
+"""``subscriber publication import``: a server's publications become the subscriber's own.
+
+So the filtering moves from the server to the subscriber by one command, before a subscription with a carrier takes the place of one
+without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subscriber import catalog
+from subscriber.commands.notices import Notify, notice
+from subscriber.errors import PublisherNotReady, SubscriberError
+from subscriber.filters.check import check_filter
+from subscriber.publication.definition import Publication
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.schema.publisher_tables import PublisherTables
+from subscriber.targets import Target
+
+
+def import_publications(
+    target: Target, conninfo: str, names: Sequence[str], notify: Notify, *, replace: bool = False
+) -> None:
+    """Store publications of a server in the target: all of them, or none.
+
+    Args:
+        target: where they are kept.
+        conninfo: the server's.
+        names: of the publications.
+        notify: told what each of them is.
+        replace: those that exist are replaced.
+
+    Raises:
+        PublisherNotReady: 42704, the server has no publication of that name.
+        UsageError: 42710, the target has one already.
+        NotSupportedError: a filter that cannot be evaluated exactly here.
+    """
+    wanted = list(dict.fromkeys(names))
+    with connect_publisher(conninfo, "subscriber") as server:
+        publisher = Publisher(server)
+        found = {publication.name: publication for publication in publisher.publications(wanted)}
+        tables = read_publisher_tables(server)
+    for name in wanted:
+        if name not in found:
+            raise PublisherNotReady(
+                f'publication "{name}" does not exist',
+                sqlstate="42704",
+                hint="`psql -c '\\dRp'` at the server lists those that do.",
+            )
+        _check_filters(found[name], tables)
+    with target.reporting():
+        catalog.ensure_catalog(target.engine)
+    with target.begin() as connection:
+        for name in wanted:
+            if replace and catalog.find_publication(connection, name) is not None:
+                catalog.replace_publication(connection, found[name])
+            else:
+                catalog.insert_publication(connection, found[name], tables.role)
+    for name in wanted:
+        notice(notify, f'imported publication "{name}": {_summary(found[name])}')
+
+
+def _check_filters(publication: Publication, tables: PublisherTables) -> None:
+    for entry in publication.tables:
+        if entry.where is None:
+            continue
+        try:
+            check_filter(entry.where, tables.tables[entry.key], tables)
+        except SubscriberError as error:
+            error.relation = f"{entry.schema}.{entry.name}"
+            error.context = f'row filter of table "{error.relation}" in publication "{publication.name}"'
+            raise
+
+
+def _summary(publication: Publication) -> str:
+    """In words, such as ``2 tables, 1 row filter``."""
+    if publication.all_tables:
+        excepted = len(publication.excepted)
+        return f"all tables but {excepted}" if excepted else "all tables"
+    filters = sum(entry.where is not None for entry in publication.tables)
+    counted = (
+        (len(publication.tables), "table"),
+        (len(publication.schemas), "schema"),
+        (filters, "row filter"),
+    )
+    return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counted if count) or "no tables"

@@ -1,0 +1,125 @@
+"""What commands tell beside their result, in PostgreSQL's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from subscriber.apply.relation_names import RelationNames, TableName
+from subscriber.publisher.privileges import UnreadableTable
+from subscriber.publisher.replica_identity import TableWithoutIdentity
+
+Notify = Callable[[str], None]
+"""Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are lines of the same text."""
+
+
+FIRST_NAMES: Final = 5
+"""So many names a message has; of the others it has the number."""
+
+
+def notice(notify: Notify, message: str) -> None:
+    """``NOTICE:  …``."""
+    notify(f"NOTICE:  {message}")
+
+
+def warning(notify: Notify, message: str, *, detail: str | None = None, hint: str | None = None) -> None:
+    """``WARNING:  …``, with DETAIL and HINT below it."""
+    lines = [f"WARNING:  {message}"]
+    lines += [f"{label}:  {text}" for label, text in (("DETAIL", detail), ("HINT", hint)) if text]
+    notify("\n".join(lines))
+
+
+def quoted(names: Sequence[str]) -> str:
+    """``"a", "b"``."""
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def first_names(names: Sequence[str]) -> str:
+    """``"a", "b"``; of many the first ones, and how many more there are."""
+    left = len(names) - FIRST_NAMES
+    return quoted(names) if left <= 0 else f"{quoted(names[:FIRST_NAMES])} and {left:,} more"
+
+
+def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]) -> None:
+    """Rules B32, B33: what fails is the application at the publisher, and not the subscription."""
+    if not tables:
+        return
+    names = [table.qualified_name for table in tables]
+    if len(tables) == 1:
+        message = f'published table "{names[0]}" has no replica identity'
+    else:
+        message = f"{len(tables):,} published tables have no replica identity: {first_names(names)}"
+    fails = [
+        (
+            verb,
+            f'cannot {words} table "{tables[0].name}" because it does not have a replica identity and publishes {kind}',
+        )
+        for verb, words, kind, published in (
+            ("UPDATE", "update", "updates", any(table.updates for table in tables)),
+            ("DELETE", "delete from", "deletes", any(table.deletes for table in tables)),
+        )
+        if published
+    ]
+    warning(
+        notify,
+        message,
+        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'} fail,"
+        f" for every application: {'; '.join(text for _, text in fails)}.",
+        hint=f"Run at the publisher: {_script(table.statement for table in tables)}",
+    )
+
+
+def warn_unreadable(notify: Notify, tables: Sequence[UnreadableTable]) -> None:
+    """The role of the CONNECTION cannot copy tables."""
+    if not tables:
+        return
+    names = [table.qualified_name for table in tables]
+    what = (
+        f'published table "{names[0]}"'
+        if len(tables) == 1
+        else f"{len(tables):,} published tables: {first_names(names)}"
+    )
+    warning(
+        notify,
+        f'role "{tables[0].role}" does not have the privilege to read {what}',
+        detail=f"The initial copy fails for {'it' if len(tables) == 1 else 'each of them'} until the privilege is granted.",
+        hint=f"Run at the publisher: {_script(grant for table in tables for grant in table.grants)}",
+    )
+
+
+def _script(statements: Iterable[str]) -> str:
+    """Statements to paste, each once."""
+    return " ".join(f"{statement};" for statement in dict.fromkeys(statements))
+
+
+def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
+    """Rule C54: a publication may be made later."""
+    if len(missing) == 1:
+        warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
+    elif missing:
+        warning(notify, f"publications {quoted(missing)} do not exist on the publisher")
+
+
+def warn_unused_names(notify: Notify, names: RelationNames, relations: Collection[TableName]) -> None:
+    """A map may be there before its tables are published; or it has a mistake in it."""
+    schemas = {schema for schema, _ in relations}
+    unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
+    unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]
+    for one in unused:
+        warning(notify, f"the subscription has no table that the map's {one} is about")
+
+
+def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:
+    """Rule C55: a copy cannot tell where rows came from."""
+    if not publications:
+        return
+    names = quoted(publications)
+    subscribes = (
+        f"a publication ({names}) that contains" if len(publications) == 1 else f"publications ({names}) that contain"
+    )
+    warning(
+        notify,
+        f'subscription "{subscription}" requested copy_data with origin = NONE but might copy data that had a different origin',
+        detail=f"The subscription being created subscribes to {subscribes} tables that are written to by other subscriptions.",
+        hint="Verify that initial data copied from the publisher tables did not come from other origins.",
+    )

@@ -1,0 +1,216 @@
+"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: what makes values in the target goes on where the publisher's sequences stand (rule D14).
+
+::
+
+    sequence of the publisher ──┬─▶ columns of the subscription's tables ──▶ what makes their values in the target
+                                └─▶ the target's sequence of the same name (PostgreSQL)
+
+One NOTICE a sequence says from where to where it has moved. Whatever is left alone is said with the reason: an application that inserts
+into the target later would get values that rows have already, and nobody would know why. As with PostgreSQL's REFRESH SEQUENCES the
+publisher's value counts, so that a sequence may also go back, with a WARNING.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from subscriber import catalog
+from subscriber.apply import progress
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
+from subscriber.commands import remote
+from subscriber.commands.notices import Notify, first_names, notice, warning
+from subscriber.errors import SubscriberError
+from subscriber.journal.reader import journal_positions
+from subscriber.journal.storage import journal_url
+from subscriber.lsn import LSN, format_lsn
+from subscriber.publisher.publisher import Publisher
+from subscriber.publisher.sequences import PublishedSequence
+from subscriber.schema.shape import SequencePosition
+from subscriber.settings import Settings
+from subscriber.targets import Target
+from subscriber.targets.target_table import TargetSequence
+
+_CATCH_UP_SECONDS: Final = 3.0
+"""How long a receiver has to confirm what the publisher has written while nothing is published."""
+_POLL_SECONDS: Final = 0.2
+_AGAIN: Final = "Run the command again when everything has been applied: `subscriber status` tells."
+
+
+def refresh_sequences(target: Target, subscription: Subscription, settings: Settings, notify: Notify) -> None:
+    """Set the target's sequences and auto-increment values from the publisher's.
+
+    Raises:
+        PublisherError: the publisher could not be asked.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        relations = catalog.relations_of(connection, subscription.subid)
+    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+        # First the position and then the sequences, which may be further than what was written up to there.
+        _warn_if_behind(target, subscription, publisher, settings, notify)
+        sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
+    _warn_of_unfinished(subscription, relations, notify)
+    with target.begin() as connection:
+        _Refresh(target, connection, subscription, notify).run(sequences)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a sequence is carried over to, and the column that it is for; None for a sequence of the same name."""
+
+    sequence: TargetSequence
+    column: str | None
+
+
+class _Refresh:
+    """One command's work in its transaction."""
+
+    def __init__(self, target: Target, connection: Any, subscription: Subscription, notify: Notify) -> None:
+        self._target = target
+        self._connection = connection
+        self._names = subscription.options.map
+        self._notify = notify
+        self._moved: dict[str, SequencePosition] = {}
+
+    def run(self, sequences: Sequence[PublishedSequence]) -> None:
+        """Carry over what belongs to the subscription's tables or to none, and tell of the others."""
+        unused, foreign = [], []
+        for sequence in sequences:
+            name = self._named(sequence)
+            if not sequence.columns and sequence.used:
+                foreign.append(name)
+            elif sequence.position is None:
+                script = " ".join(f"{grant};" for grant in sequence.grants)
+                self._leave(
+                    name, "the role of the subscription's CONNECTION may not read it", f"Run at the publisher: {script}"
+                )
+            elif not self._carry_over(sequence, name, sequence.position) and not sequence.columns:
+                unused.append(name)
+        if unused:
+            count = "1 sequence was" if len(unused) == 1 else f"{len(unused):,} sequences were"
+            warning(
+                self._notify,
+                f"{count} left alone: {first_names(unused)}",
+                detail="No column takes values from them at the publisher, and the target has no sequences of their names.",
+                hint="If an application calls nextval itself, give it another source of values.",
+            )
+        if foreign:
+            count = "1 sequence was" if len(foreign) == 1 else f"{len(foreign):,} sequences were"
+            notice(
+                self._notify,
+                f"{count} left alone, of tables that the subscription does not have: {first_names(foreign)}",
+            )
+
+    def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
+        """Set everything in the target that a sequence stands for; gives whether there is anything."""
+        places = {place.sequence.name: place for place in self._places(sequence, name)}
+        for place in places.values():
+            label = f'sequence "{name}"' + (f' for column "{place.column}"' if len(places) > 1 and place.column else "")
+            self._move(place.sequence, position, label, name)
+        return bool(places)
+
+    def _places(self, sequence: PublishedSequence, name: str) -> Iterator[_Place]:
+        for schema, table, column in sequence.columns:
+            place = self._names.local(schema, table)
+            reflected = self._target.reflect(self._connection, *place)
+            qualified = ".".join((*place, column))
+            if reflected is None:
+                self._leave(name, f'table "{".".join(place)}" does not exist in the target')
+                continue
+            found = self._target.sequence_of(self._connection, reflected, column)
+            if found is None:
+                self._leave(
+                    name,
+                    f'nothing makes values for column "{qualified}" in the target',
+                    "Let the application give the column its values, or declare it so that the target makes them.",
+                )
+            else:
+                yield _Place(found, qualified)
+        namesake = self._target.sequence_named(self._connection, *self._names.local(sequence.schema, sequence.name))
+        if namesake is not None:
+            yield _Place(namesake, None)
+
+    def _move(self, found: TargetSequence, position: SequencePosition, label: str, name: str) -> None:
+        obstacle = found.obstacle(position)
+        if obstacle is not None:
+            self._leave(name, obstacle)
+            return
+        sign = 1 if position.increment > 0 else -1
+        moved = self._moved.get(found.name)
+        if moved is not None and (position.next_value - moved.next_value) * sign <= 0:
+            self._leave(name, "what it is for has just been set further, from another sequence of the same column")
+            return
+        before = found.position
+        self._target.set_sequence(self._connection, found, position)
+        self._moved[found.name] = position
+        text = f"{label}: {before.last_value} → {position.last_value}"
+        if moved is None and (position.next_value - before.next_value) * sign < 0:
+            warning(
+                self._notify,
+                f"{text}, which goes back",
+                detail="Rows that were inserted into the target by others than replication may have the values that come next.",
+                hint="If the application has moved to the target already, set the sequence forward there, and do not run the command again.",
+            )
+        else:
+            notice(self._notify, text)
+
+    def _leave(self, name: str, reason: str, hint: str | None = None) -> None:
+        warning(self._notify, f'sequence "{name}" was left alone: {reason}', hint=hint)
+
+    @staticmethod
+    def _named(sequence: PublishedSequence) -> str:
+        return sequence.name if sequence.schema == "public" else f"{sequence.schema}.{sequence.name}"
+
+
+def _warn_of_unfinished(subscription: Subscription, relations: Sequence[SubscriptionRelation], notify: Notify) -> None:
+    names = [one.qualified_name for one in relations if one.state is not RelationState.READY]
+    if names:
+        count = "1 table is" if len(names) == 1 else f"{len(names):,} tables are"
+        warning(
+            notify,
+            f'{count} not ready in subscription "{subscription.name}": {first_names(names)}',
+            detail="Rows of theirs may still come.",
+            hint=_AGAIN,
+        )
+
+
+def _warn_if_behind(
+    target: Target, subscription: Subscription, publisher: Publisher, settings: Settings, notify: Notify
+) -> None:
+    """Rows that have taken their values from a sequence may not be in the target yet."""
+    end = publisher.flushed_lsn()
+    has_receiver = subscription.slot_name is not None and _is_received(publisher, subscription.slot_name)
+    deadline = time.monotonic() + (_CATCH_UP_SECONDS if has_receiver else 0.0)
+    while (reached := _reached(target, subscription, settings)) < end:
+        if time.monotonic() > deadline:
+            warning(
+                notify,
+                f'subscription "{subscription.name}" is behind: it has everything up to {format_lsn(reached)},'
+                f" and the publisher is at {format_lsn(end)}",
+                detail=None if has_receiver else "Nobody receives from its slot: is `subscriber run` running?",
+                hint=_AGAIN,
+            )
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _is_received(publisher: Publisher, slot: str) -> bool:
+    found = publisher.slot(slot)
+    return found is not None and found.active_pid is not None
+
+
+def _reached(target: Target, subscription: Subscription, settings: Settings) -> LSN:
+    """Up to where everything is in the target: what was applied, or received if nothing of it waits."""
+    with target.reporting(), target.engine.connect() as connection:
+        applied = progress.read_progress(connection, subscription.origin)
+    if subscription.system_identifier is None or subscription.slot_name is None:
+        return applied
+    try:
+        received, last = journal_positions(
+            journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
+        )
+    except SubscriberError:
+        return applied  # the journal is elsewhere
+    return max(applied, received) if last <= applied else applied

@@ -1,0 +1,188 @@
+"""The publisher as commands meet it: PostgreSQL's texts for connections and slots (libpqwalreceiver's).
+
+Nothing here holds a transaction of the target open: making a slot waits for every transaction of the publisher's server, and the
+target may be a database of that server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from subscriber.catalog import Subscription
+from subscriber.commands.notices import Notify, warning
+from subscriber.errors import PublisherError, PublisherNotReady, SlotInUse
+from subscriber.publisher.blockers import receiver_of
+from subscriber.publisher.connection import NOT_CONNECTED, ReplicationConnection
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slots import CreatedSlot, alter_slot, create_slot
+from subscriber.waiting import watched
+
+WORKER_STOP_SECONDS: Final = 15.0
+"""How long a command waits for a running worker to let go of the slot: it looks at the catalog about once a second."""
+_POLL_SECONDS: Final = 0.2
+_NOTICE_SECONDS: Final = 3.0
+"""How long `subscriber run` has to notice a change of the catalog, and to end its receiver in order."""
+_WATCH_SECONDS: Final = 0.02
+
+
+@contextlib.contextmanager
+def connected(conninfo: str, subscription: str) -> Iterator[Publisher]:
+    """A connection to the publisher of a subscription.
+
+    Raises:
+        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
+    """
+    with contextlib.ExitStack() as stack:
+        with _connecting(f'subscription "{subscription}" could not connect to the publisher'):
+            server = stack.enter_context(connect_publisher(conninfo, subscription))
+        yield Publisher(server)
+
+
+def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, failover: bool) -> CreatedSlot:
+    """Make the slot of a subscription; no snapshot is exported.
+
+    The server waits for every transaction in progress; an interrupt ends the waiting, and leaves no slot.
+
+    Raises:
+        PublisherError: 08P01, ``could not create replication slot "…": …`` with the server's reason.
+        NotSupportedError: the server is too old for an option.
+    """
+    with (
+        _replicating(conninfo, subscription) as replication,
+        _asking(f'could not create replication slot "{slot}"', "08P01"),
+    ):
+        return create_slot(
+            replication, slot, snapshot="nothing", two_phase=two_phase, failover=failover, stop=threading.Event()
+        )
+
+
+def change_slot(
+    conninfo: str, subscription: str, slot: str, *, failover: bool | None = None, two_phase: bool | None = None
+) -> None:
+    """Change options of a slot that nobody uses; None leaves one as it is.
+
+    Raises:
+        PublisherError: 08P01, ``could not alter replication slot "…": …`` with the server's reason.
+    """
+    with (
+        _replicating(conninfo, subscription) as replication,
+        _asking(f'could not alter replication slot "{slot}"', "08P01"),
+    ):
+        alter_slot(replication, slot, failover=failover, two_phase=two_phase)
+
+
+def is_released(publisher: Publisher, slot: str) -> bool:
+    """Whether nobody streams from a slot, or stops doing so before long."""
+    deadline = time.monotonic() + WORKER_STOP_SECONDS
+    with _watched(publisher, slot):
+        while (found := publisher.slot(slot)) is not None and found.active_pid is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+    return True
+
+
+def _watched(publisher: Publisher, slot: str) -> contextlib.AbstractContextManager[None]:
+    """Say for whom the block waits that waits until a slot is released."""
+    return watched(f'releasing replication slot "{slot}"', partial(receiver_of, publisher.connection, slot))
+
+
+def end_receiver(subscription: Subscription, notify: Notify) -> None:
+    """Return when no receiver that was started before this call streams from the subscription's slot any more.
+
+    A command that changes what is streamed calls it after it has committed. From then on the slot is confirmed only by a receiver that
+    was started, or has looked at the catalog again, after the change (:mod:`subscriber.runtime.receiver_process`). `subscriber run` may
+    be on another machine: it notices the change within about a second; if it does not, the walsender is terminated.
+
+    Args:
+        subscription: as it was before the change.
+        notify: told a warning where a receiver may still stream as before.
+    """
+    slot = subscription.slot_name
+    if slot is None or subscription.system_identifier is None:
+        return  # it has never streamed
+    try:
+        with connected(subscription.conninfo, subscription.name) as publisher:
+            _end_receiver(publisher, slot)
+    except PublisherError as error:
+        warning(
+            notify,
+            f'a receiver may still stream from slot "{slot}" as before this command: {error.message}',
+            hint="The change holds as soon as `subscriber run` has noticed it, about a second after it reaches the target.",
+        )
+
+
+def _end_receiver(publisher: Publisher, slot: str) -> None:
+    pid = _receiver_of(publisher, slot)
+    began = time.monotonic()
+    terminated = False
+    with _watched(publisher, slot):
+        while pid is not None and _receiver_of(publisher, slot) == pid:
+            waited = time.monotonic() - began
+            if waited > WORKER_STOP_SECONDS:
+                raise SlotInUse(f'replication slot "{slot}" is active for PID {pid}')
+            if waited > _NOTICE_SECONDS and not terminated:
+                publisher.end_backend(pid)
+                terminated = True
+            time.sleep(_WATCH_SECONDS)
+
+
+def _receiver_of(publisher: Publisher, slot: str) -> int | None:
+    found = publisher.slot(slot)
+    return None if found is None else found.active_pid
+
+
+def remove_slot(publisher: Publisher, slot: str) -> None:
+    """Drop the slot of a subscription, when its worker has let go of it.
+
+    Raises:
+        PublisherError: 08006, ``could not drop replication slot "…" on publisher: …``; a missing slot is an error too.
+    """
+    deadline = time.monotonic() + WORKER_STOP_SECONDS
+    with _asking(f'could not drop replication slot "{slot}" on publisher', "08006"), _watched(publisher, slot):
+        while True:
+            try:
+                existed = publisher.drop_slot(slot)
+                break
+            except SlotInUse:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+        if not existed:
+            raise PublisherNotReady(
+                f'replication slot "{slot}" does not exist',
+                hint="Somebody has dropped it. Use ALTER SUBSCRIPTION ... DISABLE and then "
+                "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to drop the subscription without it.",
+            )
+
+
+@contextlib.contextmanager
+def _replicating(conninfo: str, subscription: str) -> Iterator[ReplicationConnection]:
+    with contextlib.ExitStack() as stack:
+        with _connecting(f'subscription "{subscription}" could not connect to the publisher'):
+            replication = stack.enter_context(ReplicationConnection(conninfo, subscription))
+        yield replication
+
+
+@contextlib.contextmanager
+def _connecting(failed: str) -> Iterator[None]:
+    try:
+        yield
+    except PublisherError as error:
+        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
+        raise type(error)(f"{failed}: {reason}", sqlstate=error.sqlstate, hint=error.hint) from error
+
+
+@contextlib.contextmanager
+def _asking(failed: str, sqlstate: str) -> Iterator[None]:
+    """A server's error as libpqwalreceiver reports it: what failed, then the error with its severity."""
+    try:
+        yield
+    except PublisherError as error:
+        message = f"{failed}: ERROR:  {error.message}"
+        raise type(error)(message, sqlstate=sqlstate, detail=error.detail, hint=error.hint) from error

@@ -1,0 +1,188 @@
+"""The commands of ``subscriber sql``, in PostgreSQL's grammar.
+
+::
+
+    CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [WITH (option [= value] [, ...])]
+    ALTER SUBSCRIPTION name CONNECTION 'conninfo'
+    ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [WITH (option [= value] [, ...])]
+    ALTER SUBSCRIPTION name REFRESH PUBLICATION [WITH (option [= value] [, ...])]
+    ALTER SUBSCRIPTION name REFRESH SEQUENCES
+    ALTER SUBSCRIPTION name { ENABLE | DISABLE }
+    ALTER SUBSCRIPTION name SET (option [= value] [, ...])
+    ALTER SUBSCRIPTION name SKIP (lsn = { 'X/Y' | NONE })
+    ALTER SUBSCRIPTION name OWNER TO role
+    ALTER SUBSCRIPTION name RENAME TO name
+    DROP SUBSCRIPTION [IF EXISTS] name [CASCADE | RESTRICT]
+    SELECT ...
+
+and the commands of :mod:`subscriber.publication.publication_grammar`.
+
+A command is understood completely or refused: with PostgreSQL's text and SQLSTATE where it is wrong,
+with "not supported yet" where it is right and this version cannot do it. sqlglot's own parser is of no
+use here: it keeps commands that it does not know as text, and that is what must not happen. The
+connection string is kept as it is; libpq reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+from sqlglot import Token
+
+from subscriber.catalog.subscription_options import parse_options
+from subscriber.commands.subscription_statements import (
+    AlterConnection,
+    AlterEnabled,
+    AlterOptions,
+    AlterOwner,
+    AlterPublications,
+    AlterSkip,
+    AlterSubscription,
+    Command,
+    CreateSubscription,
+    DropSubscription,
+    Query,
+    RefreshPublication,
+    RefreshSequences,
+    RenameSubscription,
+)
+from subscriber.errors import NotSupportedError
+from subscriber.publication import publication_grammar as publications
+from subscriber.sql.cursor import (
+    Cursor,
+    read_name,
+    read_names,
+    read_options,
+    read_role,
+    read_with,
+    second_command,
+)
+from subscriber.sql.lexer import Kind, tokenize
+
+UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
+
+
+def parse(sql: str) -> Command:
+    """Read one command; a semicolon may end it.
+
+    Raises:
+        SQLSyntaxError: it does not parse, with PostgreSQL's text (``syntax error at or near "…"``) and
+            SQLSTATE; the detail says where.
+        UsageError: options of CREATE SUBSCRIPTION that exclude each other (C54).
+        NotSupportedError: it is no command of ours, or asks for what this version does not do.
+    """
+    tokens = tokenize(sql)
+    if tokens and _text(sql, tokens[0]).lower() == "select":
+        return _select(sql, tokens)
+    cursor = Cursor(sql)
+    first = cursor.peek()
+    if first is None or cursor.at(";"):
+        raise cursor.error()
+    for words, read in _COMMANDS.items():
+        if cursor.accept(*words):
+            return read(cursor)
+    word = f' "{first.value}"' if first.kind is Kind.WORD else ""
+    raise NotSupportedError(f"unsupported command{word}", hint=UNDERSTOOD)
+
+
+def _create_subscription(cursor: Cursor) -> CreateSubscription:
+    name = read_name(cursor)
+    cursor.expect("connection")
+    conninfo = cursor.take(Kind.STRING).value
+    cursor.expect("publication")
+    publications = read_names(cursor)
+    given = read_with(cursor).given
+    cursor.end()
+    return CreateSubscription(name, conninfo, publications, parse_options(cursor.sql, given, default_slot_name=name))
+
+
+def _drop_subscription(cursor: Cursor) -> DropSubscription:
+    if_exists = cursor.accept("if", "exists")
+    name = read_name(cursor)
+    cascade = cursor.accept("cascade")
+    if not cascade:
+        cursor.accept("restrict")
+    cursor.end()
+    return DropSubscription(name, if_exists, cascade)
+
+
+# ALTER SUBSCRIPTION ----------------------------------------------------------------------------------
+
+
+def _alter_subscription(cursor: Cursor) -> AlterSubscription:
+    name = read_name(cursor)
+    for word, read in _ALTER_FORMS.items():
+        if cursor.accept(word):
+            command = read(cursor, name)
+            cursor.end()
+            return command
+    raise cursor.error()
+
+
+def _connection(cursor: Cursor, name: str) -> AlterConnection:
+    return AlterConnection(name, cursor.take(Kind.STRING).value)
+
+
+def _set(cursor: Cursor, name: str) -> AlterPublications | AlterOptions:
+    return _publications(cursor, name, "set") if cursor.at("publication") else AlterOptions(name, read_options(cursor))
+
+
+def _publications(cursor: Cursor, name: str, action: Literal["set", "add", "drop"]) -> AlterPublications:
+    cursor.expect("publication")
+    return AlterPublications(name, action, read_names(cursor), read_with(cursor))
+
+
+def _refresh(cursor: Cursor, name: str) -> RefreshPublication | RefreshSequences:
+    if cursor.accept("sequences"):
+        return RefreshSequences(name)
+    cursor.expect("publication")
+    return RefreshPublication(name, read_with(cursor))
+
+
+def _owner(cursor: Cursor, name: str) -> AlterOwner:
+    cursor.expect("to")
+    return AlterOwner(name, read_role(cursor))
+
+
+def _rename(cursor: Cursor, name: str) -> RenameSubscription:
+    cursor.expect("to")
+    return RenameSubscription(name, read_name(cursor))
+
+
+_ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = {
+    "connection": _connection,
+    "set": _set,
+    "add": lambda cursor, name: _publications(cursor, name, "add"),
+    "drop": lambda cursor, name: _publications(cursor, name, "drop"),
+    "refresh": _refresh,
+    "enable": lambda _, name: AlterEnabled(name, enabled=True),
+    "disable": lambda _, name: AlterEnabled(name, enabled=False),
+    "skip": lambda cursor, name: AlterSkip(name, read_options(cursor)),
+    "owner": _owner,
+    "rename": _rename,
+}
+"""What follows the name, by its first word."""
+
+_COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
+    ("create", "subscription"): _create_subscription,
+    ("alter", "subscription"): _alter_subscription,
+    ("drop", "subscription"): _drop_subscription,
+    **publications.COMMANDS,
+}
+
+
+# SELECT -----------------------------------------------------------------------------------------------
+
+
+def _select(sql: str, tokens: Sequence[Token]) -> Query:
+    """The query without what ends it. Only where tokens begin and end counts: their meaning is the target's."""
+    texts = [_text(sql, token) for token in tokens]
+    end = texts.index(";") if ";" in texts else len(texts)
+    if any(text != ";" for text in texts[end:]):
+        raise second_command()
+    return Query(sql[tokens[0].start : tokens[end - 1].end + 1])
+
+
+def _text(sql: str, token: Token) -> str:
+    return sql[token.start : token.end + 1]

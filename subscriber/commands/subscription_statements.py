@@ -1,0 +1,128 @@
+"""What the commands of ``subscriber sql`` say, as data.
+
+Options of ALTER SUBSCRIPTION stay as they were written: PostgreSQL looks for the subscription before it reads them, and which
+of the two is wrong is what its error tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.publication.publication_statements import PublicationCommand
+from subscriber.sql.option_list import OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSubscription:
+    """CREATE SUBSCRIPTION, with its options read and checked."""
+
+    name: str
+    conninfo: str = field(repr=False)  # may hold a password
+    publications: tuple[str, ...]
+    options: SubscriptionOptions
+
+
+@dataclass(frozen=True, slots=True)
+class DropSubscription:
+    """DROP SUBSCRIPTION; ``cascade`` changes nothing, as in PostgreSQL, since nothing depends on a subscription."""
+
+    name: str
+    if_exists: bool
+    cascade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConnection:
+    """ALTER SUBSCRIPTION … CONNECTION."""
+
+    name: str
+    conninfo: str = field(repr=False)  # may hold a password
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPublications:
+    """ALTER SUBSCRIPTION … SET, ADD or DROP PUBLICATION."""
+
+    name: str
+    action: Literal["set", "add", "drop"]
+    publications: tuple[str, ...]
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPublication:
+    """ALTER SUBSCRIPTION … REFRESH PUBLICATION."""
+
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSequences:
+    """ALTER SUBSCRIPTION … REFRESH SEQUENCES."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlterEnabled:
+    """ALTER SUBSCRIPTION … ENABLE or DISABLE."""
+
+    name: str
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOptions:
+    """ALTER SUBSCRIPTION … SET (…)."""
+
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSkip:
+    """ALTER SUBSCRIPTION … SKIP (…)."""
+
+    name: str
+    options: OptionList
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOwner:
+    """ALTER SUBSCRIPTION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its like)."""
+
+    name: str
+    owner: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSubscription:
+    """ALTER SUBSCRIPTION … RENAME TO."""
+
+    name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT for the target, in the target's own SQL, without its semicolon."""
+
+    sql: str
+
+
+AlterSubscription = (
+    AlterConnection
+    | AlterPublications
+    | RefreshPublication
+    | RefreshSequences
+    | AlterEnabled
+    | AlterOptions
+    | AlterSkip
+    | AlterOwner
+    | RenameSubscription
+)
+SubscriptionCommand = CreateSubscription | AlterSubscription | DropSubscription
+Command = SubscriptionCommand | PublicationCommand | Query

@@ -1,0 +1,118 @@
+"""ALTER SUBSCRIPTION … SET (system_identifier = '…'): the publisher went through pg_upgrade, and is another system now.
+
+pg_upgrade (17 and later) takes logical slots along, and refuses to begin while one of them has not been sent all WAL. So what the old
+cluster had for the slot has been received. The new cluster has a system identifier of its own, and its WAL begins after the old one's:
+the positions go on. That it is the upgraded cluster only the user can know, who says so by giving its identifier; everything else is
+checked::
+
+    old system 7301   ──────────── D │                 D: the journal's end, in which all of the old WAL's changes are
+    new system 7644                  │ ──── C ─────▶   C: what the upgraded slot has confirmed; nothing lies between for us
+
+The journal gets the new name and the new identifier first, the catalog last. Given once more after a crash the command does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from subscriber import catalog
+from subscriber.catalog import Subscription
+from subscriber.commands import remote
+from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, UsageError
+from subscriber.journal.control import Control, read_control, write_control
+from subscriber.journal.reader import journal_positions
+from subscriber.journal.storage import Storage, journal_url, move_journal, open_storage
+from subscriber.lsn import LSN, format_lsn
+from subscriber.publisher.history import UNKNOWN_TIMELINE
+from subscriber.publisher.publisher import Slot
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+_SLOTS_KEPT_SINCE: Final = 170000
+
+
+def follow_upgrade(target: Target, subscription: Subscription, identifier: str, settings: Settings) -> None:
+    """Go on with the slot of an upgraded publisher.
+
+    Args:
+        target: where the catalog is.
+        subscription: a disabled one.
+        identifier: of the upgraded cluster.
+        settings: where the journal is.
+
+    Raises:
+        UsageError: 55000, the subscription is enabled or has no slot; the publisher has another identifier.
+        NotSupportedError: the publisher's version does not take slots along.
+        JournalGap: journal and slot do not fit.
+        PublisherError: the publisher cannot be asked, or its slot is not ready.
+    """
+    if subscription.enabled:
+        raise UsageError('cannot set option "system_identifier" for enabled subscription', sqlstate="55000")
+    old, slot_name = subscription.system_identifier, subscription.slot_name
+    if old is None or slot_name is None:
+        raise UsageError(
+            'cannot set option "system_identifier" for a subscription that has not replicated yet',
+            sqlstate="55000",
+            hint="It learns the identifier at its first connection.",
+        )
+    if old == identifier:
+        return
+    slot = _upgraded_slot(subscription, slot_name, identifier)
+    with _journal(settings, old, identifier, slot_name) as (storage, control):
+        received = journal_positions(storage.url)[0]
+        if slot.confirmed_flush_lsn < received:
+            raise JournalGap(
+                f"the slot is confirmed up to {format_lsn(slot.confirmed_flush_lsn)}, but changes up to {format_lsn(received)} were received",
+                detail="The WAL of an upgraded cluster begins after that of the old one.",
+                hint="This is not the publisher after pg_upgrade. Drop the subscription and create it again, with a new copy.",
+                lsn=received,
+            )
+        moved = control.moved(received=LSN(slot.confirmed_flush_lsn))
+        write_control(storage, replace(moved, system_identifier=identifier, timeline=UNKNOWN_TIMELINE))
+    here = journal_url(settings.journal, identifier, slot_name)
+    if storage.url != here:
+        move_journal(storage.url, here)
+    with target.begin() as connection:
+        catalog.adopt_slot(connection, subscription.subid, identifier)
+
+
+def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Slot:
+    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+        found = publisher.system_identifier()
+        if found != identifier:
+            raise UsageError(
+                f"the publisher is system {found}, not {identifier}",
+                hint="Give the identifier of the server that CONNECTION leads to, if that is the upgraded publisher.",
+            )
+        if publisher.version < _SLOTS_KEPT_SINCE:
+            raise NotSupportedError(
+                "pg_upgrade takes logical replication slots along from PostgreSQL 17 on",
+                detail=f"The publisher is PostgreSQL {publisher.version // 10000}.",
+                hint="Drop the subscription and create it again, with a new copy.",
+            )
+        publisher.check_server()
+        return publisher.check_slot(slot)
+
+
+@contextmanager
+def _journal(settings: Settings, old: str, new: str, slot: str) -> Iterator[tuple[Storage, Control]]:
+    """The slot's journal under either name, locked, with its control file."""
+    for identifier in (old, new):
+        storage = open_storage(journal_url(settings.journal, identifier, slot))
+        control = read_control(storage)
+        if control is not None:
+            with storage.lock() as locked:
+                if not locked:
+                    raise SlotInUse(
+                        f'a receiver writes the journal at "{storage.url}"',
+                        hint="The subscription was disabled a moment ago. Try again.",
+                    )
+                yield storage, control
+            return
+    raise JournalGap(
+        f'the journal of slot "{slot}" is not here',
+        hint=f"Give the command where `subscriber run` works for the subscription (SUBSCRIBER_JOURNAL is {settings.journal}).",
+    )

@@ -1,0 +1,139 @@
+"""Which collation every value has, and by which every function compares (``parse_collate.c``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Final
+
+from subscriber.errors import UsageError
+from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.typeinfo import Types
+
+DEFAULT: Final = 100
+"""The collation of the database."""
+
+
+class Strength(IntEnum):
+    """How sure one is of a collation: ``CollateStrength``."""
+
+    NONE = 0
+    IMPLICIT = 1
+    CONFLICT = 2
+    EXPLICIT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A collation and its strength."""
+
+    collation: int = 0
+    strength: Strength = Strength.NONE
+
+
+class Collations:
+    """Gives collations to the nodes of a tree, from the leaves up."""
+
+    def __init__(self, types: Types) -> None:
+        self._types = types
+
+    def assign(self, node: tree.Expression) -> tree.Expression:
+        """``assign_expr_collations``.
+
+        Raises:
+            UsageError: 42P21, COLLATE clauses contradict each other.
+        """
+        return self._walk(node)[0]
+
+    def _walk(self, node: tree.Expression) -> tuple[tree.Expression, State]:
+        match node:
+            case tree.Collate():
+                argument, _ = self._walk(node.argument)
+                return replace(node, argument=argument), State(node.collation, Strength.EXPLICIT)
+            case tree.Column() | tree.Constant() | tree.CaseOperand():
+                return node, State(node.collation, Strength.IMPLICIT if node.collation else Strength.NONE)
+            case tree.RowConstructor():
+                # The fields have nothing to do with each other.
+                return replace(node, fields=tuple(self.assign(field) for field in node.fields)), State()
+            case tree.RowComparison():
+                return self._row_comparison(node)
+            case tree.Case():
+                return self._case(node)
+        made, inner = self._with_children(node)
+        return self._finished(made, inner)
+
+    def _with_children(self, node: tree.Expression) -> tuple[tree.Expression, State]:
+        match node:
+            case tree.Call() | tree.Boolean() | tree.Coalesce() | tree.MinMax() | tree.Refused():
+                arguments, inner = self._walk_all(node.arguments)
+                return replace(node, arguments=arguments), inner
+            case tree.ArrayConstructor():
+                elements, inner = self._walk_all(node.elements)
+                return replace(node, elements=elements), inner
+            case tree.Relabel() | tree.NullTest() | tree.BooleanTest():
+                argument, inner = self._walk(node.argument)
+                return replace(node, argument=argument), inner
+        raise AssertionError(f"{type(node).__name__} is walked elsewhere")
+
+    def _walk_all(self, nodes: Sequence[tree.Expression]) -> tuple[tuple[tree.Expression, ...], State]:
+        found = []
+        state = State()
+        for node in nodes:
+            made, own = self._walk(node)
+            found.append(made)
+            state = self._merged(state, own)
+        return tuple(found), state
+
+    def _finished(self, node: tree.Expression, inner: State) -> tuple[tree.Expression, State]:
+        own = self._types.collation(node.type_oid) if node.type_oid in self._types.catalog.types else 0
+        if not own:
+            state = State()
+        elif inner.strength > Strength.NONE:
+            state = inner
+        else:
+            state = State(own, Strength.IMPLICIT)
+        node = replace(node, collation=0 if state.strength is Strength.CONFLICT else state.collation)
+        if isinstance(node, tree.Call | tree.MinMax):
+            node = replace(node, input_collation=0 if inner.strength is Strength.CONFLICT else inner.collation)
+        return node, state
+
+    def _row_comparison(self, node: tree.RowComparison) -> tuple[tree.Expression, State]:
+        pairs = [self._walk_all(pair) for pair in zip(node.left, node.right, strict=True)]
+        made = replace(
+            node,
+            left=tuple(pair[0] for pair, _ in pairs),
+            right=tuple(pair[1] for pair, _ in pairs),
+            input_collations=tuple(0 if s.strength is Strength.CONFLICT else s.collation for _, s in pairs),
+        )
+        return made, State()
+
+    def _case(self, node: tree.Case) -> tuple[tree.Expression, State]:
+        """The operand has its collations already, and the conditions do not matter to the result."""
+        state = State()
+        whens = []
+        for condition, result in node.whens:
+            made, own = self._walk(result)
+            whens.append((self.assign(condition), made))
+            state = self._merged(state, own)
+        default, own = self._walk(node.default)
+        return self._finished(replace(node, whens=tuple(whens), default=default), self._merged(state, own))
+
+    def _merged(self, state: State, other: State) -> State:
+        """``merge_collation_state``."""
+        if other.strength > state.strength:
+            return other
+        if other.strength < state.strength or other.collation == state.collation:
+            return state
+        if state.strength is Strength.IMPLICIT:
+            if state.collation == DEFAULT:
+                return other
+            return state if other.collation == DEFAULT else State(0, Strength.CONFLICT)
+        if state.strength is Strength.EXPLICIT:
+            names = (f'"{self._name(one.collation)}"' for one in (state, other))
+            message = f"collation mismatch between explicit collations {' and '.join(names)}"
+            raise UsageError(message, sqlstate="42P21")
+        return state
+
+    def _name(self, oid: int) -> str:
+        return self._types.catalog.collation_name(oid) or str(oid)

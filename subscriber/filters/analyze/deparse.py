@@ -1,0 +1,268 @@
+r"""A filter as ``pg_get_expr`` prints it, which is what the publisher's catalog and ``\dRp+`` show (``ruleutils.c``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.coerce import length_of
+from subscriber.filters.analyze.constants import output_text
+from subscriber.filters.analyze.typeinfo import BOOL, INT4, NUMERIC, UNKNOWN, Types, quote_identifier
+
+_INDENT: Final = 4
+_INDENT_LIMIT: Final = 40
+
+
+def deparse(node: tree.Expression, types: Types) -> str:
+    """The text of a filter that passed :func:`~.validate.validate`."""
+    printer = _Printer(types)
+    printer.node(node, implicit=False)
+    return printer.text
+
+
+class _Printer:
+    def __init__(self, types: Types) -> None:
+        self.text = ""
+        self._types = types
+        self._level = 0
+
+    def node(self, node: tree.Expression, *, implicit: bool) -> None:
+        """``get_rule_expr``; ``implicit``: conversions that nobody wrote are shown."""
+        match node:
+            case tree.Column():
+                self.text += quote_identifier(node.name)
+            case tree.Constant():
+                self._constant(node, label=0)
+            case tree.ArrayComparison():
+                self._array_comparison(node)
+            case tree.Distinct():
+                self._infix(node.arguments[0], "IS DISTINCT FROM", node.arguments[1])
+            case tree.NullIf():
+                self._named("NULLIF", node.arguments)
+            case tree.Call() if node.operator is not None:
+                self._operation(node)
+            case tree.Call():
+                self._call(node, implicit=implicit)
+            case tree.RowComparison():
+                self._put("(ROW(", node.left, f") {node.kind} ROW(", node.right, "))")
+            case tree.Boolean():
+                self._boolean(node)
+            case tree.Relabel():
+                if node.form == "implicit" and not implicit:
+                    self.node(node.argument, implicit=False)
+                else:
+                    self._coercion(node.argument, node.type_oid, node.type_modifier)
+            case tree.Collate():
+                self._collate(node, implicit=implicit)
+            case tree.Case():
+                self._case(node)
+            case tree.ArrayConstructor():
+                self._put("ARRAY[", node.elements, "]")
+                if not node.elements:
+                    self.text += f"::{self._types.name_with_modifier(node.type_oid, -1)}"
+            case tree.RowConstructor():
+                self._put("ROW(", node.fields, ")")
+            case tree.Coalesce():
+                self._named("COALESCE", node.arguments)
+            case tree.MinMax():
+                self._named("GREATEST" if node.greatest else "LEAST", node.arguments)
+            case tree.NullTest():
+                self._put("(", [node.argument], " IS NULL)" if node.is_null else " IS NOT NULL)")
+            case tree.BooleanTest():
+                self._boolean_test(node)
+            case _:
+                raise AssertionError(f"{type(node).__name__} is in no filter")
+
+    # Pieces -----------------------------------------------------------------------------------------
+
+    def _put(self, *parts: str | Sequence[tree.Expression]) -> None:
+        for part in parts:
+            if isinstance(part, str):
+                self.text += part
+                continue
+            for number, node in enumerate(part):
+                self.text += ", " if number else ""
+                self.node(node, implicit=True)
+
+    def _named(self, name: str, arguments: Sequence[tree.Expression]) -> None:
+        self._put(f"{name}(", arguments, ")")
+
+    def _infix(self, left: tree.Expression, operator: str, right: tree.Expression) -> None:
+        self._put("(", [left], f" {operator} ", [right], ")")
+
+    def _operation(self, node: tree.Call) -> None:
+        assert node.operator is not None
+        if len(node.arguments) == 1:
+            self._put(f"({node.operator} ", node.arguments, ")")
+        else:
+            self._infix(node.arguments[0], node.operator, node.arguments[1])
+
+    def _array_comparison(self, node: tree.ArrayComparison) -> None:
+        word = "ANY" if node.use_or else "ALL"
+        self._put("(", [node.arguments[0]], f" {node.operator} {word} (", [node.arguments[1]], "))")
+
+    def _boolean(self, node: tree.Boolean) -> None:
+        self.text += "(NOT " if node.kind == "not" else "("
+        for number, argument in enumerate(node.arguments):
+            self.text += f" {node.kind.upper()} " if number else ""
+            self.node(argument, implicit=False)
+        self.text += ")"
+
+    def _boolean_test(self, node: tree.BooleanTest) -> None:
+        self.text += "("
+        self.node(node.argument, implicit=False)
+        value = {True: "TRUE", False: "FALSE", None: "UNKNOWN"}[node.value]
+        self.text += f" IS {'NOT ' if node.negated else ''}{value})"
+
+    def _collate(self, node: tree.Collate, *, implicit: bool) -> None:
+        self.text += "("
+        self.node(node.argument, implicit=implicit)
+        name = self._types.catalog.collation_name(node.collation) or str(node.collation)
+        self.text += f" COLLATE {quote_identifier(name)})"
+
+    def _case(self, node: tree.Case) -> None:
+        self._line("CASE", after=_INDENT)
+        if node.operand is not None:
+            self._put(" ", [node.operand])
+        for condition, result in node.whens:
+            shown = condition
+            if node.operand is not None and _is_on_operand(condition):
+                shown = condition.children[1]
+            self._line("WHEN ")
+            self.node(shown, implicit=False)
+            self._put(" THEN ", [result])
+        self._line("ELSE ")
+        self.node(node.default, implicit=True)
+        self._line("END", before=-_INDENT)
+
+    def _line(self, word: str, before: int = 0, after: int = 0) -> None:
+        """``appendContextKeyword``."""
+        self._level += before
+        amount = max(self._level, 0)
+        if amount >= _INDENT_LIMIT:
+            amount = (_INDENT_LIMIT + (amount - _INDENT_LIMIT) // 4) % _INDENT_LIMIT
+        self.text = self.text.rstrip(" ") + "\n" + " " * amount + word
+        self._level = max(self._level + after, 0)
+
+    def _coercion(self, argument: tree.Expression, target: int, modifier: int) -> None:
+        """``get_coercion_expr``."""
+        plain = isinstance(argument, tree.Constant) and argument.type_oid == target and argument.type_modifier == -1
+        if plain:
+            assert isinstance(argument, tree.Constant)
+            self._constant(argument, label=-1)
+        else:
+            self.text += "("
+            self.node(argument, implicit=False)
+            self.text += ")"
+        self.text += f"::{self._types.name_with_modifier(target, modifier)}"
+
+    def _constant(self, node: tree.Constant, label: int) -> None:
+        """``get_const_expr``; the label: -1 never, 0 where the type is not clear without."""
+        name = self._types.name_with_modifier(node.type_oid, node.type_modifier)
+        if node.text is None:
+            self.text += "NULL" if label < 0 else f"NULL::{name}"
+            return
+        text = output_text(node)
+        if node.type_oid == BOOL:
+            self.text += "true" if text == "t" else "false"
+            return
+        quoted = True
+        if node.type_oid == INT4:
+            quoted = text.startswith("-")
+        elif node.type_oid == NUMERIC:
+            quoted = not (text[0].isdigit() and any(mark in text for mark in "eE."))
+        self.text += _literal(text) if quoted else text
+        needed = node.type_oid != UNKNOWN and (quoted or (node.type_oid == NUMERIC and node.type_modifier >= 0))
+        if needed and label >= 0:
+            self.text += f"::{name}"
+
+    # Calls ------------------------------------------------------------------------------------------
+
+    def _call(self, node: tree.Call, *, implicit: bool) -> None:
+        """``get_func_expr``."""
+        if node.form == "implicit" and not implicit:
+            self.node(node.arguments[0], implicit=False)
+            return
+        if node.form in ("cast", "implicit"):
+            self._coercion(node.arguments[0], node.type_oid, length_of(node))
+            return
+        name = node.function.partition("(")[0]
+        given = node.arguments[: len(node.arguments) - node.default_count]
+        if node.form == "sql" and self._special(name, given):
+            return
+        self.text += f"{quote_identifier(name)}("
+        for number, argument in enumerate(given):
+            self.text += ", " if number else ""
+            self.text += "VARIADIC " if node.variadic and number == len(given) - 1 else ""
+            self.node(argument, implicit=True)
+        self.text += ")"
+
+    def _special(self, name: str, given: Sequence[tree.Expression]) -> bool:
+        """``get_func_sql_syntax``."""
+        parts = _special_parts(name, given)
+        if parts is None:
+            return False
+        for part in parts:
+            if isinstance(part, str):
+                self.text += part
+            else:
+                self.node(part, implicit=False)
+        return True
+
+
+def _special_parts(name: str, given: Sequence[tree.Expression]) -> list[str | tree.Expression] | None:
+    """Words and arguments of a call in words of SQL; None where it is printed as any other call."""
+    match name, list(given):
+        case "timezone", [zone, value]:
+            return ["(", value, " AT TIME ZONE ", zone, ")"]
+        case "timezone", [value]:
+            return ["(", value, " AT LOCAL)"]
+        case "overlaps", [a, b, c, d]:
+            return ["((", a, ", ", b, ") OVERLAPS (", c, ", ", d, "))"]
+        case "extract", [tree.Constant(text=str(field)), value]:
+            return [f"EXTRACT({field} FROM ", value, ")"]
+        case "is_normalized", [value]:
+            return ["(", value, " IS NORMALIZED)"]
+        case "is_normalized", [value, tree.Constant(text=str(form))]:
+            return ["(", value, f" IS {form} NORMALIZED)"]
+        case "normalize", [value]:
+            return ["NORMALIZE(", value, ")"]
+        case "normalize", [value, tree.Constant(text=str(form))]:
+            return ["NORMALIZE(", value, f", {form})"]
+        case "overlay", [value, new, start, *length]:
+            return [
+                "OVERLAY(",
+                value,
+                " PLACING ",
+                new,
+                " FROM ",
+                start,
+                *(p for x in length for p in (" FOR ", x)),
+                ")",
+            ]
+        case "position", [value, needle]:
+            return ["POSITION((", needle, ") IN (", value, "))"]
+        case "substring", [value, tree.Expression() as start, *length] if start.type_oid == INT4:
+            return ["SUBSTRING(", value, " FROM ", start, *(p for x in length for p in (" FOR ", x)), ")"]
+        case "substring", [value, pattern, escape]:
+            return ["SUBSTRING(", value, " SIMILAR ", pattern, " ESCAPE ", escape, ")"]
+        case (("btrim" | "ltrim" | "rtrim"), [value, *characters]):
+            word = {"btrim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[name]
+            return [f"TRIM({word}", *(p for x in characters for p in (" ", x)), " FROM ", value, ")"]
+    return None
+
+
+def _is_on_operand(condition: tree.Expression) -> bool:
+    """Whether it is ``operand = x``."""
+    if not isinstance(condition, tree.Call) or condition.operator is None or len(condition.arguments) != 2:
+        return False
+    first = condition.arguments[0]
+    while isinstance(first, tree.Relabel | tree.Call) and first.form == "implicit":
+        first = first.children[0]
+    return isinstance(first, tree.CaseOperand)
+
+
+def _literal(text: str) -> str:
+    """``simple_quote_literal``, with ``standard_conforming_strings`` on."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,122 @@
+"""Comparisons of rows (``make_row_comparison_op``), and what ``<`` is of a type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from subscriber.errors import NotSupportedError, UsageError
+from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.typeinfo import BOOL
+
+if TYPE_CHECKING:
+    from subscriber.filters.analyze.analyzer import Analysis
+
+_LESS, _EQUAL, _NOT_EQUAL = 1, 3, 6
+_KINDS: Final[dict[int, Literal["<", "<=", ">", ">="]]] = {1: "<", 2: "<=", 4: ">=", 5: ">"}
+_ARRAY: Final = 2277
+_CLASS_OF_KIND: Final = {"r": 3831, "m": 4537, "e": 3500, "c": 2249}
+"""anyrange, anymultirange, anyenum, record, which have the operator class of all types of their kind."""
+
+
+class RowOperations:
+    """Comparisons of rows by the operators of their columns."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+
+    def comparison(
+        self, names: tuple[str, ...], left: Sequence[tree.Expression], right: Sequence[tree.Expression]
+    ) -> tree.Expression:
+        """``make_row_comparison_op``: ``=`` and ``<>`` are written out with AND and OR."""
+        if len(left) != len(right):
+            raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
+        if not left:
+            raise NotSupportedError("cannot compare rows of zero length")
+        calls = [self._analysis.operation(names, one, other) for one, other in zip(left, right, strict=True)]
+        for call in calls:
+            if call.type_oid != BOOL:
+                name = self._analysis.types.name(call.type_oid)
+                message = f"row comparison operator must yield type boolean, not type {name}"
+                raise UsageError(message, sqlstate="42804")
+        if len(calls) == 1:
+            return calls[0]
+        families = [self._families(call) for call in calls]
+        strategies = set.intersection(*({strategy for _, strategy in found} for found in families))
+        if not strategies:
+            raise NotSupportedError(
+                f"could not determine interpretation of row comparison operator {names[-1]}",
+                hint="Row comparison operators must be associated with btree operator families.",
+            )
+        strategy = min(strategies)
+        if strategy in (_EQUAL, _NOT_EQUAL):
+            return tree.Boolean(BOOL, 0, "and" if strategy == _EQUAL else "or", tuple(calls))
+        return tree.RowComparison(
+            BOOL,
+            0,
+            _KINDS[strategy],
+            tuple(call.function for call in calls),
+            tuple(self._equal(call, found, strategy) for call, found in zip(calls, families, strict=True)),
+            tuple(call.arguments[0] for call in calls),
+            tuple(call.arguments[1] for call in calls),
+            (0,) * len(calls),
+        )
+
+    def distinct(self, left: Sequence[tree.Expression], right: Sequence[tree.Expression]) -> tree.Expression:
+        """``make_row_distinct_op``."""
+        if len(left) != len(right):
+            raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
+        result: tree.Expression | None = None
+        for one, other in zip(left, right, strict=True):
+            made = self._analysis.distinct(one, other)
+            result = made if result is None else tree.Boolean(BOOL, 0, "or", (result, made))
+        return result or tree.Constant(BOOL, 0, "f")
+
+    def less(self, oid: int) -> str:
+        """The signature of ``<`` by the default btree operator class (``GetDefaultOpClass``); "" if the type has none."""
+        catalog, types = self._analysis.catalog, self._analysis.types
+        base = types.base(oid)
+        stand_ins = [base] if catalog.default_family(base) is not None else self._like(base)
+        preferred = [one for one in stand_ins if types.get(one).preferred]
+        for one in preferred[:1] if len(preferred) == 1 else stand_ins[:1] if len(stand_ins) == 1 else []:
+            operator = catalog.family_operator(catalog.default_family(one) or 0, _LESS, one, one)
+            if operator is not None:
+                return catalog.signature(catalog.functions[operator.function])
+        return ""
+
+    def _like(self, oid: int) -> list[int]:
+        """Types with an operator class that values of this one are binary coercible to (``IsBinaryCoercible``)."""
+        catalog = self._analysis.catalog
+        found = self._analysis.types.get(oid)
+        if found.element:
+            return [_ARRAY]
+        if found.kind in _CLASS_OF_KIND:
+            return [_CLASS_OF_KIND[found.kind]]
+        return [
+            cast.target
+            for cast in catalog.casts.values()
+            if cast.source == oid
+            and (cast.method, cast.context) == ("b", "i")
+            and catalog.default_family(cast.target) is not None
+        ]
+
+    def _families(self, call: tree.Call) -> set[tuple[int, int]]:
+        return self._analysis.catalog.interpretations(self._operator(call))
+
+    def _operator(self, call: tree.Call) -> int:
+        """The OID of the operator of a call."""
+        catalog = self._analysis.catalog
+        schema, _, name = (call.operator or "").rpartition(".")
+        function = catalog.function_of(call.function)
+        found = catalog.find_operators(schema or "pg_catalog", name, prefix=False)
+        return next(one.oid for one in found if one.function == function.oid)
+
+    def _equal(self, call: tree.Call, families: set[tuple[int, int]], strategy: int) -> str:
+        """The signature of the ``=`` beside the operator of a call."""
+        catalog = self._analysis.catalog
+        operator = catalog.operators[self._operator(call)]
+        for family, _ in sorted(one for one in families if one[1] == strategy):
+            found = catalog.family_operator(family, _EQUAL, operator.left, operator.right)
+            if found is not None:
+                return catalog.signature(catalog.functions[found.function])
+        raise NotSupportedError(f"could not determine the equality of row comparison operator {operator.name}")

@@ -1,0 +1,170 @@
+"""Whether we compute an expression exactly as the server does; what we do not is refused by name (refuse_not_guess)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from subscriber.errors import NotSupportedError, RowFilterError, UsageError
+from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.typeinfo import ANY, RECORD, Types
+from subscriber.filters.functions.forms import form_of
+from subscriber.filters.functions.function_registry import Implementation, implementation_of
+from subscriber.types import ELEMENT_TYPES
+
+_INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
+
+
+_OF_ENCODED_TEXT = frozenset(
+    {"octet_length(text)", "octet_length(bpchar)", "md5(text)", "ascii(text)", "chr(int4)"}
+    | {f"{name}(text)" for name in ("sha224", "sha256", "sha384", "sha512")}
+)
+"""They see the bytes of text as the database has it; here it is UTF-8."""
+
+
+_BY_THE_DATABASES_COLLATION = frozenset(f"jsonb_{name}(jsonb,jsonb)" for name in ("lt", "le", "gt", "ge"))
+"""They compare strings by the collation of the database, whatever the expression says."""
+_DEFAULT_COLLATION = 100
+
+
+def check_supported(
+    node: tree.Expression, types: Types, bytewise_collations: frozenset[int], encoding: str = "UTF8"
+) -> None:
+    """Check an expression that a publication may have.
+
+    Args:
+        node: the expression.
+        types: of the publisher.
+        bytewise_collations: see :class:`~subscriber.schema.publisher_tables.PublisherTables`.
+        encoding: the publisher's.
+
+    Raises:
+        NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
+        UsageError: 42P22, the server could not compute it either.
+    """
+    # Imported here: the evaluation is of this package's trees.
+    from subscriber.filters.evaluate.row_filter import compile_filter
+
+    _Check(types, bytewise_collations, encoding).node(node)
+    try:
+        compile_filter(node)
+    except RowFilterError:
+        pass  # a constant part fails; the server accepts that, and raises the error at the first row
+
+
+class _Check:
+    def __init__(self, types: Types, bytewise_collations: frozenset[int], encoding: str) -> None:
+        self._types = types
+        self._encoding = encoding
+        self._bytewise = bytewise_collations
+
+    def node(self, node: tree.Expression) -> None:
+        """This node and all below it."""
+        match node:
+            case tree.Column() | tree.Constant() | tree.Relabel() if node.type_oid != RECORD:
+                if form_of(node.type_oid) is None:
+                    raise _unsupported(f"type {self._types.name(node.type_oid)}")
+            case tree.Call():
+                self._call(node)
+            case tree.RowComparison():
+                for place, pair in enumerate(zip(node.left, node.right, strict=True)):
+                    for function in (node.functions[place], node.equals[place]):
+                        self._function(function, self._operator(node.kind, pair), pair, node.input_collations[place])
+            case tree.MinMax():
+                word = "GREATEST" if node.greatest else "LEAST"
+                name = self._types.name(node.type_oid)
+                if not node.less:
+                    raise UsageError(f"could not identify a comparison function for type {name}", sqlstate="42883")
+                what = f"{word} of type {name}"
+                self._function(node.less, what, node.arguments[:2], node.input_collation)
+        for child in node.children:
+            self.node(child)
+
+    def _call(self, node: tree.Call) -> None:
+        if node.operator is not None:
+            what = self._operator(node.operator, node.arguments)
+        else:
+            name = node.function.partition("(")[0]
+            what = f"function {name}({', '.join(self._types.name(one.type_oid) for one in node.arguments)})"
+        if node.variadic and self._types.catalog.function_of(node.function).variadic == ANY:
+            raise _unsupported(f"{what} with VARIADIC")
+        if isinstance(node, tree.ArrayComparison):
+            left, right = node.arguments
+            for element in _elements(right):
+                self._function(node.function, what, (left, element), node.input_collation)
+        else:
+            self._function(node.function, what, node.arguments, node.input_collation)
+
+    def _operator(self, name: str, arguments: Sequence[tree.Expression]) -> str:
+        names = [self._types.name(one.type_oid) for one in arguments]
+        return "operator " + " ".join([*names[:-1], name, names[-1]])
+
+    def _function(self, signature: str, what: str, arguments: Sequence[tree.Expression], collation: int) -> None:
+        found = implementation_of(signature)
+        if found is None:
+            raise _unsupported(what)
+        if signature in _OF_ENCODED_TEXT and self._encoding != "UTF8":
+            raise _unsupported(f"{what} of a database with encoding {self._encoding}")
+        if signature in _BY_THE_DATABASES_COLLATION and _DEFAULT_COLLATION not in self._bytewise:
+            raise NotSupportedError(
+                f"{what} is not supported in a database whose collation does not compare by bytes",
+                hint="Compare a value of the document, such as (document ->> 'name') COLLATE \"C\".",
+            )
+        of_these = _of_these(found, arguments)  # which may be refused, whatever the collation
+        if not any(self._types.collation(one.type_oid) for one in arguments):
+            return
+        if collation == 0:
+            raise UsageError(
+                "could not determine which collation to use for string comparison",
+                sqlstate="42P22",
+                hint="Use the COLLATE clause to set the collation explicitly.",
+            )
+        if of_these.bytewise and collation not in self._bytewise:
+            name = self._types.catalog.collation_name(collation) or str(collation)
+            raise NotSupportedError(
+                f'{what} by collation "{name}" is not supported in the row filters that the subscriber evaluates',
+                hint='Only collations that compare by bytes are; write COLLATE "C" behind the value.',
+            )
+
+
+def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Implementation:
+    """The implementation of a call with these arguments, some of which may be constants."""
+    if found.specialise is None:
+        return found
+    # Imported here: the simplification is of this package's trees.
+    from subscriber.filters.evaluate.simplify import simplify
+
+    constants = {}
+    try:
+        for place, argument in enumerate(arguments):
+            if not _varies(argument):
+                simple = simplify(argument)
+                if isinstance(simple, tree.Known):
+                    constants[place] = simple.value
+        return found.for_constants(constants)
+    except RowFilterError:
+        return found  # the error comes at the first row, on the server as here
+
+
+def _elements(array: tree.Expression) -> Sequence[tree.Expression]:
+    """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else some value of the element's type."""
+    # Imported here: the evaluation is of this package's trees.
+    from subscriber.filters.evaluate.calls import of_type
+    from subscriber.filters.evaluate.operations import elements_of
+    from subscriber.filters.evaluate.simplify import simplify
+
+    known = array
+    if not _varies(array):
+        try:
+            known = simplify(array)
+        except RowFilterError:
+            pass  # the error comes at the first row, on the server as here
+    elements = elements_of(known)
+    return (of_type(ELEMENT_TYPES[array.type_oid]),) if elements is None else elements
+
+
+def _varies(node: tree.Expression) -> bool:
+    return isinstance(node, tree.Column | tree.CaseOperand) or any(map(_varies, node.children))
+
+
+def _unsupported(what: str) -> NotSupportedError:
+    return NotSupportedError(f"{what} is not supported in the row filters that the subscriber evaluates", hint=_INSTEAD)

@@ -1,0 +1,139 @@
+"""Calls of functions over values: NULL where a strict function is not asked, constants, and errors without values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from itertools import repeat
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
+from subscriber.filters.analyze import tree
+from subscriber.filters.evaluate.row_values import NULL, Same, Value, array_from, arrow_of, listed, nulls
+from subscriber.filters.functions.function_registry import Context, Implementation, implementation_of
+
+
+def of_type(type_oid: int) -> tree.Expression:
+    """Some value of that type, of which nothing else is known."""
+    return tree.CaseOperand(type_oid, 0)
+
+
+_SERVER_VERSION: Final = ContextVar("server_version", default=180000)
+
+
+@contextmanager
+def compiled_for(server_version: int) -> Iterator[None]:
+    """What is compiled inside is for a publisher of this version.
+
+    Few functions ask, and they are below every node; so it is no argument of all the functions in between.
+    """
+    token = _SERVER_VERSION.set(server_version)
+    try:
+        yield
+    finally:
+        _SERVER_VERSION.reset(token)
+
+
+Apply: TypeAlias = Callable[[Sequence[Value], int], Value]
+"""A function of its arguments' values and the number of rows."""
+
+
+def function_for(signature: str, arguments: Sequence[tree.Expression], result_type: int) -> tuple[Apply, bool]:
+    """A function for these arguments, and whether it may raise."""
+    found = implementation_of(signature)
+    if found is None:
+        raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated here")
+    try:
+        found = found.for_constants(
+            {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, tree.Known)}
+        )
+    except RowFilterError as error:
+        return _raising(error), True
+    return _applied(found, [argument.type_oid for argument in arguments], result_type), found.raises
+
+
+def _raising(error: RowFilterError) -> Apply:
+    """A constant is wrong: the server says so at the first row that asks, whose other arguments are not NULL."""
+
+    def apply(values: Sequence[Value], count: int) -> Value:
+        missing = [nulls(value, count) for value in values]
+        if all(any(row) for row in zip(*missing, strict=True)):
+            return NULL
+        raise error
+
+    return apply
+
+
+def _applied(found: Implementation, argument_types: Sequence[int], result_type: int) -> Apply:
+    """An implementation over values, with NULLs and errors as they should be."""
+    signature = found.signature
+    arrow_type = arrow_of(result_type)
+    argument_arrows = [arrow_of(oid) for oid in argument_types]
+    call = found.function
+    if found.context:
+        call = partial(call, Context(tuple(argument_types), result_type, _SERVER_VERSION.get()))
+
+    def apply(values: Sequence[Value], count: int) -> Value:
+        constant = all(isinstance(value, Same) for value in values)
+        if found.strict and any(isinstance(value, Same) and value.value is None for value in values):
+            return NULL
+        if constant:
+            count = 1
+        try:
+            if found.vectorised:
+                result = _columns_at_once(call, values, argument_arrows, count, constant)
+            else:
+                result = _row_by_row(call, found, values, count, arrow_type)
+        except SubscriberError:
+            raise
+        except Exception:
+            # Arrow's and Python's own errors quote values, which no error of ours may hold.
+            raise RowFilterError(f"{signature} cannot be computed for a value of a row", sqlstate="XX000") from None
+        return Same(listed(result, count)[0]) if constant else result
+
+    return apply
+
+
+def _columns_at_once(
+    call: Callable[..., Any], values: Sequence[Value], arrows: Sequence[pa.DataType | None], count: int, constant: bool
+) -> Value:
+    """A vectorised function sees an array at least; what is the same for all rows is a scalar beside it."""
+    result = call(
+        *(
+            pa.scalar(value.value, arrow_type)
+            if isinstance(value, Same) and not constant
+            else array_from(value, count, arrow_type)
+            for value, arrow_type in zip(values, arrows, strict=True)
+        )
+    )
+    if isinstance(result, pa.Scalar):
+        return Same(result.as_py())
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
+
+
+def _row_by_row(
+    call: Callable[..., Any],
+    found: Implementation,
+    values: Sequence[Value],
+    count: int,
+    arrow_type: pa.DataType | None,
+) -> Value:
+    if not values:
+        result = [call()] * count
+    elif found.strict and len(values) == 1:
+        result = [None if one is None else call(one) for one in listed(values[0], count)]
+    elif found.strict and len(values) == 2 and isinstance(values[1], Same):
+        right = values[1].value
+        result = [None if one is None else call(one, right) for one in listed(values[0], count)]
+    else:
+        columns = [repeat(value.value, count) if isinstance(value, Same) else listed(value, count) for value in values]
+        rows = zip(*columns, strict=True)
+        if found.strict:
+            result = [None if any(one is None for one in row) else call(*row) for row in rows]
+        else:
+            result = [call(*row) for row in rows]
+    return result if arrow_type is None else pa.array(result, arrow_type)

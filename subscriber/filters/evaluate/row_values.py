@@ -1,0 +1,205 @@
+"""Rows of a frame as an expression sees them: columns in their forms, and values of which some rows may be left out.
+
+::
+
+    wire column (Arrow)  ──column──▶  value: a column of its form         pa.Array, where the form has an Arrow type
+                                                                          list, where only Python holds the values
+                                      or one for all rows                 Same
+
+A part of the rows is :class:`Rows` too, made by :meth:`Rows.where`; it reads a column when it is asked for it, and once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
+from subscriber.filters.functions.forms import Form, form_of
+from subscriber.types import type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """One value for all rows.
+
+    Attributes:
+        value: as Python has it; None is NULL.
+    """
+
+    value: Any
+
+
+Value: TypeAlias = pa.Array | list[Any] | Same
+"""The values of an expression for some rows."""
+
+NULL: Final = Same(None)
+
+
+class Rows:
+    """Some rows.
+
+    Args:
+        columns: by name, as they are in a frame.
+        count: how many rows.
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array], count: int) -> None:
+        self.count = count
+        self._columns = columns
+        self._values: dict[object, Value] = {}
+        self._all: Rows | None = None
+        self._kept: pa.BooleanArray | None = None
+
+    def where(self, kept: pa.BooleanArray) -> Rows:
+        """Those for which ``kept``, without nulls, is true."""
+        part = Rows(self._columns, kept.true_count)
+        part._all, part._kept = self, kept
+        return part
+
+    def column(self, name: str, type_oid: int) -> Value:
+        """A column's values in the form of its type.
+
+        Raises:
+            RowFilterError: text that is none of the type's.
+            ProtocolError: likewise, of a type that frames hold in a form of its own.
+        """
+        return self.kept((name, type_oid), lambda: read_column(self._columns[name], type_oid))
+
+    def keep(self, slot: object, value: Value) -> None:
+        """Remember a value for these rows, and for parts of them."""
+        self._values[slot] = value
+
+    def kept(self, slot: object, make: Callable[[], Value] = lambda: NULL) -> Value:
+        """What :meth:`keep` remembered for these rows, or for those that they are a part of; else what ``make`` gives for all."""
+        if slot not in self._values:
+            if self._all is None or self._kept is None:
+                self._values[slot] = make()
+            else:
+                self._values[slot] = filtered(self._all.kept(slot, make), self._kept)
+        return self._values[slot]
+
+
+def read_column(array: pa.Array, type_oid: int) -> Value:
+    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type there."""
+    form = required_form(type_oid)
+    is_text = pa.types.is_string(array.type)
+    if is_text and form.from_texts is not None:
+        return form.from_texts(array)
+    if array.type == form.arrow:
+        return array
+    if not is_text:
+        raise NotSupportedError(f"a row filter cannot read values of type {type_name(type_oid)} from {array.type}")
+    # A text that many rows have is read once.
+    encoded = array.dictionary_encode()
+    try:
+        read = [form.from_text(text, -1) for text in encoded.dictionary.to_pylist()]
+    except SubscriberError as error:
+        # The input function's own message quotes the value.
+        raise RowFilterError(f"invalid input syntax for type {type_name(type_oid)}", sqlstate=error.sqlstate) from None
+    if form.arrow is not None:
+        return pa.array(read, form.arrow).take(encoded.indices)
+    read.append(None)
+    return [read[index] for index in encoded.indices.fill_null(len(read) - 1).to_pylist()]
+
+
+def required_form(type_oid: int) -> Form:
+    """The form of a type.
+
+    Raises:
+        NotSupportedError: it has none.
+    """
+    form = form_of(type_oid)
+    if form is None:
+        raise NotSupportedError(f"a row filter with a value of type {type_name(type_oid)} cannot be evaluated here")
+    return form
+
+
+def arrow_of(type_oid: int) -> pa.DataType | None:
+    """The Arrow type of a column of values of the type; None where only Python holds them."""
+    form = form_of(type_oid)
+    return None if form is None else form.arrow
+
+
+def filtered(value: Value, kept: pa.BooleanArray) -> Value:
+    """The values of the rows for which ``kept`` is true."""
+    if isinstance(value, Same):
+        return value
+    if isinstance(value, list):
+        return [value[row] for row in np.flatnonzero(kept.to_numpy(zero_copy_only=False)).tolist()]
+    return value.filter(kept)
+
+
+def listed(value: Value, count: int) -> list[Any]:
+    """A value as Python values."""
+    if isinstance(value, Same):
+        return [value.value] * count
+    return value if isinstance(value, list) else value.to_pylist()
+
+
+def array_from(value: Value, count: int, arrow_type: pa.DataType) -> pa.Array:
+    """A value as an Arrow array."""
+    if isinstance(value, Same):
+        return pa.repeat(pa.scalar(value.value, arrow_type), count)
+    return pa.array(value, arrow_type) if isinstance(value, list) else value
+
+
+def nulls(value: Value, count: int) -> pa.BooleanArray:
+    """Where it is NULL."""
+    if isinstance(value, Same):
+        return pa.repeat(value.value is None, count)
+    if isinstance(value, list):
+        return pa.array([one is None for one in value], pa.bool_())
+    return value.is_null()
+
+
+class Pieces:
+    """A value put together from parts of the rows (CASE, COALESCE).
+
+    Args:
+        rows: all of them.
+        arrow_type: of the value; None where only Python holds it.
+    """
+
+    def __init__(self, rows: Rows, arrow_type: pa.DataType | None) -> None:
+        self.rest = rows
+        self._count = rows.count
+        self._arrow_type = arrow_type
+        self._places: npt.NDArray[np.int64] = np.arange(rows.count)
+        self._pieces: list[tuple[npt.NDArray[np.int64], Value]] = []
+
+    def give(self, chosen: pa.BooleanArray, value: Value) -> None:
+        """The value of the chosen ones among :attr:`rest`, which are settled with it."""
+        mask = chosen.to_numpy(zero_copy_only=False)
+        self._pieces.append((self._places[mask], value))
+        self._places = self._places[~mask]
+        self.rest = self.rest.where(pc.invert(chosen))
+
+    def give_rest(self, evaluate: Callable[[Rows], Value]) -> None:
+        """The value of all that is left."""
+        if self.rest.count:
+            self.give(pa.repeat(True, self.rest.count), evaluate(self.rest))
+
+    def whole(self) -> Value:
+        """The value of all rows; NULL where none was given."""
+        if len(self._pieces) == 1 and len(self._pieces[0][0]) == self._count:
+            return self._pieces[0][1]
+        pieces = [(places, value) for places, value in self._pieces if len(places)]
+        if self._arrow_type is None:
+            result: list[Any] = [None] * self._count
+            for places, value in pieces:
+                for place, one in zip(places.tolist(), listed(value, len(places)), strict=True):
+                    result[place] = one
+            return result
+        if not pieces:
+            return pa.nulls(self._count, self._arrow_type)
+        order = np.full(self._count, -1)
+        order[np.concatenate([places for places, _ in pieces])] = np.arange(sum(len(places) for places, _ in pieces))
+        together = pa.concat_arrays([array_from(value, len(places), self._arrow_type) for places, value in pieces])
+        return together.take(pa.array(order, mask=order < 0))

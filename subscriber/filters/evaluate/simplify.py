@@ -1,0 +1,198 @@
+"""``eval_const_expressions``, as far as it can be noticed: what is constant is computed once, errors included.
+
+The server simplifies a filter before it sees a row (``pgoutput_row_filter_init`` plans it). So ``a > 0 OR 1 / 0 = 1`` raises for every
+row, ``1 / a > 2 AND false`` for none, and the second argument of a strict function is not computed where the first is the constant
+NULL. Simplifications that nobody can tell from the outside are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.coerce import modifier_of
+from subscriber.filters.analyze.tree import Known
+from subscriber.filters.evaluate.operations import RECORD, FieldTest, operation
+from subscriber.filters.evaluate.replacement import replacement
+from subscriber.filters.evaluate.row_values import Rows, listed, required_form
+from subscriber.filters.functions.function_registry import implementation_of
+
+_NO_ROW = Rows({}, 1)
+
+
+def simplify(node: tree.Expression, operand: Known | None = None) -> tree.Expression:
+    """The expression with constants as :class:`Known`, and all that follows from them.
+
+    Args:
+        node: as it was analysed.
+        operand: of the nearest CASE around it, where that is a constant.
+
+    Raises:
+        RowFilterError: a constant part of it cannot be computed, as the server would say at the first row.
+        SubscriberError: a constant is none of its type.
+        NotSupportedError: a type that is not computed with.
+    """
+    match node:
+        case Known() | tree.Column():
+            return node
+        case tree.Constant():
+            form = required_form(node.type_oid)
+            value = None if node.text is None else form.from_text(node.text, node.type_modifier)
+            return Known(node.type_oid, node.collation, value, node.type_modifier)
+        case tree.CaseOperand():
+            return node if operand is None else operand
+        case tree.Case():
+            return _case(node, operand)
+        case tree.Coalesce():
+            return _coalesce(node, operand)
+        case tree.Boolean() if node.kind != "not":
+            return _and_or(node, operand)
+        case tree.NullTest():
+            return _null_test(node, operand)
+        case tree.NullIf():
+            return _null_if(node, operand)
+        case tree.ArrayComparison():
+            return _array_comparison(node, operand)
+        case tree.Call() if type(node) is tree.Call:
+            return _call(node, operand)
+        case tree.RowComparison():
+            # The server compares rows of constants at each row of the table.
+            compared: tree.Expression = _below(node, operand)
+            return compared
+    return _if_known(_below(node, operand))
+
+
+def _below(node: tree.Expression, operand: Known | None) -> Any:
+    """The node with all below it simplified, in the order in which the server does."""
+    changed: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, tree.Expression):
+            changed[field.name] = simplify(value, operand)
+        elif isinstance(value, tuple) and value and isinstance(value[0], tree.Expression):
+            changed[field.name] = tuple(simplify(one, operand) for one in value)
+    return replace(node, **changed)
+
+
+def _computed(node: tree.Expression) -> Known:
+    (value,) = listed(operation(node).evaluate(_NO_ROW), 1)
+    return Known(node.type_oid, node.collation, value, modifier_of(node))
+
+
+def _if_known(node: tree.Expression) -> tree.Expression:
+    return _computed(node) if _all_known(node.children) else node
+
+
+def _all_known(nodes: Sequence[tree.Expression]) -> bool:
+    return all(isinstance(one, Known) for one in nodes)
+
+
+def _is_null(node: tree.Expression) -> bool:
+    return isinstance(node, Known) and node.value is None
+
+
+def _known(node: tree.Expression, value: Any) -> Known:
+    return Known(node.type_oid, node.collation, value)
+
+
+def _call(node: tree.Call, operand: Known | None) -> tree.Expression:
+    called = _below(node, operand)
+    found = implementation_of(node.function)
+    if found is not None and found.strict and any(map(_is_null, called.arguments)):
+        return _known(node, None)
+    if _all_known(called.arguments):
+        return _computed(called)
+    other = replacement(called)
+    return called if other is None else simplify(other, operand)
+
+
+def _null_if(node: tree.NullIf, operand: Known | None) -> tree.Expression:
+    left, right = (simplify(one, operand) for one in node.arguments)
+    if _is_null(left) or _is_null(right):
+        return left
+    return _if_known(replace(node, arguments=(left, right)))
+
+
+def _array_comparison(node: tree.ArrayComparison, operand: Known | None) -> tree.Expression:
+    left, right = node.arguments
+    value = simplify(left, operand)
+    # The elements of IN (…) stay apart, so that each may be compared with a column at once.
+    apart = isinstance(right, tree.ArrayConstructor) and not right.nested
+    array: tree.Expression = _below(right, operand) if apart else simplify(right, operand)
+    compared = replace(node, arguments=(value, array))
+    known = isinstance(value, Known) and _all_known(array.children if apart else (array,))
+    return _computed(compared) if known else compared
+
+
+def _and_or(node: tree.Boolean, operand: Known | None) -> tree.Expression:
+    deciding = node.kind == "or"
+    kept, has_null = [], False
+    for argument in node.arguments:
+        simple = simplify(argument, operand)
+        if not isinstance(simple, Known):
+            kept.append(simple)
+        elif simple.value is deciding:
+            return simple  # and those after it are not even looked at
+        else:
+            has_null = has_null or simple.value is None
+    if has_null:
+        kept.append(_known(node, None))
+    if not kept:
+        return _known(node, not deciding)
+    return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
+
+
+def _null_test(node: tree.NullTest, operand: Known | None) -> tree.Expression:
+    argument = simplify(node.argument, operand)
+    if isinstance(argument, Known) and argument.type_oid == RECORD:
+        return replace(node, argument=argument)  # the server tests a constant row at each row of the table
+    if not isinstance(argument, tree.RowConstructor):
+        return _if_known(replace(node, argument=argument))
+    # A row is tested field by field, and the first one that fails is the last that is computed.
+    tests = []
+    for field in argument.fields:
+        if not isinstance(field, Known):
+            tests.append(FieldTest(tree.BOOL, 0, field, node.is_null))
+        elif (field.value is None) != node.is_null:
+            return _known(node, False)
+    if not tests:
+        return _known(node, True)
+    return tests[0] if len(tests) == 1 else tree.Boolean(tree.BOOL, 0, "and", tuple(tests))
+
+
+def _coalesce(node: tree.Coalesce, operand: Known | None) -> tree.Expression:
+    kept: list[tree.Expression] = []
+    for argument in node.arguments:
+        simple = simplify(argument, operand)
+        if _is_null(simple):
+            continue
+        kept.append(simple)
+        if isinstance(simple, Known):
+            break
+    if not kept:
+        return _known(node, None)
+    return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
+
+
+def _case(node: tree.Case, operand: Known | None) -> tree.Expression:
+    first = None if node.operand is None else simplify(node.operand, operand)
+    within = first if isinstance(first, Known) else None
+    if node.operand is None:
+        within = operand
+    whens = []
+    for condition, result in node.whens:
+        met = simplify(condition, within)
+        if isinstance(met, Known) and not met.value:
+            continue
+        given = simplify(result, operand)
+        if isinstance(met, Known):
+            default = given
+            break
+        whens.append((met, given))
+    else:
+        default = simplify(node.default, operand)
+    if not whens:
+        return default
+    return replace(node, operand=None if isinstance(first, Known) else first, whens=tuple(whens), default=default)

@@ -1,0 +1,34 @@
+"""PostgreSQL's built-in functions and operators over columns of values, one file a family; see :mod:`.function_registry`.
+
+A file is found by what it is about: ``logic``, ``integers``, ``floats``, ``numeric``, ``text``, ``strings``, ``patterns``, ``regexps``, ``bytea``, ``bits``,
+``dates``, ``intervals``, ``uuid``, ``json``, ``network``, ``arrays``. Importing this package registers them all.
+"""
+
+from subscriber.filters.functions import (  # noqa: F401  importing one registers its functions
+    arrays,
+    bits,
+    bytea,
+    date_arithmetic,
+    dates,
+    fields,
+    float_functions,
+    floats,
+    integers,
+    interval_input,
+    json,
+    json_text,
+    logic,
+    lsns,
+    macaddrs,
+    network,
+    numeric,
+    numeric_powers,
+    overlaps,
+    patterns,
+    ranges,
+    regexps,
+    strings,
+    text,
+    uuid,
+    zones,
+)

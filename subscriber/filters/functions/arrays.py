@@ -1,0 +1,398 @@
+"""Arrays of the types that have a form: text, comparison, containment, search and concatenation.
+
+Elements are compared by their type's own default operators, which :data:`COMPARISONS` names; two NULLs are equal here, and NULL comes
+after everything else. There are no arrays of json or jsonb: the order of their elements is not known (see :mod:`.json`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from itertools import accumulate
+from operator import mul
+from typing import Any, Final
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions import (  # noqa: F401  the forms of the elements are registered before those of their arrays
+    array_text,
+    bits,
+    bytea,
+    floats,
+    integers,
+    interval_input,
+    logic,
+    macaddrs,
+    numeric,
+    text,
+    uuid,
+)
+from subscriber.filters.functions.array_text import EMPTY, MOST_DIMENSIONS, MOST_ELEMENTS, Array, too_large
+from subscriber.filters.functions.comparison import Compare, sign
+from subscriber.filters.functions.dates import compare_timetz
+from subscriber.filters.functions.forms import Form, form_of, register
+from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.intervals import compare as compare_intervals
+from subscriber.filters.functions.network import compare as compare_networks
+from subscriber.types import ELEMENT_TYPES
+
+__all__ = ["COMPARISONS", "Array", "compare_arrays"]
+
+_LAST_SUBSCRIPT: Final = 2**31 - 1
+
+
+def _compare_floats(left: float, right: float) -> int:
+    """NaN equals itself and is greater than all others."""
+    if math.isnan(left) or math.isnan(right):
+        return sign(math.isnan(left), math.isnan(right))
+    return sign(left, right)
+
+
+def _compare_numerics(left: Decimal, right: Decimal) -> int:
+    if left.is_nan() or right.is_nan():
+        return sign(left.is_nan(), right.is_nan())
+    return sign(left, right)
+
+
+def _compare_blank_padded(left: str, right: str) -> int:
+    return sign(left.rstrip(" "), right.rstrip(" "))
+
+
+COMPARISONS: Final[dict[int, Compare]] = {
+    **dict.fromkeys((16, 20, 21, 23, 26, 1082, 1083, 1114, 1184), sign),
+    **dict.fromkeys((17, 19, 25, 774, 829, 1043, 1560, 1562, 2950), sign),
+    **dict.fromkeys((700, 701), _compare_floats),
+    **dict.fromkeys((650, 869), compare_networks),
+    1042: _compare_blank_padded,
+    1186: compare_intervals,
+    1266: compare_timetz,
+    1700: _compare_numerics,
+}
+"""Element type → its order. That of text is by bytes, which is that of its code points."""
+
+
+def _from_text(form: Form, written: str, modifier: int) -> Array:
+    return array_text.from_text(written, lambda one: form.from_text(one, modifier))
+
+
+def _register_forms() -> None:
+    for array_oid, oid in ELEMENT_TYPES.items():
+        form = form_of(oid)
+        if form is not None and oid in COMPARISONS:
+            register(Form((array_oid,), partial(_from_text, form), partial(array_text.to_text, element=form.to_text)))
+
+
+_register_forms()
+
+
+def _comparison(context: Context) -> Compare:
+    """The order of the elements of a call's arrays."""
+    element = next(ELEMENT_TYPES[oid] for oid in context.argument_types if oid in ELEMENT_TYPES)
+    return COMPARISONS[element]
+
+
+def _equal(compare: Compare, left: Any, right: Any) -> bool:
+    """IS NOT DISTINCT FROM."""
+    if left is None or right is None:
+        return left is right
+    return compare(left, right) == 0
+
+
+# --- comparison ---------------------------------------------------------------------------------
+
+
+def compare_arrays(compare: Compare, left: Array, right: Array) -> int:
+    """By the first element that differs, then by their number, then by the dimensions, then by the bounds."""
+    for one, other in zip(left.elements, right.elements, strict=False):
+        order = sign(one is None, other is None) if one is None or other is None else compare(one, other)
+        if order:
+            return order
+    shapes = ((len(one.elements), len(one.dimensions), one.dimensions, one.lower_bounds) for one in (left, right))
+    return sign(*shapes)
+
+
+def _arrays_are_equal(compare: Compare, left: Array, right: Array) -> bool:
+    return (
+        left.dimensions == right.dimensions
+        and left.lower_bounds == right.lower_bounds
+        and all(_equal(compare, one, other) for one, other in zip(left.elements, right.elements, strict=True))
+    )
+
+
+@elementwise("array_eq(anyarray,anyarray)", context=True, raises=False)
+def _eq(context: Context, left: Array, right: Array) -> bool:
+    return _arrays_are_equal(_comparison(context), left, right)
+
+
+@elementwise("array_ne(anyarray,anyarray)", context=True, raises=False)
+def _ne(context: Context, left: Array, right: Array) -> bool:
+    return not _arrays_are_equal(_comparison(context), left, right)
+
+
+def _register_order(name: str, test: Callable[[int], bool | int]) -> None:
+    @elementwise(f"{name}(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+    def _(context: Context, left: Array, right: Array) -> bool | int:
+        return test(compare_arrays(_comparison(context), left, right))
+
+
+_register_order("array_lt", lambda order: order < 0)
+_register_order("array_le", lambda order: order <= 0)
+_register_order("array_gt", lambda order: order > 0)
+_register_order("array_ge", lambda order: order >= 0)
+_register_order("btarraycmp", lambda order: order)
+
+
+@elementwise("array_larger(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+def _larger(context: Context, left: Array, right: Array) -> Array:
+    return left if compare_arrays(_comparison(context), left, right) > 0 else right
+
+
+@elementwise("array_smaller(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+def _smaller(context: Context, left: Array, right: Array) -> Array:
+    return left if compare_arrays(_comparison(context), left, right) < 0 else right
+
+
+# --- containment --------------------------------------------------------------------------------
+
+
+def _has(compare: Compare, array: Array, value: Any) -> bool:
+    """Whether an element equals the value; NULL equals nothing here."""
+    return value is not None and any(one is not None and compare(one, value) == 0 for one in array.elements)
+
+
+@elementwise("arraycontains(anyarray,anyarray)", context=True, raises=False)
+def _contains(context: Context, array: Array, part: Array) -> bool:
+    compare = _comparison(context)
+    return all(_has(compare, array, one) for one in part.elements)
+
+
+@elementwise("arraycontained(anyarray,anyarray)", context=True, raises=False)
+def _contained(context: Context, part: Array, array: Array) -> bool:
+    return _contains(context, array, part)
+
+
+@elementwise("arrayoverlap(anyarray,anyarray)", context=True, raises=False)
+def _overlaps(context: Context, left: Array, right: Array) -> bool:
+    compare = _comparison(context)
+    return any(_has(compare, left, one) for one in right.elements)
+
+
+# --- shape --------------------------------------------------------------------------------------
+
+
+@elementwise("array_ndims(anyarray)", raises=False)
+def _dimension_count(array: Array) -> int | None:
+    return len(array.dimensions) or None
+
+
+@elementwise("array_dims(anyarray)", raises=False)
+def _bounds(array: Array) -> str | None:
+    return array_text.bounds_text(array) or None
+
+
+@elementwise("cardinality(anyarray)", raises=False)
+def _element_count(array: Array) -> int:
+    return len(array.elements)
+
+
+@elementwise("array_length(anyarray,int4)", raises=False)
+def _length(array: Array, dimension: int) -> int | None:
+    return array.dimensions[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
+
+
+@elementwise("array_lower(anyarray,int4)", raises=False)
+def _lower(array: Array, dimension: int) -> int | None:
+    return array.lower_bounds[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
+
+
+@elementwise("array_upper(anyarray,int4)", raises=False)
+def _upper(array: Array, dimension: int) -> int | None:
+    length, lower = _length(array, dimension), _lower(array, dimension)
+    return None if length is None or lower is None else lower + length - 1
+
+
+# --- search -------------------------------------------------------------------------------------
+
+
+def _one_dimension(array: Array, what: str) -> None:
+    if len(array.dimensions) > 1:
+        raise RowFilterError(f"{what} multidimensional arrays is not supported", sqlstate="0A000")
+
+
+def _positions(compare: Compare, array: Array, value: Any) -> list[int]:
+    _one_dimension(array, "searching for elements in")
+    return [
+        subscript
+        for subscript, one in enumerate(array.elements, array.lower_bounds[0] if array.dimensions else 1)
+        if _equal(compare, one, value)
+    ]
+
+
+@elementwise("array_position(anycompatiblearray,anycompatible)", context=True, strict=False)
+def _position(context: Context, array: Array | None, value: Any) -> int | None:
+    return None if array is None else next(iter(_positions(_comparison(context), array, value)), None)
+
+
+@elementwise("array_position(anycompatiblearray,anycompatible,int4)", context=True, strict=False)
+def _position_from(context: Context, array: Array | None, value: Any, start: int | None) -> int | None:
+    if array is None:
+        return None
+    found = _positions(_comparison(context), array, value)
+    if not array.dimensions or (value is None and None not in array.elements):
+        return None
+    if start is None:
+        raise RowFilterError("initial position must not be null", sqlstate="22004")
+    return next((one for one in found if one >= start), None)
+
+
+@elementwise("array_positions(anycompatiblearray,anycompatible)", context=True, strict=False)
+def _all_positions(context: Context, array: Array | None, value: Any) -> Array | None:
+    return None if array is None else _of_elements(tuple(_positions(_comparison(context), array, value)))
+
+
+def _of_elements(elements: tuple[Any, ...], lower_bound: int = 1) -> Array:
+    return Array((len(elements),), (lower_bound,), elements) if elements else EMPTY
+
+
+# --- other arrays -------------------------------------------------------------------------------
+
+
+def _check_subscript(subscript: int) -> int:
+    if not -_LAST_SUBSCRIPT - 1 <= subscript <= _LAST_SUBSCRIPT:
+        raise RowFilterError("integer out of range", sqlstate="22003")
+    return subscript
+
+
+def _extended(array: Array | None, *, front: tuple[Any, ...] = (), back: tuple[Any, ...] = ()) -> Array:
+    if array is None or not array.dimensions:
+        return _of_elements((*front, *back))
+    if len(array.dimensions) > 1:
+        raise RowFilterError("argument must be empty or one-dimensional array", sqlstate="22000")
+    lower = array.lower_bounds[0]
+    _check_subscript(lower - 1 if front else lower + len(array.elements))
+    return _of_elements((*front, *array.elements, *back), lower)
+
+
+@elementwise("array_append(anycompatiblearray,anycompatible)", strict=False)
+def _append(array: Array | None, value: Any) -> Array:
+    return _extended(array, back=(value,))
+
+
+@elementwise("array_prepend(anycompatible,anycompatiblearray)", strict=False)
+def _prepend(value: Any, array: Array | None) -> Array:
+    return _extended(array, front=(value,))
+
+
+@elementwise("array_cat(anycompatiblearray,anycompatiblearray)", strict=False)
+def _concatenate(left: Array | None, right: Array | None) -> Array | None:
+    """Of two with equally many dimensions, or of an array of arrays and one more."""
+    if left is None or right is None:
+        return right if left is None else left
+    if not left.dimensions or not right.dimensions:
+        return right if not left.dimensions else left
+    outer = left if len(left.dimensions) >= len(right.dimensions) else right
+    depth = len(outer.dimensions)
+    parts = [_as_deep(one, depth) for one in (left, right)]
+    if None in parts or parts[0][1:] != parts[1][1:]:
+        raise RowFilterError("cannot concatenate incompatible arrays", sqlstate="2202E")
+    elements = (*left.elements, *right.elements)
+    if len(elements) > MOST_ELEMENTS:
+        raise too_large()
+    return Array((parts[0][0] + parts[1][0], *outer.dimensions[1:]), outer.lower_bounds, elements)
+
+
+def _as_deep(array: Array, depth: int) -> Any:
+    """How many outer elements an array is, and the shape of one; None where its depth is another."""
+    inner = depth - len(array.dimensions)
+    if inner > 1:
+        return None
+    dimensions = array.dimensions if inner else array.dimensions[1:]
+    bounds = array.lower_bounds if inner else array.lower_bounds[1:]
+    return (1 if inner else array.dimensions[0], dimensions, bounds)
+
+
+@elementwise("array_remove(anycompatiblearray,anycompatible)", context=True, strict=False)
+def _remove(context: Context, array: Array | None, value: Any) -> Array | None:
+    if array is None:
+        return None
+    _one_dimension(array, "removing elements from")
+    compare = _comparison(context)
+    kept = tuple(one for one in array.elements if not _equal(compare, one, value))
+    return _of_elements(kept, array.lower_bounds[0] if array.dimensions else 1)
+
+
+@elementwise("array_replace(anycompatiblearray,anycompatible,anycompatible)", context=True, strict=False, raises=False)
+def _replace(context: Context, array: Array | None, value: Any, new: Any) -> Array | None:
+    if array is None:
+        return None
+    compare = _comparison(context)
+    elements = tuple(new if _equal(compare, one, value) else one for one in array.elements)
+    return Array(array.dimensions, array.lower_bounds, elements)
+
+
+@elementwise("trim_array(anyarray,int4)")
+def _trim(array: Array, count: int) -> Array:
+    length = array.dimensions[0] if array.dimensions else 0
+    if not 0 <= count <= length:
+        raise RowFilterError(f"number of elements to trim must be between 0 and {length}", sqlstate="2202E")
+    kept = length - count
+    if not kept:
+        return EMPTY
+    elements = array.elements[: len(array.elements) // length * kept]
+    return Array((kept, *array.dimensions[1:]), (1,) * len(array.dimensions), elements)
+
+
+@elementwise("array_reverse(anyarray)", raises=False)
+def _reverse(array: Array) -> Array:
+    if not array.dimensions:
+        return array
+    size = len(array.elements) // array.dimensions[0]
+    parts = [array.elements[start : start + size] for start in range(0, len(array.elements), size)]
+    return Array(array.dimensions, array.lower_bounds, tuple(one for part in reversed(parts) for one in part))
+
+
+@elementwise("array_fill(anyelement,_int4)", strict=False)
+def _fill(value: Any, dimensions: Array | None) -> Array:
+    return _filled(value, dimensions, None if dimensions is None else len(dimensions.elements))
+
+
+@elementwise("array_fill(anyelement,_int4,_int4)", strict=False)
+def _fill_from(value: Any, dimensions: Array | None, lower_bounds: Array | None) -> Array:
+    return _filled(value, dimensions, lower_bounds)
+
+
+def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | None) -> Array:
+    """An array of one value; lower bounds that are a number are so many ones."""
+    if dimensions is None or lower_bounds is None:
+        raise RowFilterError("dimension array or low bound array cannot be null", sqlstate="22004")
+    sizes = _subscripts(dimensions)
+    bounds = (1,) * lower_bounds if isinstance(lower_bounds, int) else None
+    if len(sizes) > MOST_DIMENSIONS:
+        raise RowFilterError(
+            f"number of array dimensions ({len(sizes)}) exceeds the maximum allowed ({MOST_DIMENSIONS})",
+            sqlstate="54000",
+        )
+    if bounds is None:
+        assert isinstance(lower_bounds, Array)
+        bounds = _subscripts(lower_bounds)
+        if len(bounds) != len(sizes):
+            raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
+    # One size is multiplied after the other, and no product on the way may be too large for four bytes.
+    products = list(accumulate(sizes, mul, initial=1))
+    count = products[-1]
+    if any(size < 0 for size in sizes) or max(products) >= 2**31 or count > MOST_ELEMENTS:
+        raise too_large()
+    if any(bound + size > _LAST_SUBSCRIPT for bound, size in zip(bounds, sizes, strict=True)):
+        raise RowFilterError("array lower bound is too large", sqlstate="54000")
+    if not count or not sizes:
+        return EMPTY
+    return Array(sizes, bounds, (value,) * count)
+
+
+def _subscripts(array: Array) -> tuple[int, ...]:
+    if len(array.dimensions) > 1:
+        raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
+    if None in array.elements:
+        raise RowFilterError("dimension values cannot be null", sqlstate="22004")
+    return array.elements

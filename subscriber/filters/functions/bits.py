@@ -1,0 +1,225 @@
+"""bit(n) and bit varying: strings of 0 and 1.
+
+Their order is that of the strings: PostgreSQL compares the bytes, which end in zero bits, and then the lengths, which comes to the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_columns
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.strings import overlay_end, part_bounds
+
+_MOST_BITS: Final = 2**31 - 8
+"""``VARBITMAXLEN``; a length beyond it is none."""
+
+_BITS_OF_HEX_DIGIT: Final = {digit: f"{int(digit, 16):04b}" for digit in "0123456789abcdefABCDEF"}
+
+
+def _digits(text: str) -> str:
+    """Bits as they may be written: ``101``, ``b101``, ``x5``."""
+    kind, digits = (text[:1].lower(), text[1:]) if text[:1] in {"b", "B", "x", "X"} else ("b", text)
+    if kind == "x":
+        if not set(digits) <= _BITS_OF_HEX_DIGIT.keys():
+            raise RowFilterError("invalid hexadecimal digit in a bit string", sqlstate="22P02")
+        return "".join(map(_BITS_OF_HEX_DIGIT.__getitem__, digits))
+    if not set(digits) <= {"0", "1"}:
+        raise RowFilterError("invalid binary digit in a bit string", sqlstate="22P02")
+    return digits
+
+
+def _bit_from_text(text: str, modifier: int) -> str:
+    return _fixed(_digits(text), modifier, explicit=False)
+
+
+def _varbit_from_text(text: str, modifier: int) -> str:
+    return _limited(_digits(text), modifier, explicit=False)
+
+
+def _fixed(value: str, length: int, *, explicit: bool) -> str:
+    if not 0 < length <= _MOST_BITS:
+        return value
+    if len(value) != length and not explicit:
+        raise RowFilterError(f"bit string length does not match type bit({length})", sqlstate="22026")
+    return value[:length].ljust(length, "0")
+
+
+def _limited(value: str, longest: int, *, explicit: bool) -> str:
+    if longest <= 0:
+        return value
+    if len(value) > longest and not explicit:
+        raise RowFilterError(f"bit string too long for type bit varying({longest})", sqlstate="22001")
+    return value[:longest]
+
+
+register(Form((1560,), _bit_from_text, str, pa.string()))
+register(Form((1562,), _varbit_from_text, str, pa.string()))
+
+
+# --- comparisons ------------------------------------------------------------------------------
+
+
+register_columns("bit{}(bit,bit)")
+register_columns("varbit{}(varbit,varbit)")
+
+
+# --- casts ------------------------------------------------------------------------------------
+
+
+@elementwise("bit(bit,int4,bool)")
+def _coerced_bit(value: str, length: int, explicit: bool) -> str:
+    return _fixed(value, length, explicit=explicit)
+
+
+@elementwise("varbit(varbit,int4,bool)")
+def _coerced_varbit(value: str, longest: int, explicit: bool) -> str:
+    return _limited(value, longest, explicit=explicit)
+
+
+@elementwise("bit(int4,int4)", "bit(int8,int4)", raises=False)
+def _bits_of_integer(value: int, length: int) -> str:
+    length = length if 0 < length <= _MOST_BITS else 1
+    return f"{value % 2**length:0{length}b}"
+
+
+def _integer(value: str, size: int, name: str) -> int:
+    if len(value) > size:
+        raise RowFilterError(f"{name} out of range", sqlstate="22003")
+    number = int(value or "0", 2)
+    return number - 2**size if number >= 2 ** (size - 1) else number
+
+
+@elementwise("int4(bit)")
+def _integer_of_bits(value: str) -> int:
+    return _integer(value, 32, "integer")
+
+
+@elementwise("int8(bit)")
+def _bigint_of_bits(value: str) -> int:
+    return _integer(value, 64, "bigint")
+
+
+# --- operators --------------------------------------------------------------------------------
+
+
+def _numbers(left: str, right: str, verb: str) -> tuple[int, int]:
+    if len(left) != len(right):
+        raise RowFilterError(f"cannot {verb} bit strings of different sizes", sqlstate="22026")
+    return int(left or "0", 2), int(right or "0", 2)
+
+
+def _bits(number: int, length: int) -> str:
+    return f"{number:0{length}b}" if length else ""
+
+
+@elementwise("bitand(bit,bit)")
+def _and(left: str, right: str) -> str:
+    first, second = _numbers(left, right, "AND")
+    return _bits(first & second, len(left))
+
+
+@elementwise("bitor(bit,bit)")
+def _or(left: str, right: str) -> str:
+    first, second = _numbers(left, right, "OR")
+    return _bits(first | second, len(left))
+
+
+@elementwise("bitxor(bit,bit)")
+def _xor(left: str, right: str) -> str:
+    first, second = _numbers(left, right, "XOR")
+    return _bits(first ^ second, len(left))
+
+
+@elementwise("bitnot(bit)", raises=False)
+def _not(value: str) -> str:
+    return value.translate({ord("0"): "1", ord("1"): "0"})
+
+
+@elementwise("bitshiftleft(bit,int4)", raises=False)
+def _shifted_left(value: str, count: int) -> str:
+    if count < 0:
+        return _shifted_right(value, -count)
+    return value[count:].ljust(len(value), "0")
+
+
+@elementwise("bitshiftright(bit,int4)", raises=False)
+def _shifted_right(value: str, count: int) -> str:
+    if count < 0:
+        return _shifted_left(value, -count)
+    return value[: max(len(value) - count, 0)].rjust(len(value), "0")
+
+
+@vectorised("bitcat(varbit,varbit)")
+def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(left, right, "")
+
+
+# --- parts and lengths ------------------------------------------------------------------------
+
+
+@elementwise("substring(bit,int4)", raises=False)
+def _from(value: str, start: int) -> str:
+    first, _ = part_bounds(start, None)
+    return value[first:]
+
+
+@elementwise("substring(bit,int4,int4)")
+def _part(value: str, start: int, length: int) -> str:
+    first, end = part_bounds(start, length)
+    return value[first:end]
+
+
+@elementwise("overlay(bit,bit,int4,int4)")
+def _overlaid(value: str, new: str, start: int, length: int) -> str:
+    end = overlay_end(start, length)
+    return value[: start - 1] + new + value[max(end, 1) - 1 :]
+
+
+@elementwise("overlay(bit,bit,int4)")
+def _overlaid_by_its_length(value: str, new: str, start: int) -> str:
+    return _overlaid(value, new, start, len(new))
+
+
+@elementwise("position(bit,bit)", raises=False)
+def _position(value: str, searched: str) -> int:
+    return value.find(searched) + 1 if value else 0
+
+
+@vectorised("length(bit)", "bit_length(bit)")
+def _length(value: pa.Array) -> pa.Array:
+    return pc.binary_length(value)
+
+
+@elementwise("octet_length(bit)", raises=False)
+def _octet_length(value: str) -> int:
+    return (len(value) + 7) // 8
+
+
+@elementwise("bit_count(bit)", raises=False)
+def _bit_count(value: str) -> int:
+    return value.count("1")
+
+
+def _checked(index: int, value: str) -> int:
+    if not 0 <= index < len(value):
+        raise RowFilterError("bit index out of valid range", sqlstate="2202E")
+    return index
+
+
+@elementwise("get_bit(bit,int4)")
+def _bit(value: str, index: int) -> int:
+    return int(value[_checked(index, value)])
+
+
+@elementwise("set_bit(bit,int4,int4)")
+def _with_bit(value: str, index: int, new: int) -> str:
+    _checked(index, value)
+    if new not in {0, 1}:
+        raise RowFilterError("new bit must be 0 or 1", sqlstate="22023")
+    return f"{value[:index]}{new}{value[index + 1 :]}"

@@ -1,0 +1,341 @@
+r"""bytea: comparisons, parts, bits, digests, and the encodings of ``encode`` and ``decode``.
+
+Bits of a bytea count from the least significant one of its first byte, those of a bit string from its first: see :mod:`.bits`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_columns, register_extremes, sign
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.strings import overlay_end, part_bounds
+from subscriber.types import family_of
+
+_ESCAPED: Final = re.compile(r"(?:[^\\]|\\\\|\\[0-3][0-7]{2})*", re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\(\\|[0-7]{3})")
+_SPACES: Final = " \n\t\r"
+_BASE64_LINE: Final = 57
+"""Bytes that make a line of 76 characters."""
+
+_BASE64: Final = {
+    character: value
+    for value, character in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+}
+_CRC32C_POLYNOMIAL: Final = 0x82F63B78
+
+
+def _from_text(text: str, modifier: int = -1) -> bytes:  # noqa: ARG001  an input function is given a modifier
+    return _from_hexadecimal(text[2:]) if text.startswith("\\x") else _from_escaped(text)
+
+
+def _to_text(value: bytes) -> str:
+    return "\\x" + value.hex()
+
+
+def _from_hexadecimal(text: str) -> bytes:
+    digits = iter(text)
+    result = bytearray()
+    for first in digits:
+        if first in _SPACES:
+            continue
+        high = _nibble(first)
+        second = next(digits, None)
+        if second is None:
+            raise RowFilterError("invalid hexadecimal data: odd number of digits", sqlstate="22023")
+        result.append(high * 16 + _nibble(second))
+    return bytes(result)
+
+
+def _nibble(digit: str) -> int:
+    value = "0123456789abcdef".find(digit if digit.isdigit() else digit.lower())
+    if value < 0 or not digit.isascii():
+        raise RowFilterError("invalid hexadecimal digit", sqlstate="22023")
+    return value
+
+
+def _from_escaped(text: str) -> bytes:
+    if not _ESCAPED.fullmatch(text):
+        raise RowFilterError("invalid input syntax for type bytea", sqlstate="22P02")
+    return _ESCAPE.sub(lambda code: code[1] if code[1] == b"\\" else bytes([int(code[1], 8)]), text.encode())
+
+
+def _to_escaped(value: bytes) -> str:
+    return "".join("\\\\" if byte == ord("\\") else chr(byte) if 0 < byte < 0x80 else f"\\{byte:03o}" for byte in value)
+
+
+def _from_texts(texts: pa.StringArray) -> pa.BinaryArray:
+    return family_of(17).decode_text(texts.cast(pa.binary()))
+
+
+register(Form((17,), _from_text, _to_text, pa.binary(), _from_texts))
+
+
+# --- comparisons, length, concatenation -------------------------------------------------------
+
+
+register_columns("bytea{}(bytea,bytea)")
+register_extremes("bytea_larger(bytea,bytea)", "bytea_smaller(bytea,bytea)", sign)
+
+
+@vectorised("length(bytea)", "octet_length(bytea)")
+def _length(value: pa.Array) -> pa.Array:
+    return pc.binary_length(value)
+
+
+@vectorised("bit_length(bytea)")
+def _bit_length(value: pa.Array) -> pa.Array:
+    return pc.multiply(pc.binary_length(value), pa.scalar(8, pa.int32()))
+
+
+@vectorised("byteacat(bytea,bytea)")
+def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(left, right, pa.scalar(b"", pa.binary()))
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+@elementwise("substr(bytea,int4)", "substring(bytea,int4)", raises=False)
+def _from(value: bytes, start: int) -> bytes:
+    first, _ = part_bounds(start, None)
+    return value[first:]
+
+
+@elementwise("substr(bytea,int4,int4)", "substring(bytea,int4,int4)")
+def _part(value: bytes, start: int, length: int) -> bytes:
+    first, end = part_bounds(start, length)
+    return value[first:end]
+
+
+@elementwise("overlay(bytea,bytea,int4,int4)")
+def _overlaid(value: bytes, new: bytes, start: int, length: int) -> bytes:
+    end = overlay_end(start, length)
+    return value[: start - 1] + new + value[max(end, 1) - 1 :]
+
+
+@elementwise("overlay(bytea,bytea,int4)")
+def _overlaid_by_its_length(value: bytes, new: bytes, start: int) -> bytes:
+    return _overlaid(value, new, start, len(new))
+
+
+@elementwise("position(bytea,bytea)", raises=False)
+def _position(value: bytes, searched: bytes) -> int:
+    return value.find(searched) + 1
+
+
+@elementwise("btrim(bytea,bytea)", raises=False)
+def _trimmed(value: bytes, removed: bytes) -> bytes:
+    return value.strip(removed) if removed else value
+
+
+@elementwise("ltrim(bytea,bytea)", raises=False)
+def _left_trimmed(value: bytes, removed: bytes) -> bytes:
+    return value.lstrip(removed) if removed else value
+
+
+@elementwise("rtrim(bytea,bytea)", raises=False)
+def _right_trimmed(value: bytes, removed: bytes) -> bytes:
+    return value.rstrip(removed) if removed else value
+
+
+@elementwise("reverse(bytea)", raises=False)
+def _reversed(value: bytes) -> bytes:
+    return value[::-1]
+
+
+# --- bytes and bits ---------------------------------------------------------------------------
+
+
+def _checked(index: int, count: int) -> int:
+    if not 0 <= index < count:
+        raise RowFilterError("index out of valid range", sqlstate="2202E")
+    return index
+
+
+@elementwise("get_byte(bytea,int4)")
+def _byte(value: bytes, index: int) -> int:
+    return value[_checked(index, len(value))]
+
+
+@elementwise("set_byte(bytea,int4,int4)")
+def _with_byte(value: bytes, index: int, new: int) -> bytes:
+    _checked(index, len(value))
+    return value[:index] + bytes([new % 256]) + value[index + 1 :]
+
+
+@elementwise("get_bit(bytea,int8)")
+def _bit(value: bytes, index: int) -> int:
+    _checked(index, len(value) * 8)
+    return value[index // 8] >> index % 8 & 1
+
+
+@elementwise("set_bit(bytea,int8,int4)")
+def _with_bit(value: bytes, index: int, new: int) -> bytes:
+    _checked(index, len(value) * 8)
+    if new not in {0, 1}:
+        raise RowFilterError("new bit must be 0 or 1", sqlstate="22023")
+    mask = 1 << index % 8
+    byte = value[index // 8]
+    return _with_byte(value, index // 8, byte | mask if new else byte & ~mask)
+
+
+@elementwise("bit_count(bytea)", raises=False)
+def _bit_count(value: bytes) -> int:
+    return int.from_bytes(value, "big").bit_count()
+
+
+@elementwise("bytea(int2)", raises=False)
+def _bytes_of_smallint(value: int) -> bytes:
+    return value.to_bytes(2, "big", signed=True)
+
+
+@elementwise("bytea(int4)", raises=False)
+def _bytes_of_integer(value: int) -> bytes:
+    return value.to_bytes(4, "big", signed=True)
+
+
+@elementwise("bytea(int8)", raises=False)
+def _bytes_of_bigint(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
+def _integer(value: bytes, size: int, name: str) -> int:
+    if len(value) > size:
+        raise RowFilterError(f"{name} out of range", sqlstate="22003")
+    # Only a value of full size has a sign: the missing bytes of a shorter one are zero.
+    return int.from_bytes(value, "big", signed=len(value) == size)
+
+
+@elementwise("int2(bytea)")
+def _smallint_of_bytes(value: bytes) -> int:
+    return _integer(value, 2, "smallint")
+
+
+@elementwise("int4(bytea)")
+def _integer_of_bytes(value: bytes) -> int:
+    return _integer(value, 4, "integer")
+
+
+@elementwise("int8(bytea)")
+def _bigint_of_bytes(value: bytes) -> int:
+    return _integer(value, 8, "bigint")
+
+
+# --- digests ----------------------------------------------------------------------------------
+
+
+@elementwise("md5(bytea)", raises=False)
+def _md5(value: bytes) -> str:
+    return hashlib.md5(value, usedforsecurity=False).hexdigest()
+
+
+@elementwise("sha224(bytea)", raises=False)
+def _sha224(value: bytes) -> bytes:
+    return hashlib.sha224(value).digest()
+
+
+@elementwise("sha256(bytea)", raises=False)
+def _sha256(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()
+
+
+@elementwise("sha384(bytea)", raises=False)
+def _sha384(value: bytes) -> bytes:
+    return hashlib.sha384(value).digest()
+
+
+@elementwise("sha512(bytea)", raises=False)
+def _sha512(value: bytes) -> bytes:
+    return hashlib.sha512(value).digest()
+
+
+@elementwise("crc32(bytea)", raises=False)
+def _crc32(value: bytes) -> int:
+    return zlib.crc32(value)
+
+
+@elementwise("crc32c(bytea)", raises=False)
+def _crc32c(value: bytes) -> int:
+    checksum = 0xFFFFFFFF
+    for byte in value:
+        checksum ^= byte
+        for _ in range(8):
+            checksum = checksum >> 1 ^ (_CRC32C_POLYNOMIAL if checksum & 1 else 0)
+    return checksum ^ 0xFFFFFFFF
+
+
+# --- encode, decode ---------------------------------------------------------------------------
+
+
+def _to_base64(value: bytes) -> str:
+    lines = (value[start : start + _BASE64_LINE] for start in range(0, len(value), _BASE64_LINE))
+    return "\n".join(base64.b64encode(line).decode() for line in lines)
+
+
+def _from_base64(text: str) -> bytes:
+    result = bytearray()
+    group, count, ended = 0, 0, 3
+    for character in text:
+        if character in _SPACES:
+            continue
+        if character == "=":
+            if ended == 3:
+                if count < 2:
+                    raise RowFilterError('unexpected "=" while decoding base64 sequence', sqlstate="22023")
+                ended = count - 1
+            value = 0
+        else:
+            value = _BASE64.get(character, -1)
+            if value < 0:
+                raise RowFilterError("invalid symbol found while decoding base64 sequence", sqlstate="22023")
+        group = group << 6 | value
+        count += 1
+        if count == 4:
+            # After the first "=" every group gives as many bytes as that one: so PostgreSQL reads it.
+            result += group.to_bytes(3, "big")[:ended]
+            group, count = 0, 0
+    if count:
+        raise RowFilterError(
+            "invalid base64 end sequence",
+            sqlstate="22023",
+            hint="Input data is missing padding, is truncated, or is otherwise corrupted.",
+        )
+    return bytes(result)
+
+
+_ENCODINGS: Final[dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]]] = {
+    "hex": (lambda value: binascii.hexlify(value).decode(), _from_hexadecimal),
+    "base64": (_to_base64, _from_base64),
+    "escape": (_to_escaped, _from_escaped),
+}
+
+
+def _encoding(name: str) -> tuple[Callable[[bytes], str], Callable[[str], bytes]]:
+    found = _ENCODINGS.get(name.lower())
+    if found is None:
+        raise RowFilterError("unrecognized encoding", sqlstate="22023")
+    return found
+
+
+@elementwise("encode(bytea,text)")
+def _encoded(value: bytes, encoding: str) -> str:
+    to_text, _ = _encoding(encoding)
+    return to_text(value)
+
+
+@elementwise("decode(text,text)")
+def _decoded(value: str, encoding: str) -> bytes:
+    _, from_text = _encoding(encoding)
+    return from_text(value)

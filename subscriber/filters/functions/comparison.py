@@ -1,0 +1,83 @@
+"""Comparison operators of a type, registered all at once under the names that PostgreSQL's types use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow.compute as pc
+
+from subscriber.filters.functions.function_registry import elementwise, vectorised
+
+Compare = Callable[[Any, Any], int]
+"""Less than, equal to or greater than zero, as the first value is to the second."""
+
+_KERNELS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "lt": pc.less,
+    "le": pc.less_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+}
+_TESTS: Final[dict[str, Callable[[int], bool]]] = {
+    "eq": lambda order: order == 0,
+    "ne": lambda order: order != 0,
+    "lt": lambda order: order < 0,
+    "le": lambda order: order <= 0,
+    "gt": lambda order: order > 0,
+    "ge": lambda order: order >= 0,
+}
+
+
+def sign(left: Any, right: Any) -> int:
+    """The order of two values of one Python type that orders them as PostgreSQL does."""
+    return int(left > right) - int(left < right)
+
+
+def register_columns(
+    pattern: str,
+    left_of: Callable[[Any], Any] | None = None,
+    right_of: Callable[[Any], Any] | None = None,
+) -> None:
+    """Register the six operators over columns; ``pattern`` is a signature with ``{}`` for ``eq``, ``ne`` and so on.
+
+    Args:
+        pattern: the signature.
+        left_of: what the kernels are given for the first argument of ``pattern``; the column itself unless given.
+        right_of: the same for the second.
+    """
+
+    def register(name: str) -> None:
+        kernel = _KERNELS[name]
+
+        def compare(left: Any, right: Any) -> Any:
+            return kernel(left if left_of is None else left_of(left), right if right_of is None else right_of(right))
+
+        vectorised(pattern.format(name))(compare)
+
+    for name in _KERNELS:
+        register(name)
+
+
+def register_values(pattern: str, compare: Compare, *, raises: bool = False, cmp: bool = True) -> None:
+    """Register the six operators of a type over single values, and its ``cmp`` where that is known to give -1, 0 or 1."""
+
+    def register(name: str, test: Callable[[int], bool]) -> None:
+        elementwise(pattern.format(name), raises=raises)(lambda left, right: test(compare(left, right)))
+
+    for name, test in _TESTS.items():
+        register(name, test)
+    if cmp:
+        register_order(pattern.format("cmp"), compare, raises=raises)
+
+
+def register_order(signature: str, compare: Compare, *, raises: bool = False) -> None:
+    """Register a btree support function: -1, 0 or 1."""
+    elementwise(signature, raises=raises)(lambda left, right: sign(compare(left, right), 0))
+
+
+def register_extremes(larger: str, smaller: str, compare: Compare, *, raises: bool = False) -> None:
+    """Register the functions behind max and min: of two that are equal the second is given back."""
+    elementwise(larger, raises=raises)(lambda left, right: left if compare(left, right) > 0 else right)
+    elementwise(smaller, raises=raises)(lambda left, right: left if compare(left, right) < 0 else right)

@@ -1,0 +1,276 @@
+"""real and double precision: values, comparisons, arithmetic, rounding, casts; the functions of C's library are in :mod:`.float_functions`.
+
+NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives the server's bits; a result that is
+infinite, or zero, where the arguments are not, is an error (22003).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import vectorised
+from subscriber.filters.functions.integers import division_by_zero, numbers, out_of_range, with_nulls
+from subscriber.filters.functions.logic import WHITESPACE
+from subscriber.types import family_of
+from subscriber.types.float_text import double_text, real_text
+
+_ARROW: Final = {"4": pa.float32(), "8": pa.float64()}
+_NAMES: Final = {"4": "real", "8": "double precision"}
+_OIDS: Final = {"4": 700, "8": 701}
+
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAMED: Final = {"nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity",
+                 "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}  # fmt: skip
+
+
+def overflow() -> RowFilterError:
+    """22003, a result too large."""
+    return RowFilterError("value out of range: overflow", sqlstate="22003")
+
+
+def underflow() -> RowFilterError:
+    """22003, a result too near to zero."""
+    return RowFilterError("value out of range: underflow", sqlstate="22003")
+
+
+# Text -----------------------------------------------------------------------------------------------------------------
+
+
+def _from_text(text: str, _: int, *, width: str) -> float:
+    """``float4in`` and ``float8in``.
+
+    Raises:
+        RowFilterError: no number (22P02), or none that is in range (22003).
+        NotSupportedError: what strtod reads beyond decimal numbers (0x1p-2).
+    """
+    word = text.strip(WHITESPACE)
+    if (named := _NAMED.get(word.lower())) is not None:
+        return float(named)
+    if word.lower().lstrip("+-").startswith("0x"):
+        raise NotSupportedError(f"a row filter with a hexadecimal {_NAMES[width]} cannot be evaluated here")
+    found = _NUMBER.match(word)
+    value = 0.0 if found is None else nearest(found[0], _ARROW[width])
+    # A number that is out of range is noticed before what stands behind it.
+    if found and (np.isinf(value) or (value == 0 and re.search("[1-9]", found[0].lower().partition("e")[0]))):
+        raise RowFilterError(f'"{found[0]}" is out of range for type {_NAMES[width]}', sqlstate="22003")
+    if found is None or found.end() < len(word):
+        raise RowFilterError(f'invalid input syntax for type {_NAMES[width]}: "{text}"', sqlstate="22P02")
+    return value
+
+
+def nearest(decimal: str, arrow_type: pa.DataType) -> float:
+    """The number of the type that is nearest to a decimal one, rounded once."""
+    parsed: float = pc.cast(pa.scalar(decimal.lstrip("+")), arrow_type).as_py()
+    return parsed
+
+
+def _from_texts(array: pa.StringArray, *, oid: int) -> pa.Array:
+    return family_of(oid).decode_text(array.cast(pa.binary()))
+
+
+for _width, _oid in _OIDS.items():
+    register(
+        Form(
+            (_oid,),
+            partial(_from_text, width=_width),
+            double_text if _width == "8" else real_text,
+            _ARROW[_width],
+            partial(_from_texts, oid=_oid),
+        )
+    )
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
+
+
+def _with_nan(plain: Callable[..., Any], decide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A comparison that is Arrow's for numbers, and ``decide``'s, of which side is NaN, where one is."""
+
+    def compare(left: Any, right: Any) -> Any:
+        nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
+        return pc.if_else(pc.or_(nan_left, nan_right), decide(nan_left, nan_right), plain(left, right))
+
+    return compare
+
+
+_equal = _with_nan(pc.equal, pc.and_)
+_less = _with_nan(pc.less, lambda left, right: pc.and_not(right, left))
+_greater = _with_nan(pc.greater, pc.and_not)
+
+
+def _negated(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda left, right: pc.invert(compare(left, right))
+
+
+_COMPARISONS: Final = {
+    "eq": _equal,
+    "ne": _negated(_equal),
+    "lt": _less,
+    "le": _negated(_greater),
+    "gt": _greater,
+    "ge": _negated(_less),
+}
+
+
+def _order(left: Any, right: Any) -> Any:
+    greater, less = (pc.cast(compare(left, right), pa.int32()) for compare in (_greater, _less))
+    return pc.subtract(greater, less)
+
+
+# Arithmetic -----------------------------------------------------------------------------------------------------------
+
+
+def _add(left: Any, right: Any) -> Any:
+    return left + right
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    return left - right
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    return left * right
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if np.any((right == 0) & ~np.isnan(left)):
+        raise division_by_zero()
+    return left / right
+
+
+def _check_sum(result: Any, left: Any, right: Any) -> None:
+    if np.any(np.isinf(result) & ~np.isinf(left) & ~np.isinf(right)):
+        raise overflow()
+
+
+def _check_product(result: Any, left: Any, right: Any) -> None:
+    _check_sum(result, left, right)
+    if np.any((result == 0) & (left != 0) & (right != 0)):
+        raise underflow()
+
+
+def _check_quotient(result: Any, left: Any, right: Any) -> None:
+    if np.any(np.isinf(result) & ~np.isinf(left)):
+        raise overflow()
+    if np.any((result == 0) & (left != 0) & ~np.isinf(right)):
+        raise underflow()
+
+
+_ARITHMETIC: Final = {
+    "pl": (_add, _check_sum),
+    "mi": (_subtract, _check_sum),
+    "mul": (_multiply, _check_product),
+    "div": (_divide, _check_quotient),
+}
+
+
+def _arithmetic(
+    compute: Callable[[Any, Any], Any], check: Callable[[Any, Any, Any], None], width: str, left: Any, right: Any
+) -> Any:
+    dtype = _ARROW[width].to_pandas_dtype()
+    # Ones under NULLs raise nothing, whatever is beside them, since a NULL is put on the other side as well.
+    missing = np.logical_or(*(_missing(value) for value in (left, right)))
+    one, other = (np.where(missing, dtype(1), np.asarray(numbers(value, 1), dtype)) for value in (left, right))
+    with np.errstate(all="ignore"):
+        result = compute(one, other)
+        check(result, one, other)
+    return with_nulls(result, _ARROW[width], left, right)
+
+
+def _missing(value: Any) -> Any:
+    return value.is_null().to_numpy(zero_copy_only=False) if isinstance(value, pa.Array) else np.False_
+
+
+for _left in _ARROW:
+    for _right in _ARROW:
+        _types = f"(float{_left},float{_right})"
+        _pair = f"float{_left}" if _left == _right else f"float{_left}{_right}"
+        for _name, _comparison in _COMPARISONS.items():
+            vectorised(f"{_pair}{_name}{_types}")(_comparison)
+        vectorised(f"bt{_pair}cmp{_types}")(_order)
+        for _name, (_compute, _check) in _ARITHMETIC.items():
+            vectorised(f"{_pair}{_name}{_types}", raises=True)(
+                partial(_arithmetic, _compute, _check, max(_left, _right))
+            )
+
+
+def _extreme(compare: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    return pc.if_else(compare(left, right), left, right)
+
+
+for _width in _ARROW:
+    _one, _two = f"(float{_width})", f"(float{_width},float{_width})"
+    vectorised(f"float{_width}um{_one}")(pc.negate)
+    vectorised(f"float{_width}up{_one}")(lambda value: value)
+    vectorised(f"float{_width}abs{_one}", f"abs{_one}")(pc.abs)
+    vectorised(f"float{_width}larger{_two}")(partial(_extreme, _greater))
+    vectorised(f"float{_width}smaller{_two}")(partial(_extreme, _less))
+
+
+# Rounding -------------------------------------------------------------------------------------------------------------
+
+
+def _each(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of double precision by numpy's, which cannot fail."""
+
+    def apply(value: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return with_nulls(compute(np.asarray(numbers(value, 0.0), np.float64)), pa.float64(), value)
+
+    return apply
+
+
+vectorised("round(float8)", "dround(float8)")(_each(np.rint))
+vectorised("trunc(float8)", "dtrunc(float8)")(_each(np.trunc))
+vectorised("ceil(float8)", "ceiling(float8)")(_each(np.ceil))
+vectorised("floor(float8)")(_each(np.floor))
+vectorised("sign(float8)")(_each(lambda value: np.where(value > 0, 1.0, np.where(value < 0, -1.0, 0.0))))
+
+
+# Casts ----------------------------------------------------------------------------------------------------------------
+
+
+def _rounded(value: Any, *, arrow_type: pa.DataType, name: str) -> Any:
+    """To the nearest integer, halves to the even one."""
+    limit = 2.0 ** (arrow_type.bit_width - 1)
+    with np.errstate(all="ignore"):
+        whole = np.rint(np.asarray(numbers(value, 0.0)))
+        if not np.all((whole >= -limit) & (whole < limit)):
+            raise out_of_range(name)
+        return with_nulls(whole.astype(arrow_type.to_pandas_dtype()), arrow_type, value)
+
+
+def _as_float(value: Any, *, arrow_type: pa.DataType) -> Any:
+    return with_nulls(np.asarray(numbers(value, 0)).astype(arrow_type.to_pandas_dtype()), arrow_type, value)
+
+
+for _width in _ARROW:
+    for _bits, _arrow, _name in (
+        ("2", pa.int16(), "smallint"),
+        ("4", pa.int32(), "integer"),
+        ("8", pa.int64(), "bigint"),
+    ):
+        vectorised(f"int{_bits}(float{_width})", raises=True)(partial(_rounded, arrow_type=_arrow, name=_name))
+        vectorised(f"float{_width}(int{_bits})")(partial(_as_float, arrow_type=_ARROW[_width]))
+vectorised("float8(float4)")(partial(_as_float, arrow_type=pa.float64()))
+
+
+@vectorised("float4(float8)", raises=True)
+def _to_real(value: Any) -> Any:
+    wide = np.asarray(numbers(value, 0.0))
+    with np.errstate(all="ignore"):
+        narrow = wide.astype(np.float32)
+        if np.any(np.isinf(narrow) & ~np.isinf(wide)):
+            raise overflow()
+        if np.any((narrow == 0) & (wide != 0)):
+            raise underflow()
+    return with_nulls(narrow, pa.float32(), value)

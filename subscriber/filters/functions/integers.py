@@ -1,0 +1,247 @@
+"""smallint, integer, bigint and oid: comparisons of any two of them, arithmetic that does not wrap round, bits, casts.
+
+Every function's name says its types, as in ``pg_proc``: ``int24pl`` is smallint + integer, ``int4pl`` integer + integer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.digits import integer_of
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_columns
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.logic import WHITESPACE
+from subscriber.types import family_of
+
+_ARROW: Final = {"2": pa.int16(), "4": pa.int32(), "8": pa.int64()}
+_NAMES: Final = {"2": "smallint", "4": "integer", "8": "bigint"}
+_OIDS: Final = {"2": 21, "4": 23, "8": 20}
+_OID: Final = 26
+_INTEGER: Final = re.compile(
+    r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[oO]((?:_?[0-7])+)|0[bB]((?:_?[01])+)|([0-9](?:_?[0-9])*))"
+)
+_C_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))")
+
+
+def out_of_range(name: str) -> RowFilterError:
+    """22003, for a result that the type has no room for."""
+    return RowFilterError(f"{name} out of range", sqlstate="22003")
+
+
+def division_by_zero() -> RowFilterError:
+    """22012."""
+    return RowFilterError("division by zero", sqlstate="22012")
+
+
+def integer_from_text(text: str, name: str, least: int, greatest: int) -> int:
+    """What ``int4in`` and its like read: decimal, 0x, 0o and 0b, with underscores between digits.
+
+    Raises:
+        RowFilterError: no integer (22P02), or none of this size (22003).
+    """
+    stripped = text.strip(WHITESPACE)
+    found = _INTEGER.match(stripped)
+    if found is None:
+        raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
+    sign, *digits = found.groups()
+    base, written = next(
+        (base, digits) for base, digits in zip((16, 8, 2, 10), digits, strict=True) if digits is not None
+    )
+    magnitude = integer_of(written.replace("_", ""), base)
+    # Digits are added one by one, and one too many is noticed before what stands behind them.
+    if magnitude // base <= -least // base and found.end() < len(stripped):
+        raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
+    number = -magnitude if sign == "-" else magnitude
+    if not least <= number <= greatest:
+        raise RowFilterError(f'value "{text}" is out of range for type {name}', sqlstate="22003")
+    return number
+
+
+def _form(oid: int, name: str, arrow_type: pa.DataType, least: int, greatest: int) -> None:
+    register(
+        Form(
+            (oid,),
+            lambda text, _: integer_from_text(text, name, least, greatest),
+            str,
+            arrow_type,
+            lambda array: family_of(oid).decode_text(array.cast(pa.binary())),
+        )
+    )
+
+
+def _oid_from_text(text: str, modifier: int) -> int:  # noqa: ARG001  an input function is given a modifier
+    """``oidin``, by C's rules: 010 is octal, and a negative number is taken for what it would be without its sign bit."""
+    stripped = text.strip(WHITESPACE)
+    found = _C_INTEGER.match(stripped)
+    sign, *digits = ("", None, None, None) if found is None else found.groups()
+    magnitude = next((integer_of(one, base) for base, one in zip((16, 8, 10), digits, strict=True) if one), 0)
+    if found is None or (magnitude < 2**64 and found.end() < len(stripped)):
+        raise RowFilterError(f'invalid input syntax for type oid: "{text}"', sqlstate="22P02")
+    number = -magnitude if sign == "-" else magnitude
+    if not -(2**31) <= number < 2**32:
+        raise RowFilterError(f'value "{text}" is out of range for type oid', sqlstate="22003")
+    return number % 2**32
+
+
+for _width, _oid in _OIDS.items():
+    _bits = 8 * int(_width)
+    _form(_oid, _NAMES[_width], _ARROW[_width], -(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)
+register(
+    Form((_OID,), _oid_from_text, str, pa.int64(), lambda array: family_of(_OID).decode_text(array.cast(pa.binary())))
+)
+
+
+def _checked(function: Callable[..., Any], name: str, *values: Any) -> Any:
+    """An Arrow kernel that does not wrap round, with PostgreSQL's errors."""
+    try:
+        return function(*values)
+    except pa.ArrowInvalid as error:
+        raise (division_by_zero() if "divide by zero" in str(error) else out_of_range(name)) from None
+
+
+# Comparisons and arithmetic of each pair of widths --------------------------------------------------------------------
+
+_ARITHMETIC: Final = {
+    "pl": pc.add_checked,
+    "mi": pc.subtract_checked,
+    "mul": pc.multiply_checked,
+    "div": pc.divide_checked,
+}
+
+
+def _sign_of_difference(left: Any, right: Any) -> Any:
+    greater, less = (pc.cast(compare(left, right), pa.int32()) for compare in (pc.greater, pc.less))
+    return pc.subtract(greater, less)
+
+
+def _arithmetic(function: Callable[..., Any], width: str, left: Any, right: Any) -> Any:
+    arrow_type = _ARROW[width]
+    return _checked(function, _NAMES[width], pc.cast(left, arrow_type), pc.cast(right, arrow_type))
+
+
+for _left in _ARROW:
+    for _right in _ARROW:
+        _types = f"(int{_left},int{_right})"
+        _pair = f"int{_left}" if _left == _right else f"int{_left}{_right}"
+        register_columns(f"{_pair}{{}}{_types}")
+        for _name, _function in _ARITHMETIC.items():
+            vectorised(f"{_pair}{_name}{_types}", raises=True)(partial(_arithmetic, _function, max(_left, _right)))
+        if _pair != "int2":
+            vectorised(f"bt{_pair}cmp{_types}")(_sign_of_difference)
+
+
+@vectorised("btint2cmp(int2,int2)")
+def _difference(left: Any, right: Any) -> Any:
+    return pc.subtract(pc.cast(left, pa.int32()), pc.cast(right, pa.int32()))
+
+
+# One width ------------------------------------------------------------------------------------------------------------
+
+
+def numbers(value: Any, instead_of_null: Any) -> Any:
+    """A column without nulls, or a scalar, as numpy has it."""
+    if isinstance(value, pa.Scalar):
+        return instead_of_null if value.as_py() is None else value.as_py()
+    return (pc.fill_null(value, instead_of_null) if value.null_count else value).to_numpy(zero_copy_only=False)
+
+
+def with_nulls(result: Any, arrow_type: pa.DataType, *values: Any) -> pa.Array:
+    """Numpy's result as a column, null where one of the values is."""
+    masks = [value.is_null().to_numpy(zero_copy_only=False) for value in values if isinstance(value, pa.Array)]
+    return pa.array(result, arrow_type, mask=np.logical_or.reduce(masks))
+
+
+def _modulo(width: str, left: Any, right: Any) -> Any:
+    divisor = numbers(right, 1)
+    valid = left.is_valid().to_numpy(zero_copy_only=False) if isinstance(left, pa.Array) else True
+    if np.any((divisor == 0) & valid):
+        raise division_by_zero()
+    # By -1 nothing is left, and the machine's division would overflow for the least number; zeros are under NULLs.
+    divisor = np.where((divisor == -1) | (divisor == 0), 1, divisor)
+    dtype = _ARROW[width].to_pandas_dtype()
+    return with_nulls(np.fmod(np.asarray(numbers(left, 0), dtype), divisor.astype(dtype)), _ARROW[width], left, right)
+
+
+def _shifted(width: str, left: Any, right: Any, *, to_left: bool) -> Any:
+    # The machine looks at the lowest five bits of the distance (six for bigint); a smallint is shifted as an integer.
+    wide = np.int64 if width == "8" else np.int32
+    value = np.asarray(numbers(left, 0), wide)
+    distance = np.asarray(numbers(right, 0), np.int64) & (63 if width == "8" else 31)
+    shifted = np.left_shift(value, distance.astype(wide)) if to_left else np.right_shift(value, distance.astype(wide))
+    return with_nulls(shifted.astype(_ARROW[width].to_pandas_dtype()), _ARROW[width], left, right)
+
+
+def _extreme(compare: Callable[..., Any], left: Any, right: Any) -> Any:
+    return pc.if_else(compare(left, right), left, right)
+
+
+for _width, _arrow in _ARROW.items():
+    _one, _two = f"(int{_width})", f"(int{_width},int{_width})"
+    _type = f"int{_width}"
+    vectorised(f"{_type}mod{_two}", f"mod{_two}", raises=True)(partial(_modulo, _width))
+    vectorised(f"{_type}um{_one}", raises=True)(partial(_checked, pc.negate_checked, _NAMES[_width]))
+    vectorised(f"{_type}abs{_one}", f"abs{_one}", raises=True)(partial(_checked, pc.abs_checked, _NAMES[_width]))
+    vectorised(f"{_type}up{_one}")(lambda value: value)
+    vectorised(f"{_type}not{_one}")(pc.bit_wise_not)
+    vectorised(f"{_type}and{_two}")(pc.bit_wise_and)
+    vectorised(f"{_type}or{_two}")(pc.bit_wise_or)
+    vectorised(f"{_type}xor{_two}")(pc.bit_wise_xor)
+    vectorised(f"{_type}shl(int{_width},int4)")(partial(_shifted, _width, to_left=True))
+    vectorised(f"{_type}shr(int{_width},int4)")(partial(_shifted, _width, to_left=False))
+    vectorised(f"{_type}larger{_two}")(partial(_extreme, pc.greater))
+    vectorised(f"{_type}smaller{_two}")(partial(_extreme, pc.less))
+    for _source in _ARROW:
+        if _source != _width:
+            _cast = partial(pc.cast, target_type=_arrow)
+            vectorised(f"{_type}(int{_source})", raises=_source > _width)(partial(_checked, _cast, _NAMES[_width]))
+
+
+@vectorised("bool(int4)")
+def _to_boolean(value: Any) -> Any:
+    return pc.not_equal(value, 0)
+
+
+def _divisor(name: str, greatest: int, left: int, right: int) -> int:
+    divisor = math.gcd(left, right)
+    if divisor > greatest:
+        raise out_of_range(name)
+    return divisor
+
+
+def _multiple(name: str, greatest: int, left: int, right: int) -> int:
+    multiple = math.lcm(left, right)
+    if multiple > greatest:
+        raise out_of_range(name)
+    return multiple
+
+
+for _width in ("4", "8"):
+    _greatest = 2 ** (8 * int(_width) - 1) - 1
+    elementwise(f"gcd(int{_width},int{_width})")(partial(_divisor, _NAMES[_width], _greatest))
+    elementwise(f"lcm(int{_width},int{_width})")(partial(_multiple, _NAMES[_width], _greatest))
+
+
+# oid ------------------------------------------------------------------------------------------------------------------
+
+register_columns("oid{}(oid,oid)")
+vectorised("btoidcmp(oid,oid)")(_sign_of_difference)
+vectorised("oidlarger(oid,oid)")(partial(_extreme, pc.greater))
+vectorised("oidsmaller(oid,oid)")(partial(_extreme, pc.less))
+vectorised("int8(oid)")(lambda value: value)
+
+
+@vectorised("oid(int8)", raises=True)
+def _to_oid(value: Any) -> Any:
+    if pc.any(pc.or_(pc.less(value, 0), pc.greater(value, 2**32 - 1))).as_py():
+        raise out_of_range("OID")
+    return value

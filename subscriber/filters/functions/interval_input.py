@@ -1,0 +1,539 @@
+"""The input function of interval, and the form.
+
+::
+
+    text ──fields──▶ numbers, words, clocks ──_from_fields──▶ value      DecodeInterval: read from the right, so that a unit is known
+      │                       (ParseDateTime)                            before its number: 1 year -2 days +03:04:05 ago
+      └── where that finds a bad format ──_Iso──▶ value                  DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
+
+Each step fails as the server's does: a bad format gives the next one a try, a field that is too large does not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from typing import Final
+
+from subscriber.digits import integer_of
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.calendar import HOUR, MINUTE, SECOND, rint
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.intervals import (
+    FIELDS,
+    INFINITY,
+    MINUS_INFINITY,
+    Interval,
+    finite,
+    least_field,
+    scale,
+    to_text,
+)
+from subscriber.types.datetimes import DAY
+
+_INT32: Final = (-(2**31), 2**31 - 1)
+_INT64: Final = (-(2**63), 2**63 - 1)
+
+_SPACE: Final = " \t\n\v\f\r"
+_FIELD: Final = re.compile(
+    r"(?P<time>[0-9]+:[0-9:.]*)"
+    r"|(?P<date>[0-9]+(?P<mark>[-/.])(?:[0-9]+(?P=mark)(?:[0-9]|(?P=mark))*|(?![0-9])(?:[0-9A-Za-z]|(?P=mark))*))"
+    r"|(?P<number>[0-9]+(?:[-/.][0-9]+)?|\.[0-9]*)"
+    r"|(?P<word>[A-Za-z]+)"
+    rf"|(?P<signed>[-+][{_SPACE}]*[0-9][0-9:.-]*)"
+    rf"|(?P<special>[-+][{_SPACE}]*[A-Za-z]+)"
+    r"|(?P<punctuation>[!-*,/:-@\[-`{-~])"
+)
+_NAME: Final = re.compile(r"[-+/_.:0-9A-Za-z]*")
+_MOST_FIELDS: Final = 25
+_BUFFER: Final = 256
+"""Bytes of all fields together, with one more for each of them."""
+_TOKEN_SIZE: Final = 10
+"""Words are compared up to this length."""
+
+UNITS: Final = {
+    name: unit
+    for unit, names in {
+        "microsecond": "us usec usecs usecond useconds microsecon",
+        "millisecond": "ms msec msecs msecond mseconds millisecon",
+        "second": "s sec secs second seconds",
+        "minute": "m min mins minute minutes",
+        "hour": "h hr hrs hour hours",
+        "day": "d day days",
+        "week": "w week weeks",
+        "month": "mon mons month months",
+        "year": "y yr yrs year years",
+        "decade": "dec decs decade decades",
+        "century": "c cent century centuries",
+        "millennium": "mil mils millennium millennia",
+    }.items()
+    for name in names.split()
+}
+"""Words for units, cut to the length that they are compared up to."""
+_UNITS_OF_DATES: Final = {"mm": "minute"}
+"""Words for units that only dates have otherwise."""
+_NO_UNITS: Final = frozenset(
+    ["qtr", "quarter", "timezone", "timezone_h", "timezone_m", "dow", "doy", "isodow", "isoyear", "j", "jd", "julian"]
+)
+"""Words for units of which no number can be."""
+_IGNORED: Final = frozenset({"at", "on"})
+_WORDS_OF_DATES: Final = frozenset(
+    [
+        "ad",
+        "allballs",
+        "am",
+        "apr",
+        "april",
+        "at",
+        "aug",
+        "august",
+        "bc",
+        "d",
+        "dec",
+        "december",
+        "dow",
+        "doy",
+        "dst",
+        "epoch",
+        "feb",
+        "february",
+        "fri",
+        "friday",
+        "h",
+        "infinity",
+        "isodow",
+        "isoyear",
+        "j",
+        "jan",
+        "january",
+        "jd",
+        "jul",
+        "julian",
+        "july",
+        "jun",
+        "june",
+        "m",
+        "mar",
+        "march",
+        "may",
+        "mm",
+        "mon",
+        "monday",
+        "nov",
+        "november",
+        "now",
+        "oct",
+        "october",
+        "on",
+        "pm",
+        "s",
+        "sat",
+        "saturday",
+        "sep",
+        "sept",
+        "september",
+        "sun",
+        "sunday",
+        "t",
+        "thu",
+        "thur",
+        "thurs",
+        "thursday",
+        "today",
+        "tomorrow",
+        "tue",
+        "tues",
+        "tuesday",
+        "wed",
+        "wednesday",
+        "weds",
+        "y",
+        "yesterday",
+    ]
+)
+"""A word of these ends where a digit follows; any other one goes on as the name of a time zone would."""
+
+_CLOCK: Final = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
+_FRACTIONS: Final = frozenset({"second", "millisecond", "microsecond"})
+_EVERYTHING: Final = _CLOCK | {"year", "month", "day"}
+_SCALES: Final = {"microsecond": 1, "millisecond": 1000, "second": SECOND, "minute": MINUTE, "hour": HOUR}
+_YEARS: Final = {"year": 1, "decade": 10, "century": 100, "millennium": 1000}
+_MINUTE_TO_SECOND: Final = FIELDS["minute"] | FIELDS["second"]
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_ISO_NUMBER: Final = re.compile(
+    r"-?(?P<hexadecimal>0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+))(?:p[-+]?[0-9]+)?"
+    r"|-?(?P<decimal>[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?"
+    r"|-(?:inf(?:inity)?|nan)",
+    re.IGNORECASE,
+)
+_ISO_DATE: Final = {"Y": "year", "M": "month", "W": "week", "D": "day"}
+_ISO_TIME: Final = {"H": "hour", "M": "minute", "S": "second"}
+_ISO_LIMIT: Final = 1e15
+_LEAST_NORMAL: Final = sys.float_info.min
+_NOT_ZERO: Final = re.compile("[1-9a-fA-F]")
+
+
+class _BadFormatError(Exception):
+    """The text is no interval in this notation."""
+
+
+def _invalid() -> RowFilterError:
+    return RowFilterError("invalid input syntax for type interval", sqlstate="22007")
+
+
+def _overflow() -> RowFilterError:
+    return RowFilterError("interval field value out of range", sqlstate="22015")
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What has been read so far."""
+
+    years: int = 0
+    months: int = 0
+    days: int = 0
+    microseconds: int = 0
+
+    def add(self, unit: str, whole: int, fraction: float) -> None:
+        """So many of a unit; fractions go to smaller ones."""
+        if unit in _SCALES:
+            self._add_microseconds(whole * _SCALES[unit])
+            self._add_fraction(fraction, _SCALES[unit])
+        elif unit == "day":
+            self._add_days(whole, 1)
+            self._add_fraction(fraction, DAY)
+        elif unit == "week":
+            self._add_days(whole, 7)
+            self._add_fraction_of_days(fraction, 7)
+        elif unit == "month":
+            self.months = _in_int32(self.months + _in_int32(whole))
+            self._add_fraction_of_days(fraction, 30)
+        else:
+            self.years = _in_int32(self.years + _in_int32(_in_int32(whole) * _YEARS[unit]))
+            self.months = _in_int32(self.months + int(rint(fraction * _YEARS[unit] * 12)))
+
+    def _add_microseconds(self, count: int) -> None:
+        if not _INT64[0] <= count <= _INT64[1] or not _INT64[0] <= self.microseconds + count <= _INT64[1]:
+            raise _overflow()
+        self.microseconds += count
+
+    def _add_fraction(self, fraction: float, unit: int) -> None:
+        """A half of a microsecond is dropped, more than that is one."""
+        scaled = fraction * unit
+        whole = int(scaled)
+        left = scaled - whole
+        self._add_microseconds(whole + (left > 0.5) - (left < -0.5))
+
+    def _add_days(self, count: int, unit: int) -> None:
+        self.days = _in_int32(self.days + _in_int32(_in_int32(count) * unit))
+
+    def _add_fraction_of_days(self, fraction: float, unit: int) -> None:
+        scaled = fraction * unit
+        whole = int(scaled)
+        self.days = _in_int32(self.days + whole)
+        self._add_fraction(scaled - whole, DAY)
+
+    def negate(self) -> None:
+        """``ago``."""
+        if _INT32[0] in (self.years, self.months, self.days) or self.microseconds == _INT64[0]:
+            raise _overflow()
+        self.years, self.months = -self.years, -self.months
+        self.days, self.microseconds = -self.days, -self.microseconds
+
+    def value(self) -> Interval:
+        """All of it."""
+        return finite(self.years * 12 + self.months, self.days, self.microseconds)
+
+
+def _in_int32(value: int) -> int:
+    if not _INT32[0] <= value <= _INT32[1]:
+        raise _overflow()
+    return value
+
+
+def from_text(text: str, modifier: int) -> Interval:
+    """``interval_in``.
+
+    Raises:
+        RowFilterError: 22007, 22008, 22015.
+    """
+    try:
+        value = _from_fields(_fields(text), modifier)
+    except _BadFormatError:
+        try:
+            value = _Iso(text).value()
+        except _BadFormatError:
+            raise _invalid() from None
+    return scale(value, modifier)
+
+
+def _fields(text: str) -> list[tuple[str, str]]:
+    """``ParseDateTime``: kind and text of each field; what only separates is left out."""
+    found: list[tuple[str, str]] = []
+    place = used = 0
+    while place < len(text):
+        if text[place] in _SPACE:
+            place += 1
+            continue
+        match = _FIELD.match(text, place)
+        if match is None or len(found) == _MOST_FIELDS:
+            raise _BadFormatError
+        kind = "date" if match["date"] is not None else str(match.lastgroup)
+        place = match.end()
+        if kind == "punctuation":
+            continue
+        field = "".join(match[0].split())
+        follows = text[place : place + 1]
+        known = field.lower()[:_TOKEN_SIZE] in _WORDS_OF_DATES
+        if kind == "word" and follows and (follows in "-/." or (follows in "+0123456789" and not known)):
+            kind, place = "date", _NAME.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing, too
+            field = text[match.start() : place]
+        used += len(field) + 1
+        if used > _BUFFER - 1:
+            raise _BadFormatError
+        found.append((kind, field.lower()))
+    return found
+
+
+def _from_fields(fields: list[tuple[str, str]], modifier: int) -> Interval:
+    """``DecodeInterval``."""
+    total, seen = _Sum(), frozenset[str]()
+    unit: str | None = None
+    infinity: Interval | None = None
+    unit_waits = is_ago = False
+    for place in range(len(fields) - 1, -1, -1):
+        kind, word = fields[place]
+        is_last = place == len(fields) - 1
+        names: frozenset[str] = frozenset()
+        if kind == "time" or (kind == "signed" and _is_signed_clock(word, modifier)):
+            microseconds = _clock(word.lstrip("+-"), modifier)
+            total.microseconds = -microseconds if word[0] == "-" else microseconds
+            names, unit, unit_waits = _CLOCK, "day", False
+        elif kind in {"number", "signed", "date"}:
+            whole, fraction, is_months = _number(word)
+            unit = "month" if is_months else unit or least_field(modifier)
+            if unit not in _SCALES | _YEARS and unit not in {"day", "week", "month"}:
+                raise _BadFormatError
+            total.add(unit, whole, fraction)
+            names = _FRACTIONS if unit == "second" and fraction else frozenset({unit})
+            unit, unit_waits = ("day" if unit == "hour" else unit), False
+        else:
+            if unit_waits:
+                raise _BadFormatError
+            word = word[:_TOKEN_SIZE]
+            if word in _IGNORED:
+                unit = None
+                continue
+            if (named := UNITS.get(word) or _UNITS_OF_DATES.get(word)) or word in _NO_UNITS:
+                unit, unit_waits = named or word, True
+            elif word == "ago" and is_last:
+                is_ago, unit = True, "ago"  # where a unit would be, so that a number before it has none
+            elif word in {"infinity", "+infinity", "-infinity"} and is_last:
+                infinity, unit = (MINUS_INFINITY if word[0] == "-" else INFINITY), word
+                names = _EVERYTHING
+            else:
+                raise _BadFormatError
+        if names & seen:
+            raise _BadFormatError
+        seen |= names
+    if not seen or unit_waits:
+        raise _BadFormatError
+    if is_ago:
+        total.negate()
+    return total.value() if infinity is None else infinity
+
+
+def _c_double(text: str) -> float:
+    """A decimal or hexadecimal number; infinity for one that is too large."""
+    try:
+        return float.fromhex(text) if "x" in text.lower() else float(text)
+    except OverflowError:
+        return math.inf
+
+
+def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
+    """What C's strtol reads at the beginning, and the rest; no digits are 0."""
+    match = _INTEGER.match(text)
+    if match is None:
+        return 0, text
+    number = integer_of(match[0])
+    if not limits[0] <= number <= limits[1]:
+        raise _overflow()
+    return number, text[match.end() :]
+
+
+def _fraction(text: str) -> float:
+    """``ParseFraction``: a point and digits, or only a point."""
+    if not set(text[1:]) <= set("0123456789"):
+        raise _BadFormatError
+    return float(text) if text[1:] else 0.0
+
+
+def _number(word: str) -> tuple[int, float, bool]:
+    """The whole part, the fraction, and whether it is ``years-months``."""
+    whole, rest = _integer(word, _INT64)
+    if rest.startswith("-"):
+        months, rest = _integer(rest[1:], _INT32)
+        if not 0 <= months < 12:
+            raise _overflow()
+        if rest:
+            raise _BadFormatError
+        whole = whole * 12 + (-months if word[0] == "-" else months)
+        if not _INT64[0] <= whole <= _INT64[1]:
+            raise _overflow()
+        return whole, 0.0, True
+    if not rest:
+        return whole, 0.0, False
+    if rest[0] != ".":
+        raise _BadFormatError
+    fraction = _fraction(rest)
+    return whole, -fraction if word[0] == "-" else fraction, False
+
+
+def _is_signed_clock(word: str, modifier: int) -> bool:
+    """Whether a field with a sign is a time; what is wrong as one is tried as a number."""
+    try:
+        return ":" in word[1:] and _clock(word[1:], modifier) >= 0
+    except (_BadFormatError, RowFilterError):
+        return False
+
+
+def _clock(word: str, modifier: int) -> int:
+    """``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``; of an interval minute to second the first one is ``mm:ss``."""
+    first, rest = _integer(word, _INT64)
+    if not rest.startswith(":"):
+        raise _BadFormatError
+    second, rest = _integer(rest[1:], _INT32)
+    hours, minutes, seconds, fraction = first, second, 0, 0.0
+    if rest.startswith(":"):
+        seconds, rest = _integer(rest[1:], _INT32)
+        if rest and rest[0] != ".":
+            raise _BadFormatError
+        fraction = _fraction(rest) if rest else 0.0
+    elif rest.startswith("."):
+        fraction = _fraction(rest)
+        hours, minutes, seconds = 0, first, second
+    elif rest:
+        raise _BadFormatError
+    elif modifier >= 0 and (modifier >> 16) & 0x7FFF == _MINUTE_TO_SECOND:
+        hours, minutes, seconds = 0, first, second
+    if hours < 0 or not 0 <= minutes <= 59 or not 0 <= seconds <= 60:
+        raise _overflow()
+    microseconds = hours * HOUR + minutes * MINUTE + seconds * SECOND + int(rint(fraction * SECOND))
+    if microseconds > _INT64[1]:
+        raise _overflow()
+    return microseconds
+
+
+class _Iso:
+    """``DecodeISO8601Interval``: the format with designators and, where there are none, the alternative one."""
+
+    def __init__(self, text: str) -> None:
+        if len(text) < 2 or text[0] != "P":
+            raise _BadFormatError
+        self._text = text
+        self._place = 1
+        self._total = _Sum()
+
+    def value(self) -> Interval:
+        """All of it."""
+        in_date, has_field = True, False
+        while self._place < len(self._text):
+            if self._accept("T"):
+                in_date, has_field = False, False
+                continue
+            start = self._place
+            whole, fraction = self._number()
+            unit = self._text[self._place : self._place + 1]
+            if unit in (_ISO_DATE if in_date else _ISO_TIME):
+                self._place += 1
+                self._total.add((_ISO_DATE if in_date else _ISO_TIME)[unit], whole, fraction)
+                has_field = True
+            elif unit not in (("", "T", "-") if in_date else ("", ":")) or (has_field and unit in {"-", ":"}):
+                raise _BadFormatError
+            elif in_date:
+                self._date(start, whole, fraction, has_field)
+                in_date = False
+            else:
+                self._time(start, whole, fraction, has_field)
+                break
+        return self._total.value()
+
+    def _date(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
+        """``YYYYMMDD`` or ``YYYY-MM-DD``, as far as it goes."""
+        if self._at_end_of_part() and self._width(start) == 8 and not has_field:
+            sign = -1 if whole < 0 else 1
+            years, rest = divmod(abs(whole), 10000)
+            self._total.add("year", sign * years, 0.0)
+            self._total.add("month", sign * (rest // 100), 0.0)
+            self._total.add("day", sign * (rest % 100), fraction)
+        elif has_field:
+            raise _BadFormatError
+        else:
+            self._total.add("year", whole, fraction)
+            for unit in ("month", "day"):
+                if self._at_end_of_part():
+                    break
+                if not self._accept("-"):
+                    raise _BadFormatError
+                self._total.add(unit, *self._number())
+        if not self._at_end_of_part():
+            raise _BadFormatError
+        self._accept("T")
+
+    def _time(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
+        """``HHMMSS`` or ``HH:MM:SS``, as far as it goes."""
+        if self._place == len(self._text) and self._width(start) == 6 and not has_field:
+            sign = -1 if whole < 0 else 1
+            hours, rest = divmod(abs(whole), 10000)
+            self._total.add("hour", sign * hours, 0.0)
+            self._total.add("minute", sign * (rest // 100), 0.0)
+            self._total.add("second", sign * (rest % 100), 0.0)
+            self._total.add("microsecond", 0, fraction)
+            return
+        if has_field:
+            raise _BadFormatError
+        self._total.add("hour", whole, fraction)
+        for unit in ("minute", "second"):
+            if self._place == len(self._text):
+                return
+            if not self._accept(":"):
+                raise _BadFormatError
+            self._total.add(unit, *self._number())
+        if self._place < len(self._text):
+            raise _BadFormatError
+
+    def _number(self) -> tuple[int, float]:
+        """``ParseISO8601Number``: what C's strtod reads, as whole part and fraction."""
+        match = _ISO_NUMBER.match(self._text, self._place)
+        if match is None:
+            raise _BadFormatError
+        self._place = match.end()
+        digits = match["hexadecimal"] or match["decimal"]
+        value = _c_double(match[0]) if digits else math.inf
+        # C says of a number that is too small that it is none, as of one that is too large.
+        if digits and (math.isinf(value) or (abs(value) < _LEAST_NORMAL and _NOT_ZERO.search(digits))):
+            raise _BadFormatError
+        if not abs(value) <= _ISO_LIMIT:
+            raise _overflow()
+        return int(value), value - int(value)
+
+    def _accept(self, mark: str) -> bool:
+        if not self._text.startswith(mark, self._place):
+            return False
+        self._place += 1
+        return True
+
+    def _at_end_of_part(self) -> bool:
+        return self._place == len(self._text) or self._text[self._place] == "T"
+
+    def _width(self, start: int) -> int:
+        """How many digits a number begins with."""
+        start += self._text.startswith("-", start)
+        return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))
+
+
+FORM: Final = register(Form((1186,), from_text, to_text))

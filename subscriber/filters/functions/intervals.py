@@ -1,0 +1,308 @@
+"""interval: months, days and microseconds that are kept apart, because a month is no number of days and a day no number of hours."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.calendar import HOUR, MINUTE, SECOND, out_of_range, quotient, remainder, rint
+from subscriber.filters.functions.comparison import register_extremes, register_values, sign
+from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.types.datetimes import DAY, interval_text
+
+_INT32: Final = (-(2**31), 2**31 - 1)
+_INT64: Final = (-(2**63), 2**63 - 1)
+INFINITE_INTERVALS: Final = 170000
+"""The first version that has them; before it, what would be one is an error."""
+_MONTH: Final = 30
+"""Days that a month counts for where it must be a number of days."""
+
+
+class Interval(NamedTuple):
+    """A value of the type; compare with :func:`compare`, since different ones may be equal."""
+
+    months: int
+    days: int
+    microseconds: int
+
+    @property
+    def is_finite(self) -> bool:
+        """It is neither infinity."""
+        return self not in (INFINITY, MINUS_INFINITY)
+
+    @property
+    def span(self) -> int:
+        """What it compares by: microseconds, months of 30 days and days of 24 hours."""
+        return (self.months * _MONTH + self.days) * DAY + self.microseconds
+
+
+INFINITY: Final = Interval(_INT32[1], _INT32[1], _INT64[1])
+MINUS_INFINITY: Final = Interval(_INT32[0], _INT32[0], _INT64[0])
+
+
+def finite(months: int, days: int, microseconds: int) -> Interval:
+    """A result.
+
+    Raises:
+        RowFilterError: 22008, a part does not fit, or it would be one of the infinities.
+    """
+    value = Interval(months, days, microseconds)
+    if (
+        not _INT32[0] <= months <= _INT32[1]
+        or not _INT32[0] <= days <= _INT32[1]
+        or not _INT64[0] <= microseconds <= _INT64[1]
+        or not value.is_finite
+    ):
+        raise out_of_range("interval")
+    return value
+
+
+def compare(left: Interval, right: Interval) -> int:
+    """The order of two."""
+    return sign(left.span, right.span)
+
+
+def infinite_difference(left_sign: int, right_sign: int) -> Interval:
+    """``left - right`` where at least one is infinite; 0 is the sign of a finite one.
+
+    Raises:
+        RowFilterError: 22008, both are the same infinity.
+    """
+    if left_sign == right_sign:
+        raise out_of_range("interval")
+    return INFINITY if (left_sign or -right_sign) > 0 else MINUS_INFINITY
+
+
+def infinite_sign(value: Interval) -> int:
+    """1 for infinity, -1 for -infinity, 0 for the others."""
+    return int(value == INFINITY) - int(value == MINUS_INFINITY)
+
+
+# --- text and type modifier ---------------------------------------------------------------------
+
+
+def to_text(value: Interval) -> str:
+    """``interval_out`` with ``intervalstyle`` postgres."""
+    if not value.is_finite:
+        return "infinity" if value == INFINITY else "-infinity"
+    return interval_text(value.microseconds, value.days, value.months)
+
+
+# What a type modifier's upper half has a bit for, as in datetime.h.
+_MONTHS: Final = 1 << 1
+_YEARS: Final = 1 << 2
+_DAYS: Final = 1 << 3
+_HOURS: Final = 1 << 10
+_MINUTES: Final = 1 << 11
+_SECONDS: Final = 1 << 12
+_ANY_FIELD: Final = 0x7FFF
+FIELDS: Final = {"month": _MONTHS, "year": _YEARS, "day": _DAYS, "hour": _HOURS, "minute": _MINUTES, "second": _SECONDS}
+"""The bit of each field that a type modifier may name."""
+
+
+def least_field(modifier: int) -> str:
+    """The smallest field that ``interval … to …`` names; ``second`` where nothing is said."""
+    fields = (modifier >> 16) & _ANY_FIELD
+    if modifier < 0 or fields == _ANY_FIELD:
+        return "second"
+    return next(name for name in ("second", "minute", "hour", "day", "month", "year") if fields & FIELDS[name])
+
+
+@elementwise("interval(interval,int4)")
+def scale(value: Interval, modifier: int) -> Interval:
+    """What a column of this type modifier keeps of the value."""
+    if modifier < 0 or not value.is_finite:
+        return value
+    months, days, microseconds = value
+    match least_field(modifier):
+        case "year":
+            months, days, microseconds = quotient(months, 12) * 12, 0, 0
+        case "month":
+            days, microseconds = 0, 0
+        case "day":
+            microseconds = 0
+        case "hour":
+            microseconds = quotient(microseconds, HOUR) * HOUR
+        case "minute":
+            microseconds = quotient(microseconds, MINUTE) * MINUTE
+    precision = modifier & 0xFFFF
+    if precision < 6:
+        finite(months, days, abs(microseconds) + 5 * 10 ** (5 - precision))
+        microseconds = rounded(microseconds, precision)
+    return finite(months, days, microseconds)
+
+
+def rounded(microseconds: int, precision: int) -> int:
+    """To so many decimals of a second; a half goes away from zero."""
+    unit: int = 10 ** (6 - precision)
+    magnitude = (abs(microseconds) + unit // 2) // unit * unit
+    return magnitude if microseconds >= 0 else -magnitude
+
+
+# --- comparison and arithmetic ------------------------------------------------------------------
+
+register_values("interval_{}(interval,interval)", compare)
+register_extremes("interval_larger(interval,interval)", "interval_smaller(interval,interval)", compare)
+
+
+@elementwise("isfinite(interval)", raises=False)
+def is_finite(value: Interval) -> bool:
+    """``isfinite``."""
+    return value.is_finite
+
+
+@elementwise("interval_um(interval)")
+def negative(value: Interval) -> Interval:
+    """``- interval``."""
+    if not value.is_finite:
+        return MINUS_INFINITY if value == INFINITY else INFINITY
+    return finite(-value.months, -value.days, -value.microseconds)
+
+
+@elementwise("interval_pl(interval,interval)")
+def plus(left: Interval, right: Interval) -> Interval:
+    """``interval + interval``."""
+    signs = infinite_sign(left), infinite_sign(right)
+    if any(signs):
+        return infinite_difference(signs[0], -signs[1])
+    return finite(left.months + right.months, left.days + right.days, left.microseconds + right.microseconds)
+
+
+@elementwise("interval_mi(interval,interval)")
+def minus(left: Interval, right: Interval) -> Interval:
+    """``interval - interval``."""
+    signs = infinite_sign(left), infinite_sign(right)
+    if any(signs):
+        return infinite_difference(*signs)
+    return finite(left.months - right.months, left.days - right.days, left.microseconds - right.microseconds)
+
+
+@elementwise("interval_mul(interval,float8)", context=True)
+def times(context: Context, value: Interval, factor: float) -> Interval:
+    """``interval * factor``: fractions of months become days, fractions of days become time."""
+    if math.isnan(factor):
+        raise out_of_range("interval")
+    if not value.is_finite:
+        if factor == 0:
+            raise out_of_range("interval")
+        return negative(value) if factor < 0 else value
+    if math.isinf(factor):
+        if value.span == 0 or context.server_version < INFINITE_INTERVALS:
+            raise out_of_range("interval")
+        return INFINITY if (factor > 0) == (value.span > 0) else MINUS_INFINITY
+    return _cascade(value.months * factor, value.days * factor, value.microseconds * factor)
+
+
+@elementwise("mul_d_interval(float8,interval)", context=True)
+def times_mirrored(context: Context, factor: float, value: Interval) -> Interval:
+    """``factor * interval``."""
+    return times(context, value, factor)
+
+
+@elementwise("interval_div(interval,float8)")
+def divided(value: Interval, divisor: float) -> Interval:
+    """``interval / divisor``."""
+    if divisor == 0:
+        raise RowFilterError("division by zero", sqlstate="22012")
+    if math.isnan(divisor):
+        raise out_of_range("interval")
+    if not value.is_finite:
+        if math.isinf(divisor):
+            raise out_of_range("interval")
+        return negative(value) if divisor < 0 else value
+    return _cascade(value.months / divisor, value.days / divisor, value.microseconds / divisor)
+
+
+def _cascade(months: float, days: float, microseconds: float) -> Interval:
+    """Whole months and days, with what is left of them handed down; in double precision, step by step as the server has it."""
+    whole_months, whole_days = _truncated(months, _INT32), _truncated(days, _INT32)
+    days_left = _to_microsecond((months - whole_months) * _MONTH)
+    seconds_left = _to_microsecond((days - whole_days + days_left - int(days_left)) * 86400)
+    if abs(seconds_left) >= 86400:
+        extra = int(seconds_left / 86400)
+        whole_days += extra
+        seconds_left -= extra * 86400
+    time = rint(microseconds + seconds_left * 1_000_000)
+    return finite(whole_months, whole_days + int(days_left), _truncated(time, _INT64))
+
+
+def _to_microsecond(value: float) -> float:
+    return rint(value * 1_000_000) / 1_000_000
+
+
+def _truncated(value: float, limits: tuple[int, int]) -> int:
+    if math.isnan(value) or not limits[0] <= value < -float(limits[0]):
+        raise out_of_range("interval")
+    return int(value)
+
+
+@elementwise("justify_hours(interval)")
+def justify_hours(value: Interval) -> Interval:
+    """24 hours become a day."""
+    if not value.is_finite:
+        return value
+    days, microseconds = value.days + quotient(value.microseconds, DAY), remainder(value.microseconds, DAY)
+    if not _INT32[0] <= days <= _INT32[1]:
+        raise out_of_range("interval")
+    days, microseconds = _one_sign(days, microseconds, DAY)
+    return Interval(value.months, days, microseconds)
+
+
+@elementwise("justify_days(interval)")
+def justify_days(value: Interval) -> Interval:
+    """30 days become a month."""
+    if not value.is_finite:
+        return value
+    months, days = _add_months(value.months, value.days)
+    months, days = _one_sign(months, days, _MONTH)
+    return Interval(months, days, value.microseconds)
+
+
+@elementwise("justify_interval(interval)")
+def justify_interval(value: Interval) -> Interval:
+    """Both, and all parts get one sign."""
+    if not value.is_finite:
+        return value
+    months, days, microseconds = value
+    if (days > 0 and microseconds > 0) or (days < 0 and microseconds < 0):
+        months, days = _add_months(months, days)
+    days, microseconds = days + quotient(microseconds, DAY), remainder(microseconds, DAY)
+    months, days = _add_months(months, days)
+    if months > 0 and (days < 0 or (days == 0 and microseconds < 0)):
+        months, days = months - 1, days + _MONTH
+    elif months < 0 and (days > 0 or (days == 0 and microseconds > 0)):
+        months, days = months + 1, days - _MONTH
+    days, microseconds = _one_sign(days, microseconds, DAY)
+    return Interval(months, days, microseconds)
+
+
+def _add_months(months: int, days: int) -> tuple[int, int]:
+    whole = quotient(days, _MONTH)
+    if not _INT32[0] <= months + whole <= _INT32[1]:
+        raise out_of_range("interval")
+    return months + whole, days - whole * _MONTH
+
+
+def _one_sign(large: int, small: int, unit: int) -> tuple[int, int]:
+    """``large * unit + small`` with both of one sign."""
+    if large > 0 and small < 0:
+        return large - 1, small + unit
+    if large < 0 and small > 0:
+        return large + 1, small - unit
+    return large, small
+
+
+@elementwise("make_interval(int4,int4,int4,int4,int4,int4,float8)")
+def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: int, seconds: float) -> Interval:
+    """``make_interval``."""
+    if not math.isfinite(seconds):
+        raise out_of_range("interval")
+    whole = finite(years * 12, weeks * 7, hours * HOUR + minutes * MINUTE)
+    finite(whole.months + months, whole.days + days, whole.microseconds)
+    microseconds = rint(seconds * SECOND)
+    if math.isinf(microseconds):
+        raise RowFilterError("value out of range: overflow", sqlstate="22003")
+    if not _INT64[0] <= microseconds < -float(_INT64[0]):
+        raise out_of_range("interval")
+    return finite(whole.months + months, whole.days + days, whole.microseconds + int(microseconds))

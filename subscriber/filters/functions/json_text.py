@@ -1,0 +1,122 @@
+"""json: what is taken out of one is a part of its text, as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from subscriber.filters.functions.arrays import Array
+from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.json import NothingThereError, element_at, no_array_length, path_index
+from subscriber.filters.functions.json_values import (
+    check_string,
+    string_at,
+    value_end,
+)
+
+_SPACE: Final = " \t\n\r"
+
+
+def _skip(text: str, place: int) -> int:
+    while place < len(text) and text[place] in _SPACE:
+        place += 1
+    return place
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
+    """Key (None in an array), begin and end of each member of the object or array at ``start``."""
+    is_object = text[start] == "{"
+    place = _skip(text, start + 1)
+    while text[place] not in "]}":
+        key = None
+        if is_object:
+            key, place = string_at(text, place)
+            place = _skip(text, _skip(text, place) + 1)
+        end = value_end(text, place)
+        yield key, place, end
+        place = _skip(text, end)
+        if text[place] == ",":
+            place = _skip(text, place + 1)
+
+
+def _check_escapes(text: str) -> None:
+    """All strings of a document are read when something is looked for in it, and must be readable."""
+    if "\\u" not in text:
+        return
+    place = text.find('"')
+    while place >= 0:
+        string, end = string_at(text, place)
+        check_string(string)
+        place = text.find('"', end)
+
+
+def _json_field(text: str, span: tuple[int, int], name: str) -> tuple[int, int]:
+    if text[span[0]] != "{":
+        raise NothingThereError
+    found = [(begin, end) for key, begin, end in _members(text, span[0]) if key == name]
+    return found[-1]
+
+
+def _json_element(text: str, span: tuple[int, int], index: int) -> tuple[int, int]:
+    if text[span[0]] != "[":
+        raise NothingThereError
+    found: tuple[int, int] = element_at([(begin, end) for _, begin, end in _members(text, span[0])], index)
+    return found
+
+
+def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]:
+    if not path.elements and text[span[0]] not in "{[":
+        # A scalar document is given back from its very beginning on.
+        return 0, span[1]
+    for step in path.elements:
+        if text[span[0]] == "[":
+            index = path_index(step)
+            if index is None:
+                raise NothingThereError
+            span = _json_element(text, span, index)
+        else:
+            span = _json_field(text, span, step)
+    return span
+
+
+def _register_json_access(signature: str, find: Callable[[str, tuple[int, int], Any], tuple[int, int]]) -> None:
+    def part(text: str, place: Any) -> str | None:
+        if isinstance(place, Array) and None in place.elements:
+            return None  # before the document is looked at
+        _check_escapes(text)
+        begin = _skip(text, 0)
+        try:
+            begin, end = find(text, (begin, value_end(text, begin)), place)
+        except LookupError:
+            return None
+        return text[begin:end]
+
+    def part_as_text(text: str, place: Any) -> str | None:
+        found = part(text, place)
+        begin = 0 if found is None else _skip(found, 0)
+        if found is None or found[begin:] == "null":
+            return None
+        return check_string(string_at(found, begin)[0]) if found[begin] == '"' else found
+
+    elementwise(signature)(part)
+    elementwise(signature.replace("(", "_text("))(part_as_text)
+
+
+_register_json_access("json_object_field(json,text)", _json_field)
+_register_json_access("json_array_element(json,int4)", _json_element)
+_register_json_access("json_extract_path(json,_text)", _json_path)
+
+_TYPES: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+
+
+@elementwise("json_typeof(json)", raises=False)
+def _json_type_of(text: str) -> str:
+    return _TYPES.get(text[_skip(text, 0)], "number")
+
+
+@elementwise("json_array_length(json)")
+def _json_array_length(text: str) -> int:
+    begin = _skip(text, 0)
+    if text[begin] == "[":
+        return sum(1 for _ in _members(text, begin))
+    raise no_array_length(is_scalar=text[begin] != "{")

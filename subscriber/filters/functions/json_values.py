@@ -1,0 +1,258 @@
+"""Values of jsonb, and what json and jsonb are read with.
+
+Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is said here: numbers are numerics with
+their scale, the last of several equal keys wins, keys are ordered by their length and then by their bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.filters.functions.forms import form_of
+
+Json: TypeAlias = "bool | Decimal | str | tuple[Json, ...] | Mapping[str, Json] | None"
+"""A JSON value; None is JSON's null. The keys of an object are in PostgreSQL's order."""
+
+NUMERIC: Final = 1700
+
+
+@dataclass(frozen=True, slots=True)
+class Jsonb:
+    """A value of the type jsonb, so that JSON's null is not SQL's."""
+
+    value: Json
+
+
+def invalid_json() -> RowFilterError:
+    """The error for text that is no JSON (22P02)."""
+    return RowFilterError("invalid input syntax for type json", sqlstate="22P02")
+
+
+def check_string(text: str) -> str:
+    """A string whose escapes have been read.
+
+    Raises:
+        RowFilterError: 22P05 for a zero, 22P02 for half of a surrogate pair.
+    """
+    if "\0" in text:
+        raise RowFilterError("unsupported Unicode escape sequence", sqlstate="22P05")
+    if not text.isascii() and _SURROGATE.search(text):
+        raise invalid_json()
+    return text
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class _Number(str):
+    """A number as it was written: it is read when the whole document has turned out to be one."""
+
+    __slots__ = ()
+
+
+def _number(text: str) -> Decimal:
+    form = form_of(NUMERIC)
+    assert form is not None
+    found: Decimal = form.from_text(text, -1)
+    return found
+
+
+def _no_constant(_: str) -> Any:
+    """NaN and Infinity, which Python reads and JSON does not have."""
+    raise invalid_json()
+
+
+class _Members(tuple[tuple[str, Any], ...]):
+    """The members of an object as they were written: keys may be there more than once."""
+
+    __slots__ = ()
+
+
+_NUMBERS_AS_TEXT: Final = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_no_constant)
+_TYPED: Final = json.JSONDecoder(
+    parse_float=_Number, parse_int=_Number, parse_constant=_no_constant, object_pairs_hook=_Members
+)
+
+
+def check_syntax(text: str) -> None:
+    """Whether text is JSON; escapes are only looked at for their digits.
+
+    Raises:
+        RowFilterError: 22P02, it is not.
+        NotSupportedError: it is nested too deeply to say.
+    """
+    _decode(_NUMBERS_AS_TEXT, text)
+
+
+def value_end(text: str, start: int) -> int:
+    """Where the JSON value that begins at ``start`` of a valid document ends."""
+    return _NUMBERS_AS_TEXT.raw_decode(text, start)[1]
+
+
+def string_at(text: str, start: int) -> tuple[str, int]:
+    """The string that begins with the quote at ``start`` of a valid document, and where it ends; half pairs of surrogates are in it."""
+    found: tuple[str, int] = _NUMBERS_AS_TEXT.raw_decode(text, start)
+    return found
+
+
+def parse(text: str) -> Json:
+    """The value of a document, as jsonb has it.
+
+    Raises:
+        RowFilterError: 22P02, 22P05, and the errors of numeric.
+        NotSupportedError: it is nested too deeply.
+    """
+    return _ordered(_decode(_TYPED, text))
+
+
+def _decode(decoder: json.JSONDecoder, text: str) -> Any:
+    try:
+        return decoder.decode(text)
+    except json.JSONDecodeError:
+        raise invalid_json() from None
+    except RecursionError:
+        raise NotSupportedError("a JSON document that is nested this deeply is not supported") from None
+
+
+def _ordered(value: Any) -> Json:
+    if isinstance(value, _Number):
+        return _number(value)
+    if isinstance(value, str):
+        return check_string(value)
+    if isinstance(value, list):
+        return tuple(_ordered(one) for one in value)
+    if isinstance(value, _Members):
+        # Also a value whose key comes again must be readable.
+        return ordered_object({check_string(key): _ordered(one) for key, one in value})
+    return value  # type: ignore[no-any-return]  # None or bool
+
+
+def ordered_object(members: Mapping[str, Json]) -> dict[str, Json]:
+    """An object with its keys in order."""
+    return dict(sorted(members.items(), key=lambda member: (len(key := member[0].encode()), key)))
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+_ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(32)} | {
+    ord(character): f"\\{letter}" for character, letter in zip('\b\f\n\r\t"\\', 'bfnrt"\\', strict=True)
+}
+
+
+def string_text(value: str) -> str:
+    """A string in quotes, with escapes where they must be."""
+    return f'"{value.translate(_ESCAPES)}"'
+
+
+def to_text(value: Json) -> str:
+    """``jsonb_out``."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal):
+        return number_text(value)
+    if isinstance(value, str):
+        return string_text(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(to_text(one) for one in value)}]"
+    return "{" + ", ".join(f"{string_text(key)}: {to_text(one)}" for key, one in value.items()) + "}"
+
+
+def number_text(value: Decimal) -> str:
+    """``numeric_out``."""
+    form = form_of(NUMERIC)
+    assert form is not None
+    return form.to_text(value)
+
+
+# --- comparison ---------------------------------------------------------------------------------
+
+
+def type_of(value: Json) -> str:
+    """``jsonb_typeof``."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, Decimal):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, tuple) else "object"
+
+
+def equal(left: Json, right: Json) -> bool:
+    """Whether two values are the same; numbers of different scale are."""
+    if type_of(left) != type_of(right):
+        return False
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(equal(one, other) for one, other in zip(left, right, strict=True))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(equal(one, right[key]) for key, one in left.items())
+    return left == right
+
+
+_TYPE_ORDER: Final = ("null", "string", "number", "boolean", "array", "object")
+
+
+def order(left: Json, right: Json) -> int:
+    """The order of two documents (``compareJsonbContainers``) in a database whose collation compares by bytes: -1, 0 or 1.
+
+    A document that is no object or array is an array of one for it, which is less than a real one of one element. So an empty array is
+    less than null, although arrays are greater than all that are none.
+    """
+    is_scalar, other_is_scalar = (not isinstance(one, tuple | Mapping) for one in (left, right))
+    if is_scalar and other_is_scalar:
+        return _order(left, right)
+    if is_scalar and isinstance(right, tuple):
+        return 1 if not right else -1
+    if other_is_scalar and isinstance(left, tuple):
+        return -1 if not left else 1
+    return _order((left,) if is_scalar else left, (right,) if other_is_scalar else right)
+
+
+def _order(left: Json, right: Json) -> int:
+    types = [_TYPE_ORDER.index(type_of(one)) for one in (left, right)]
+    if types[0] != types[1]:
+        return _sign(*types)
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return _sign(len(left), len(right)) or _first(zip(left, right, strict=True))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        pairs = zip(left.items(), right.items(), strict=True) if len(left) == len(right) else ()
+        return _sign(len(left), len(right)) or _first(pair for members in pairs for pair in zip(*members, strict=True))
+    if isinstance(left, str) and isinstance(right, str):
+        return _sign(left.encode(), right.encode())
+    return _sign(left, right)
+
+
+def _first(pairs: Iterable[tuple[Json, Json]]) -> int:
+    return next((found for found in (_order(*pair) for pair in pairs) if found), 0)
+
+
+def _sign(left: Any, right: Any) -> int:
+    return 0 if left is None else int(left > right) - int(left < right)
+
+
+def contains(value: Json, part: Json) -> bool:
+    """Whether all of ``part`` is in ``value``, at the same depth."""
+    if isinstance(part, Mapping):
+        return isinstance(value, Mapping) and all(
+            key in value and contains(value[key], one) for key, one in part.items()
+        )
+    if isinstance(part, tuple):
+        return isinstance(value, tuple) and all(any(contains(one, other) for one in value) for other in part)
+    return equal(value, part)
+
+
+def root_contains(value: Json, part: Json) -> bool:
+    """``jsonb @> jsonb``: an array also contains its elements as documents of their own."""
+    if isinstance(value, tuple) and not isinstance(part, tuple | Mapping):
+        return any(equal(one, part) for one in value)
+    return contains(value, part)

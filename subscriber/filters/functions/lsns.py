@@ -1,0 +1,79 @@
+"""pg_lsn: a position in the write-ahead log, an integer of 64 bits without a sign."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+import pyarrow as pa
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_columns, register_extremes, register_order, sign
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.numeric import EXACT
+from subscriber.lsn import MAX_LSN, format_lsn
+
+_TEXT: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
+
+
+def _from_text(text: str, _: int) -> int:
+    """``pg_lsn_in``."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise RowFilterError("invalid input syntax for type pg_lsn", sqlstate="22P02")
+    return int(match[1], 16) << 32 | int(match[2], 16)
+
+
+FORM: Final = register(Form((3220,), _from_text, format_lsn, pa.uint64()))
+
+register_columns("pg_lsn_{}(pg_lsn,pg_lsn)")
+register_order("pg_lsn_cmp(pg_lsn,pg_lsn)", sign)
+register_extremes("pg_lsn_larger(pg_lsn,pg_lsn)", "pg_lsn_smaller(pg_lsn,pg_lsn)", sign)
+
+
+@elementwise("pg_lsn_mi(pg_lsn,pg_lsn)", "pg_wal_lsn_diff(pg_lsn,pg_lsn)", raises=False)
+def _difference(left: int, right: int) -> Decimal:
+    return Decimal(left - right)
+
+
+@elementwise("pg_lsn(numeric)")
+def _from_number(value: Decimal) -> int:
+    if not value.is_finite():
+        what = "NaN" if value.is_nan() else "infinity"
+        raise RowFilterError(f"cannot convert {what} to pg_lsn", sqlstate="0A000")
+    if not -1 < value < MAX_LSN + 1:
+        raise _out_of_range()
+    number = int(EXACT.to_integral_value(value))
+    if not 0 <= number <= MAX_LSN:
+        raise _out_of_range()
+    return number
+
+
+def _out_of_range() -> RowFilterError:
+    return RowFilterError("pg_lsn out of range", sqlstate="22023")
+
+
+@elementwise("pg_lsn_pli(pg_lsn,numeric)")
+def _plus(lsn: int, count: Decimal) -> int:
+    return _moved(lsn, count, "add NaN to")
+
+
+@elementwise("numeric_pl_pg_lsn(numeric,pg_lsn)")
+def _plus_lsn(count: Decimal, lsn: int) -> int:
+    return _plus(lsn, count)
+
+
+@elementwise("pg_lsn_mii(pg_lsn,numeric)")
+def _minus(lsn: int, count: Decimal) -> int:
+    return _moved(lsn, count.copy_negate(), "subtract NaN from")
+
+
+def _moved(lsn: int, count: Decimal, what: str) -> int:
+    if count.is_nan():
+        raise RowFilterError(f"cannot {what} pg_lsn", sqlstate="0A000")
+    if count.is_infinite():
+        return _from_number(count)
+    # A fraction is kept until the sum is rounded.
+    return _from_number(EXACT.add(Decimal(lsn), count))

@@ -1,0 +1,496 @@
+"""numeric: exact, to the last digit that PostgreSQL shows.
+
+A value is a Decimal whose exponent is minus the display scale, so that ``1.50`` and ``1.5`` are equal and print as they were.
+NaN equals itself and is above all, infinity included; there is no negative zero.
+
+::
+
+    + - * %      exact; the scale is the larger one's, of * the sum
+    /            rounded (halves away from zero) to at least 16 significant digits, and the scale of either side (select_div_scale)
+    sqrt         likewise, to at least 16 significant digits
+
+``exp``, ``ln``, ``log``, ``power`` (``^``) and ``width_bucket`` are in :mod:`.numeric_powers`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.digits import integer_of
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_extremes, register_order
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.integers import division_by_zero, out_of_range
+from subscriber.filters.functions.logic import WHITESPACE
+from subscriber.types.family import all_match
+
+NUMERIC: Final = 1700
+_MOST_WHOLE_DIGITS: Final = 131_072
+_GREATEST_SCALE: Final = 16_383
+_GREATEST_SHOWN_SCALE: Final = 1000
+_SIGNIFICANT_DIGITS: Final = 16
+_GROUP: Final = 4
+"""Decimal digits in one of PostgreSQL's."""
+
+_MANY_CHARACTERS: Final = 1000
+"""Plain text that is shorter is within every limit."""
+
+EXACT: Final = Context(prec=2 * (_MOST_WHOLE_DIGITS + _GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
+"""Room for the product of the longest numbers; nothing is rounded that is not asked to be."""
+
+_NAN: Final = Decimal("NaN")
+_INFINITY: Final = Decimal("Infinity")
+_ZERO: Final = Decimal(0)
+_ONE: Final = Decimal(1)
+_OUTPUT: Final = r"-?[0-9]+(?:\.[0-9]+)?|NaN|-?Infinity"
+_SHOWN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_DECIMAL: Final = re.compile(
+    r"([+-]?)((?:[0-9](?:_?[0-9])*)?(?:\.(?:[0-9](?:_?[0-9])*)?)?)(?:[eE]([+-]?[0-9](?:_?[0-9])*))?"
+)
+_OTHER_BASE: Final = re.compile(r"([+-]?)0(?:[xX]((?:_?[0-9a-fA-F])+)|[oO]((?:_?[0-7])+)|[bB]((?:_?[01])+))")
+_NAMED: Final = {"nan": _NAN, "infinity": _INFINITY, "+infinity": _INFINITY, "inf": _INFINITY, "+inf": _INFINITY,
+                 "-infinity": -_INFINITY, "-inf": -_INFINITY}  # fmt: skip
+
+
+# Text and scale -------------------------------------------------------------------------------------------------------
+
+
+def overflow() -> RowFilterError:
+    """22003, for more digits than a numeric has."""
+    return RowFilterError("value overflows numeric format", sqlstate="22003")
+
+
+def numeric_from_text(text: str, modifier: int = -1) -> Decimal:
+    """``numeric_in``.
+
+    Raises:
+        RowFilterError: no number (22P02), or none that fits (22003).
+    """
+    if modifier == -1 and len(text) < _MANY_CHARACTERS and _SHOWN.fullmatch(text):
+        value = Decimal(text)
+        return value or value.copy_abs()
+    return coerced(_parsed(text), modifier)
+
+
+def _parsed(text: str) -> Decimal:
+    word = text.strip(WHITESPACE)
+    if (named := _NAMED.get(word.lower())) is not None:
+        return named
+    if (other := _OTHER_BASE.fullmatch(word)) is not None:
+        sign, *digits = other.groups()
+        base, written = next((base, one) for base, one in zip((16, 8, 2), digits, strict=True) if one is not None)
+        return checked(EXACT.create_decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)))
+    found = _DECIMAL.fullmatch(word)
+    if found is None or not found[2].strip("."):
+        raise RowFilterError(f'invalid input syntax for type numeric: "{text}"', sqlstate="22P02")
+    exponent = integer_of((found[3] or "0").replace("_", ""))
+    decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
+    if decimals > _GREATEST_SCALE or exponent > 2 * _MOST_WHOLE_DIGITS:
+        raise overflow()
+    return checked(rescaled_up(EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, EXACT)))
+
+
+def numeric_text(value: Decimal) -> str:
+    """``numeric_out``."""
+    if value.is_nan():
+        return "NaN"
+    return str(value) if value.is_infinite() else f"{value:f}"
+
+
+def _from_texts(array: pa.StringArray) -> list[Decimal | None]:
+    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most of a filter's time."""
+    present = array.drop_null()
+    if not len(present) or all_match(present, _OUTPUT):
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
+    raise RowFilterError("invalid input syntax for type numeric", sqlstate="22P02")
+
+
+register(Form((NUMERIC,), numeric_from_text, numeric_text, from_texts=_from_texts))
+
+
+def scale_of(value: Decimal) -> int:
+    """The display scale of a finite value."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return -exponent
+
+
+def rescaled_up(value: Decimal) -> Decimal:
+    """With all digits before the point written out, so that the scale is not negative."""
+    return value.quantize(_ONE, context=EXACT) if scale_of(value) < 0 else value
+
+
+def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    """A finite value with so many decimals; a negative scale rounds before the point, and shows none."""
+    cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
+    return rescaled_up(cut)
+
+
+def checked(value: Decimal) -> Decimal:
+    """``make_result``: a result that a numeric has room for, without a negative zero."""
+    if not value:
+        value = value.copy_abs()
+    elif value.adjusted() >= _MOST_WHOLE_DIGITS:
+        raise overflow()
+    return at_scale(value, _GREATEST_SCALE) if scale_of(value) > _GREATEST_SCALE else value
+
+
+@elementwise("numeric(numeric,int4)")
+def coerced(value: Decimal, modifier: int) -> Decimal:
+    """As ``numeric(precision, scale)`` takes it (``apply_typmod``)."""
+    if modifier < _GROUP or value.is_nan():
+        return value
+    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
+    if value.is_infinite():
+        raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
+    result = checked(at_scale(value, scale))
+    if result and result.adjusted() >= precision - scale:
+        limit = "1" if precision == scale else f"10^{precision - scale}"
+        raise _field_overflow(
+            f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
+        )
+    return result
+
+
+def _field_overflow(detail: str) -> RowFilterError:
+    return RowFilterError("numeric field overflow", sqlstate="22003", detail=detail)
+
+
+# Comparisons ----------------------------------------------------------------------------------------------------------
+
+
+def order_of_numbers(left: Decimal, right: Decimal) -> int:
+    """``cmp_numerics``: NaN is above all, and equals itself."""
+    if left.is_nan() or right.is_nan():
+        return int(left.is_nan()) - int(right.is_nan())
+    return int(left > right) - int(left < right)
+
+
+@elementwise("numeric_eq(numeric,numeric)", raises=False)
+def _equal(left: Decimal, right: Decimal) -> bool:
+    return left == right or (left.is_nan() and right.is_nan())
+
+
+@elementwise("numeric_ne(numeric,numeric)", raises=False)
+def _not_equal(left: Decimal, right: Decimal) -> bool:
+    return not _equal(left, right)
+
+
+@elementwise("numeric_lt(numeric,numeric)", raises=False)
+def _less(left: Decimal, right: Decimal) -> bool:
+    return not left.is_nan() and (right.is_nan() or left < right)
+
+
+@elementwise("numeric_gt(numeric,numeric)", raises=False)
+def _greater(left: Decimal, right: Decimal) -> bool:
+    return not right.is_nan() and (left.is_nan() or left > right)
+
+
+@elementwise("numeric_le(numeric,numeric)", raises=False)
+def _less_or_equal(left: Decimal, right: Decimal) -> bool:
+    return not _greater(left, right)
+
+
+@elementwise("numeric_ge(numeric,numeric)", raises=False)
+def _greater_or_equal(left: Decimal, right: Decimal) -> bool:
+    return not _less(left, right)
+
+
+register_order("numeric_cmp(numeric,numeric)", order_of_numbers)
+register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", order_of_numbers)
+
+
+# Arithmetic -----------------------------------------------------------------------------------------------------------
+
+
+def _finite(left: Decimal, right: Decimal) -> bool:
+    return left.is_finite() and right.is_finite()
+
+
+@elementwise("numeric_add(numeric,numeric)")
+def _add(left: Decimal, right: Decimal) -> Decimal:
+    # Decimal's rules for NaN and the infinities are PostgreSQL's.
+    total = EXACT.add(left, right)
+    return checked(total) if total.is_finite() else total
+
+
+@elementwise("numeric_sub(numeric,numeric)")
+def _subtract(left: Decimal, right: Decimal) -> Decimal:
+    difference = EXACT.subtract(left, right)
+    return checked(difference) if difference.is_finite() else difference
+
+
+@elementwise("numeric_mul(numeric,numeric)")
+def _multiply(left: Decimal, right: Decimal) -> Decimal:
+    product = EXACT.multiply(left, right)
+    return checked(product) if product.is_finite() else product
+
+
+def _first_group(value: Decimal) -> tuple[int, int]:
+    """PostgreSQL's first digit, one of 10000, and its weight."""
+    if not value:
+        return 0, 0
+    highest = value.adjusted()
+    weight = highest // _GROUP
+    count = highest - _GROUP * weight + 1
+    digits = value.as_tuple().digits[:count]
+    return int("".join(map(str, digits)).ljust(count, "0")), weight
+
+
+def quotient_scale(left: Decimal, right: Decimal) -> int:
+    """How many decimals a quotient of finite values has (``select_div_scale``)."""
+    (first_left, weight_left), (first_right, weight_right) = _first_group(left), _first_group(right)
+    weight = weight_left - weight_right - (1 if first_left <= first_right else 0)
+    scale = max(_SIGNIFICANT_DIGITS - _GROUP * weight, scale_of(left), scale_of(right), 0)
+    return min(scale, _GREATEST_SHOWN_SCALE)
+
+
+def _whole(value: Decimal, scale: int) -> int:
+    """A finite value in units of the scale, which is not less than its own."""
+    return int(value.scaleb(scale, EXACT))
+
+
+def quotient(left: Decimal, right: Decimal, scale: int) -> Decimal:
+    """A quotient of finite values with so many decimals, halves away from zero."""
+    common = max(scale_of(left), scale_of(right))
+    dividend, divisor = abs(_whole(left, common)) * 10**scale, abs(_whole(right, common))
+    units = (2 * dividend + divisor) // (2 * divisor)
+    negative = left.is_signed() != right.is_signed() and units != 0
+    return EXACT.create_decimal(-units if negative else units).scaleb(-scale, EXACT)
+
+
+def _special_quotient(left: Decimal, right: Decimal) -> Decimal:
+    """Of values of which one is NaN or infinite."""
+    if left.is_nan() or right.is_nan() or (left.is_infinite() and right.is_infinite()):
+        return _NAN
+    if right.is_infinite():
+        return _ZERO
+    if not right:
+        raise division_by_zero()
+    return left if right > 0 else -left
+
+
+@elementwise("numeric_div(numeric,numeric)")
+def _divide(left: Decimal, right: Decimal) -> Decimal:
+    if not _finite(left, right):
+        return _special_quotient(left, right)
+    if not right:
+        raise division_by_zero()
+    return checked(quotient(left, right, quotient_scale(left, right)))
+
+
+@elementwise("numeric_div_trunc(numeric,numeric)", "div(numeric,numeric)")
+def _divide_whole(left: Decimal, right: Decimal) -> Decimal:
+    if not _finite(left, right):
+        return _special_quotient(left, right)
+    if not right:
+        raise division_by_zero()
+    common = max(scale_of(left), scale_of(right))
+    units = abs(_whole(left, common)) // abs(_whole(right, common))
+    return checked(EXACT.create_decimal(-units if left.is_signed() != right.is_signed() else units))
+
+
+@elementwise("numeric_mod(numeric,numeric)", "mod(numeric,numeric)")
+def _modulo(left: Decimal, right: Decimal) -> Decimal:
+    if left.is_nan() or right.is_nan():
+        return _NAN
+    if not right:
+        raise division_by_zero()
+    if left.is_infinite():
+        return _NAN
+    if right.is_infinite():
+        return left
+    common = max(scale_of(left), scale_of(right))
+    units = abs(_whole(left, common)) % abs(_whole(right, common))
+    return checked(EXACT.create_decimal(-units if left.is_signed() else units).scaleb(-common, EXACT))
+
+
+@elementwise("numeric_uminus(numeric)", raises=False)
+def _negate(value: Decimal) -> Decimal:
+    return value.copy_negate() if value and not value.is_nan() else value
+
+
+@elementwise("numeric_uplus(numeric)", raises=False)
+def _same(value: Decimal) -> Decimal:
+    return value
+
+
+@elementwise("numeric_abs(numeric)", "abs(numeric)", raises=False)
+def _absolute(value: Decimal) -> Decimal:
+    return value.copy_abs()
+
+
+@elementwise("sign(numeric)", raises=False)
+def _sign(value: Decimal) -> Decimal:
+    if value.is_nan() or not value:
+        return value if value.is_nan() else _ZERO
+    return -_ONE if value.is_signed() else _ONE
+
+
+@elementwise("numeric_inc(numeric)")
+def _increment(value: Decimal) -> Decimal:
+    return _add(value, _ONE)
+
+
+# Rounding and scale ---------------------------------------------------------------------------------------------------
+
+
+def _limited(scale: int) -> int:
+    return min(max(scale, -_MOST_WHOLE_DIGITS - 1), _GREATEST_SCALE)
+
+
+@elementwise("round(numeric,int4)")
+def _round(value: Decimal, scale: int) -> Decimal:
+    return checked(at_scale(value, _limited(scale))) if value.is_finite() else value
+
+
+@elementwise("round(numeric)")
+def _round_whole(value: Decimal) -> Decimal:
+    return _round(value, 0)
+
+
+@elementwise("trunc(numeric,int4)")
+def _truncate(value: Decimal, scale: int) -> Decimal:
+    return checked(at_scale(value, _limited(scale), ROUND_DOWN)) if value.is_finite() else value
+
+
+@elementwise("trunc(numeric)")
+def _truncate_whole(value: Decimal) -> Decimal:
+    return _truncate(value, 0)
+
+
+@elementwise("ceil(numeric)", "ceiling(numeric)")
+def _ceiling(value: Decimal) -> Decimal:
+    return checked(at_scale(value, 0, ROUND_CEILING)) if value.is_finite() else value
+
+
+@elementwise("floor(numeric)")
+def _floor(value: Decimal) -> Decimal:
+    return checked(at_scale(value, 0, ROUND_FLOOR)) if value.is_finite() else value
+
+
+@elementwise("scale(numeric)", raises=False)
+def _scale(value: Decimal) -> int | None:
+    return scale_of(value) if value.is_finite() else None
+
+
+@elementwise("min_scale(numeric)", raises=False)
+def _least_scale(value: Decimal) -> int | None:
+    return scale_of(_trimmed(value)) if value.is_finite() else None
+
+
+@elementwise("trim_scale(numeric)", raises=False)
+def _trimmed(value: Decimal) -> Decimal:
+    return rescaled_up(value.normalize(EXACT)) if value.is_finite() else value
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+@elementwise("sqrt(numeric)", "numeric_sqrt(numeric)")
+def _square_root(value: Decimal) -> Decimal:
+    if value.is_nan():
+        return value
+    if value < 0:
+        raise RowFilterError("cannot take square root of a negative number", sqlstate="2201F")
+    if value.is_infinite():
+        return value
+    _, weight = _first_group(value)
+    half = (weight + 1) * _GROUP
+    scale = max(_SIGNIFICANT_DIGITS - (half // 2 - 1), scale_of(value), 0)
+    scale = min(scale, _GREATEST_SHOWN_SCALE)
+    # One digit more than is shown, of the exact root's; halves and above are rounded up.
+    units = math.isqrt(_whole(value, 2 * scale + 2))
+    return checked(EXACT.create_decimal((units + 5) // 10).scaleb(-scale, EXACT))
+
+
+def _units(left: Decimal, right: Decimal) -> tuple[int, int, int]:
+    scale = max(scale_of(left), scale_of(right))
+    return _whole(left, scale), _whole(right, scale), scale
+
+
+@elementwise("gcd(numeric,numeric)")
+def _common_divisor(left: Decimal, right: Decimal) -> Decimal:
+    if not _finite(left, right):
+        return _NAN
+    one, other, scale = _units(left, right)
+    return checked(EXACT.create_decimal(math.gcd(one, other)).scaleb(-scale, EXACT))
+
+
+@elementwise("lcm(numeric,numeric)")
+def _common_multiple(left: Decimal, right: Decimal) -> Decimal:
+    if not _finite(left, right):
+        return _NAN
+    one, other, scale = _units(left, right)
+    return checked(EXACT.create_decimal(math.lcm(one, other)).scaleb(-scale, EXACT))
+
+
+@elementwise("factorial(int8)")
+def _factorial(number: int) -> Decimal:
+    if number < 0:
+        raise RowFilterError("factorial of a negative number is undefined", sqlstate="22003")
+    if number > 32_177:
+        raise overflow()
+    return checked(EXACT.create_decimal(math.factorial(number)))
+
+
+# Casts ----------------------------------------------------------------------------------------------------------------
+
+
+def _cast_to_integer(name: str, bits: int) -> Callable[[Decimal], int]:
+    def cast(value: Decimal) -> int:
+        if value.is_nan() or value.is_infinite():
+            what = "NaN" if value.is_nan() else "infinity"
+            raise RowFilterError(f"cannot convert {what} to {name}", sqlstate="0A000")
+        number = int(value.to_integral_value(ROUND_HALF_UP))
+        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
+            raise out_of_range(name)
+        return number
+
+    return cast
+
+
+elementwise("int2(numeric)")(_cast_to_integer("smallint", 16))
+elementwise("int4(numeric)")(_cast_to_integer("integer", 32))
+elementwise("int8(numeric)")(_cast_to_integer("bigint", 64))
+elementwise("numeric(int2)", "numeric(int4)", "numeric(int8)", raises=False)(Decimal)
+
+
+def _float_digits(digits: int) -> Callable[[float], Decimal]:
+    """A float as a numeric: with as many digits as its type always keeps, not with all that it has."""
+
+    def cast(value: float) -> Decimal:
+        if math.isnan(value):
+            return _NAN
+        if math.isinf(value):
+            return _INFINITY if value > 0 else -_INFINITY
+        return _parsed(f"{value:.{digits}g}")
+
+    return cast
+
+
+elementwise("numeric(float8)")(_float_digits(15))
+elementwise("numeric(float4)")(_float_digits(6))
+
+
+def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], float]:
+    def cast(value: Decimal) -> float:
+        # Arrow's parser rounds once, to the nearest of the type itself.
+        result: float = pc.cast(pa.scalar(numeric_text(value)), arrow_type).as_py()
+        if (math.isinf(result) and value.is_finite()) or (result == 0 and value):
+            raise RowFilterError(f"value out of range for type {name}", sqlstate="22003")
+        return result
+
+    return cast
+
+
+elementwise("float4(numeric)")(_cast_to_float("real", pa.float32()))
+elementwise("float8(numeric)")(_cast_to_float("double precision", pa.float64()))

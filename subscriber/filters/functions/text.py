@@ -1,0 +1,298 @@
+"""text, varchar, bpchar, name and "char": their values, comparisons, casts, lengths and concatenation.
+
+When the blanks at the end of a ``character(n)`` count, as a table (the values are stored with them)::
+
+    =  <>  <  <=  >  >=                no     length, char_length    no
+    cast to text or varchar, ||        cut    octet_length           yes
+    LIKE, ~                            yes    bit_length             no (it is text's)
+
+``=`` and ``<>`` are the same under every collation that a publication may use (the deterministic ones); order and case are those of
+collation "C", so what knows them is ``bytewise``. The order of UTF-8 bytes is that of the characters, which is Python's.
+
+Left out: the comparison functions of index methods (``bttextcmp`` …), whose numbers are those of the C library's ``memcmp``;
+``quote_ident`` and ``parse_ident``, which know the keywords of the server's version; ``normalize`` and ``IS NORMALIZED``, which know
+its version of Unicode; ``to_ascii``, which a UTF-8 database refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.forms import Form, register
+from subscriber.filters.functions.function_registry import elementwise, vectorised
+
+LONGEST_VALUE: Final = 0x3FFFFFFF - 4
+"""Bytes: what palloc gives at most, without the header."""
+
+_HEADER: Final = 4
+"""What ``atttypmod`` of varchar(n) and character(n) has more than n."""
+
+_NAME_BYTES: Final = 63
+_LARGEST_ALLOCATION: Final = 2**30 - 1
+"""Bytes that the server allocates for one value at most."""
+
+
+def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
+    """``value`` as ``type_name(n)`` takes it: cut where that is asked for, or where only blanks go.
+
+    Raises:
+        RowFilterError: 22001, the value is too long.
+    """
+    if modifier < _HEADER:
+        return value
+    longest = modifier - _HEADER
+    if not explicit and value[longest:].strip(" "):
+        raise RowFilterError(f"value too long for type {type_name}({longest})", sqlstate="22001")
+    return value[:longest]
+
+
+def _varchar_from_text(text: str, modifier: int) -> str:
+    return length_coerced(text, modifier, "character varying", explicit=False)
+
+
+def _bpchar_from_text(text: str, modifier: int) -> str:
+    return length_coerced(text, modifier, "character", explicit=False).ljust(modifier - _HEADER)
+
+
+def _char_from_byte(byte: int) -> str:
+    """A "char" as it is printed."""
+    if byte == 0:
+        return ""
+    return chr(byte) if byte < 0x80 else f"\\{byte:03o}"
+
+
+def _byte_of_char(value: str) -> int:
+    if len(value) == 4:
+        return int(value[1:], 8)
+    return ord(value) if value else 0
+
+
+def _char_from_text(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
+    if len(text) == 4 and text[0] == "\\" and all(digit in "01234567" for digit in text[1:]):
+        return _char_from_byte(int(text[1:], 8) % 256)
+    return _char_from_byte(text.encode()[0] if text else 0)
+
+
+def _name_from_text(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
+    return text.encode()[:_NAME_BYTES].decode(errors="ignore")
+
+
+def _as_is(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
+    return text
+
+
+register(Form((25,), _as_is, _as_is, pa.string()))
+register(Form((1043,), _varchar_from_text, _as_is, pa.string()))
+register(Form((1042,), _bpchar_from_text, _as_is, pa.string()))
+register(Form((19,), _name_from_text, _as_is, pa.string()))
+register(Form((18,), _char_from_text, _as_is, pa.string()))
+
+
+# --- comparisons ------------------------------------------------------------------------------
+
+
+@vectorised(
+    "texteq(text,text)", "nameeq(name,name)", "nameeqtext(name,text)", "texteqname(text,name)", "chareq(char,char)"
+)
+def _equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.equal(left, right)
+
+
+@vectorised(
+    "textne(text,text)", "namene(name,name)", "namenetext(name,text)", "textnename(text,name)", "charne(char,char)"
+)
+def _not_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.not_equal(left, right)
+
+
+@vectorised("text_pattern_lt(text,text)")
+@vectorised("text_lt(text,text)", "namelt(name,name)", "namelttext(name,text)", "textltname(text,name)", bytewise=True)
+def _less(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.less(left, right)
+
+
+@vectorised("text_pattern_le(text,text)")
+@vectorised("text_le(text,text)", "namele(name,name)", "nameletext(name,text)", "textlename(text,name)", bytewise=True)
+def _less_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.less_equal(left, right)
+
+
+@vectorised("text_pattern_gt(text,text)")
+@vectorised("text_gt(text,text)", "namegt(name,name)", "namegttext(name,text)", "textgtname(text,name)", bytewise=True)
+def _greater(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.greater(left, right)
+
+
+@vectorised("text_pattern_ge(text,text)")
+@vectorised("text_ge(text,text)", "namege(name,name)", "namegetext(name,text)", "textgename(text,name)", bytewise=True)
+def _greater_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.greater_equal(left, right)
+
+
+@elementwise("text_larger(text,text)", raises=False, bytewise=True)
+def _larger(left: str, right: str) -> str:
+    return max(left, right)
+
+
+@elementwise("text_smaller(text,text)", raises=False, bytewise=True)
+def _smaller(left: str, right: str) -> str:
+    return min(left, right)
+
+
+def _without_blanks(value: pa.Array) -> pa.Array:
+    return pc.ascii_rtrim(value, characters=" ")
+
+
+@vectorised("bpchareq(bpchar,bpchar)")
+def _blank_padded_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.equal(_without_blanks(left), _without_blanks(right))
+
+
+@vectorised("bpcharne(bpchar,bpchar)")
+def _blank_padded_not_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.not_equal(_without_blanks(left), _without_blanks(right))
+
+
+@vectorised("bpchar_pattern_lt(bpchar,bpchar)")
+@vectorised("bpcharlt(bpchar,bpchar)", bytewise=True)
+def _blank_padded_less(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.less(_without_blanks(left), _without_blanks(right))
+
+
+@vectorised("bpchar_pattern_le(bpchar,bpchar)")
+@vectorised("bpcharle(bpchar,bpchar)", bytewise=True)
+def _blank_padded_less_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.less_equal(_without_blanks(left), _without_blanks(right))
+
+
+@vectorised("bpchar_pattern_gt(bpchar,bpchar)")
+@vectorised("bpchargt(bpchar,bpchar)", bytewise=True)
+def _blank_padded_greater(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.greater(_without_blanks(left), _without_blanks(right))
+
+
+@vectorised("bpchar_pattern_ge(bpchar,bpchar)")
+@vectorised("bpcharge(bpchar,bpchar)", bytewise=True)
+def _blank_padded_greater_equal(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.greater_equal(_without_blanks(left), _without_blanks(right))
+
+
+@elementwise("bpchar_larger(bpchar,bpchar)", raises=False, bytewise=True)
+def _blank_padded_larger(left: str, right: str) -> str:
+    return left if left.rstrip(" ") >= right.rstrip(" ") else right
+
+
+@elementwise("bpchar_smaller(bpchar,bpchar)", raises=False, bytewise=True)
+def _blank_padded_smaller(left: str, right: str) -> str:
+    return left if left.rstrip(" ") <= right.rstrip(" ") else right
+
+
+@elementwise("charlt(char,char)", raises=False)
+def _byte_less(left: str, right: str) -> bool:
+    return _byte_of_char(left) < _byte_of_char(right)
+
+
+@elementwise("charle(char,char)", raises=False)
+def _byte_less_equal(left: str, right: str) -> bool:
+    return _byte_of_char(left) <= _byte_of_char(right)
+
+
+@elementwise("chargt(char,char)", raises=False)
+def _byte_greater(left: str, right: str) -> bool:
+    return _byte_of_char(left) > _byte_of_char(right)
+
+
+@elementwise("charge(char,char)", raises=False)
+def _byte_greater_equal(left: str, right: str) -> bool:
+    return _byte_of_char(left) >= _byte_of_char(right)
+
+
+# --- casts ------------------------------------------------------------------------------------
+
+
+@vectorised("text(bpchar)")
+def _text_of_bpchar(value: pa.Array) -> pa.Array:
+    return _without_blanks(value)
+
+
+@vectorised("text(name)", "varchar(name)", "bpchar(name)", "text(char)")
+def _text_of_name(value: pa.Array) -> pa.Array:
+    return value
+
+
+@elementwise("name(text)", "name(varchar)", raises=False)
+def _name_of_text(value: str) -> str:
+    return _name_from_text(value)
+
+
+@elementwise("name(bpchar)", raises=False)
+def _name_of_bpchar(value: str) -> str:
+    return _name_from_text(value).rstrip(" ")
+
+
+@elementwise("int4(char)", raises=False)
+def _integer_of_char(value: str) -> int:
+    byte = _byte_of_char(value)
+    return byte - 256 if byte > 127 else byte
+
+
+@elementwise("char(int4)")
+def _char_of_integer(value: int) -> str:
+    if not -128 <= value <= 127:
+        raise RowFilterError('"char" out of range', sqlstate="22003")
+    return _char_from_byte(value % 256)
+
+
+@elementwise("varchar(varchar,int4,bool)")
+def _coerced_varchar(value: str, modifier: int, explicit: bool) -> str:
+    return length_coerced(value, modifier, "character varying", explicit=explicit)
+
+
+@elementwise("bpchar(bpchar,int4,bool)")
+def _coerced_bpchar(value: str, modifier: int, explicit: bool) -> str:
+    missing = modifier - _HEADER - len(value)
+    if missing > 0 and len(value.encode()) + missing + _HEADER > _LARGEST_ALLOCATION:
+        raise RowFilterError("invalid memory alloc request size", sqlstate="XX000")
+    return length_coerced(value, modifier, "character", explicit=explicit).ljust(modifier - _HEADER)
+
+
+# --- lengths, concatenation, case -------------------------------------------------------------
+
+
+@vectorised("length(text)", "textlen(text)", "char_length(text)", "character_length(text)")
+def _length(value: pa.Array) -> pa.Array:
+    return pc.utf8_length(value)
+
+
+@vectorised("length(bpchar)", "char_length(bpchar)", "character_length(bpchar)")
+def _length_without_blanks(value: pa.Array) -> pa.Array:
+    return pc.utf8_length(_without_blanks(value))
+
+
+@vectorised("octet_length(text)", "octet_length(bpchar)")
+def _octet_length(value: pa.Array) -> pa.Array:
+    return pc.binary_length(value)
+
+
+@vectorised("bit_length(text)")
+def _bit_length(value: pa.Array) -> pa.Array:
+    return pc.multiply(pc.binary_length(value), pa.scalar(8, pa.int32()))
+
+
+@vectorised("textcat(text,text)")
+def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(left, right, "")
+
+
+@vectorised("lower(text)", "casefold(text)", bytewise=True)
+def _lower(value: pa.Array) -> pa.Array:
+    return pc.ascii_lower(value)
+
+
+@vectorised("upper(text)", bytewise=True)
+def _upper(value: pa.Array) -> pa.Array:
+    return pc.ascii_upper(value)

@@ -1,0 +1,84 @@
+"""AT TIME ZONE, and ``date_add`` in a time zone. What a zone's name means, and which offset it has when, is in :mod:`.timezones`.
+
+A zone may come from a column. A name that the tz database does not have is the server's error 22023 for the rows that have it.
+"""
+
+from __future__ import annotations
+
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.calendar import SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
+from subscriber.filters.functions.date_arithmetic import months_later, timestamp_plus
+from subscriber.filters.functions.dates import TimeTZ
+from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.intervals import Interval, negative
+from subscriber.filters.functions.timezones import TimeZone, time_zone, whole_zone
+from subscriber.types.datetimes import DAY
+
+
+def _whole_seconds(zone: Interval) -> int:
+    """Of an offset to the east of Greenwich."""
+    if not zone.is_finite:
+        raise RowFilterError("interval time zone must be finite", sqlstate="22023")
+    if zone.months or zone.days:
+        raise RowFilterError("interval time zone must not include months or days", sqlstate="22023")
+    return quotient(zone.microseconds, SECOND)
+
+
+def _moved(moment: int, seconds: int) -> int:
+    return valid_timestamp(moment + seconds * SECOND)
+
+
+@elementwise("timezone(text,timestamp)")
+def _local_to_utc(zone: str, moment: int) -> int:
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -time_zone(zone).offset_of(moment))
+
+
+@elementwise("timezone(text,timestamptz)")
+def _utc_to_local(zone: str, moment: int) -> int:
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, time_zone(zone).offset_at(moment))
+
+
+@elementwise("timezone(interval,timestamp)")
+def _local_to_utc_by_interval(zone: Interval, moment: int) -> int:
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(_whole_seconds(zone), 32))
+
+
+@elementwise("timezone(interval,timestamptz)")
+def _utc_to_local_by_interval(zone: Interval, moment: int) -> int:
+    return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(-_whole_seconds(zone), 32))
+
+
+@elementwise("timezone(interval,timetz)")
+def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
+    west = wrapped(-_whole_seconds(zone), 32)
+    return TimeTZ((time.microseconds + wrapped(time.zone - west, 32) * SECOND) % DAY, west)
+
+
+# --- date_add ---------------------------------------------------------------------------------------------
+
+
+@elementwise("date_add(timestamptz,interval,text)")
+def _add(moment: int, length: Interval, zone: str) -> int:
+    """``timestamptz_pl_interval_at_zone``: months and days are the zone's, and the rest is time that passes."""
+    found = whole_zone(zone)
+    if moment in TIMESTAMP_INFINITIES or not length.is_finite:
+        return timestamp_plus(moment, length)
+    if length.months:
+        moment = _in_zone(months_later(_local(moment, found), length.months), found)
+    if length.days:
+        moment = _in_zone(_local(moment, found) + length.days * DAY, found)
+    return valid_timestamp(moment + length.microseconds)
+
+
+@elementwise("date_subtract(timestamptz,interval,text)")
+def _subtract(moment: int, length: Interval, zone: str) -> int:
+    whole_zone(zone)  # looked up before the interval is turned round, which may fail
+    return _add(moment, negative(length), zone)
+
+
+def _local(moment: int, zone: TimeZone) -> int:
+    return moment + zone.offset_at(moment) * SECOND
+
+
+def _in_zone(local: int, zone: TimeZone) -> int:
+    return valid_timestamp(local - zone.offset_of(local) * SECOND)

@@ -1,0 +1,233 @@
+"""``docs/row-filters.md``, made from what is registered: ``make docs`` writes it, and a test keeps it true.
+
+What a publication may have at all (immutable built-ins) is PostgreSQL 18's; of that, what is computed here and what is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from subscriber.filters.builtins.builtin_catalog import Catalog, catalog_of
+from subscriber.filters.builtins.catalog_rows import Function
+from subscriber.filters.functions.forms import form_of
+from subscriber.filters.functions.function_registry import implementation_of
+from subscriber.types import BUILT_IN_TYPES, type_name
+
+_VERSION: Final = 180000
+_IMMUTABLE: Final = "i"
+_INTERNAL: Final = frozenset({"internal", "cstring", "trigger", "event_trigger", "language_handler", "void"})
+
+_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
+    (
+        "Geometry",
+        r"\b(point|box|circle|lseg|line|path|polygon)\b",
+        "distances and intersections depend on the rounding of the C library's functions and on EPSILON, step by step",
+    ),
+    (
+        "Text search",
+        r"\b(tsvector|tsquery|gtsvector|regconfig|regdictionary)\b",
+        "documents are made with dictionaries, which are files and catalogs of the server",
+    ),
+    (
+        "Multiranges, and the insides of ranges",
+        r"range\b",
+        "multiranges are not written yet; the others are parts of types and indexes",
+    ),
+    ("Money", r"\bmoney\b", "its text depends on lc_monetary of the session"),
+    (
+        "Names of objects and access rights",
+        r"\b(reg\w+|aclitem|oidvector|int2vector|cid|xid|xid8|tid|pg_snapshot|txid_snapshot|pg_node_tree)\b",
+        "they are looked up in the catalogs, or say something about the server and not about the row",
+    ),
+    (
+        "Records and enums",
+        r"\b(record|anyenum)\b",
+        "the types of the fields, and the order of the labels, are the publisher's own",
+    ),
+    (
+        "XML and jsonpath",
+        r"\b(xml|jsonpath)\b",
+        "they are languages of their own, for which the server has a parser and an engine",
+    ),
+    (
+        "Hash functions",
+        r"^(hash|\w+_hash)",
+        "what they give is an implementation's own, and may change with the version",
+    ),
+    (
+        "Comparison functions of C",
+        r"^(\w+cmp|bt\w+|gin_\w+|jsonb_cmp|uuid_cmp|byteacmp|network_cmp)\b",
+        "of what memcmp gives only the sign is laid down; use the operators",
+    ),
+    (
+        "Aggregates' and windows' helpers",
+        r"(_accum|_combine|_inv|_sum|_avg|transfn|in_range|statefunc|int\dinc|int8dec|corr|covar|regr|stddev|var_)",
+        "they compute states of aggregates",
+    ),
+    (
+        "Input, output and type modifiers",
+        r"(send|recv|out|typmodin|typmodout)\(",
+        "they make and read the bytes of a type",
+    ),
+)
+"""Families that are refused: a name, what finds their signatures (operators: their name and types), and why."""
+
+_OTHER_REASON: Final = "they are not written yet"
+
+_HEAD: Final = """\
+# Row filters that the subscriber evaluates
+
+This page is made by `make docs` from the registry that filters are compiled with.
+
+An emulated publication (`CREATE PUBLICATION` given to `subscriber sql`) takes the expressions that PostgreSQL 18 takes in `WHERE`:
+columns, constants, immutable built-in operators and functions, `AND`, `OR`, `NOT`, `CASE`, `COALESCE`, `NULLIF`, `GREATEST`, `LEAST`,
+`IS [NOT] NULL`, `IS [NOT] TRUE | FALSE | UNKNOWN`, `IS [NOT] DISTINCT FROM`, `IN`, `BETWEEN`, `LIKE`, `ILIKE`, `SIMILAR TO`, regular
+expressions, `ANY` and `ALL` over arrays, comparisons of rows, `ARRAY[...]`, casts that are no conversion through text, and `COLLATE`. The
+rest is refused with PostgreSQL's own error.
+
+Of what PostgreSQL takes, the lists below say what is computed here, with the server's results and errors, and what is refused by name
+when the publication is made. An operator or function marked with `*` compares or folds case: it is computed for collations that
+do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value.
+
+A regular expression that is a constant is refused when the publication is made if it cannot be evaluated exactly: POSIX's own regular
+expressions (`(?b)`, `(?e)`), and those that are very large. One that comes from a column is read at each row, and such a row is an error
+(0A000). A pattern of `SIMILAR TO` is refused where PostgreSQL's minor releases of August 2025 and before read its brackets differently.
+
+Documents of type jsonb are ordered (`<`) in databases whose collation compares by bytes, and refused in others: the strings in them are
+compared by it, whatever the expression says.
+
+Time zones are those of the tz database in the Python package `tzdata`, on every machine the same, the abbreviations of PostgreSQL's set
+`Default`, and POSIX specifications. A PostgreSQL server has another release of that database, its own or the system's: the two differ where a
+government has decided something in between, and for years before 1970 in the zones that the maintainers have merged. Filters are
+evaluated, and constants are read, as in a session with `TimeZone = 'UTC'`, `DateStyle = 'ISO, MDY'` and `IntervalStyle = 'postgres'`.
+"""
+
+
+def row_filters_page() -> str:
+    """The page, in Markdown."""
+    catalog = catalog_of(_VERSION)
+    parts = (_types(catalog), _operators(catalog), _functions(catalog), _refused(catalog))
+    return "\n".join([_HEAD, *(line for part in parts for line in (*part, ""))]).rstrip("\n") + "\n"
+
+
+def _types(catalog: Catalog) -> Iterator[str]:
+    base = [
+        one.oid for one in catalog.types.values() if one.schema == "pg_catalog" and not _is_pseudo(catalog, one.oid)
+    ]
+    known = sorted({type_name(oid) for oid in base if form_of(oid) is not None})
+    refused = sorted({type_name(oid) for oid in base if form_of(oid) is None and oid in BUILT_IN_TYPES})
+    scalars = [name for name in known if not name.endswith("[]")]
+    arrays = [name for name in known if name.endswith("[]")]
+    yield "## Types of columns and constants"
+    yield ""
+    yield f"Computed: {_listed(scalars)}."
+    yield ""
+    yield f"Arrays: {_listed(arrays)}."
+    yield ""
+    yield f"Refused: {_listed([name for name in refused if not name.endswith('[]')])}, arrays of these, and every type of a user."
+
+
+def _operators(catalog: Catalog) -> Iterator[str]:
+    computed: dict[str, list[str]] = defaultdict(list)
+    refused: dict[str, list[str]] = defaultdict(list)
+    for operator in catalog.operators.values():
+        function = catalog.functions.get(operator.function)
+        if function is None or function.volatility != _IMMUTABLE:
+            continue
+        found = implementation_of(catalog.signature(function))
+        types = [_name(catalog, oid) for oid in (operator.left, operator.right) if oid]
+        what = types[0] if len(set(types)) == 1 and operator.left else ", ".join(types)
+        if not operator.left:
+            what = f"before {what}"
+        if found is None:
+            refused[operator.name].append(what)
+        else:
+            computed[operator.name].append(what + ("*" if found.bytewise else ""))
+    yield "## Operators"
+    yield ""
+    yield "Of two types, the left and the right one."
+    yield ""
+    yield "| Operator | Computed for | Refused for |"
+    yield "|---|---|---|"
+    for name in sorted({*computed, *refused}):
+        shown = name.replace("|", "\\|")
+        yield f"| `{shown}` | {'; '.join(sorted(computed[name]))} | {'; '.join(sorted(refused[name]))} |"
+
+
+def _functions(catalog: Catalog) -> Iterator[str]:
+    behind_operators = {operator.function for operator in catalog.operators.values()}
+    computed: dict[str, list[str]] = defaultdict(list)
+    for function in catalog.functions.values():
+        found = implementation_of(catalog.signature(function))
+        if found is None or function.oid in behind_operators or not _is_for_people(catalog, function):
+            continue
+        arguments = ", ".join(_name(catalog, oid) for oid in function.arguments)
+        computed[function.name].append(f"({arguments})" + ("*" if found.bytewise else ""))
+    yield "## Functions and casts"
+    yield ""
+    yield "A cast is the function of its type's name. Every function that is not here is refused by its name."
+    yield ""
+    yield "| Function | Computed for |"
+    yield "|---|---|"
+    for name, signatures in sorted(computed.items()):
+        yield f"| `{name}` | {' '.join(sorted(signatures))} |"
+
+
+def _refused(catalog: Catalog) -> Iterator[str]:
+    """Every function that is refused, by the reason."""
+    families: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for function in catalog.functions.values():
+        signature = catalog.signature(function)
+        if implementation_of(signature) is None and _is_for_people(catalog, function):
+            families[_reason(f"{signature} {_name(catalog, function.result)}")].add(function.name)
+    yield "## What is refused, and why"
+    yield ""
+    yield "Operators are the functions behind them. `VARIADIC` with an array is refused for functions of any type."
+    yield ""
+    yield "| What | Why | Functions |"
+    yield "|---|---|---|"
+    order = [name for name, _, _ in _REASONS]
+    for (name, why), functions in sorted(
+        families.items(), key=lambda family: [*order, family[0][0]].index(family[0][0])
+    ):
+        yield f"| {name} | {why} | {_listed(sorted(functions))} |"
+
+
+def _reason(described: str) -> tuple[str, str]:
+    """The family of a signature with its result, and why it is refused."""
+    return next(
+        ((name, why) for name, pattern, why in _REASONS if re.search(pattern, described)), ("Others", _OTHER_REASON)
+    )
+
+
+def _is_for_people(catalog: Catalog, function: Function) -> bool:
+    """Immutable, and no part of an index or a type."""
+    names = {catalog.types[oid].name for oid in (*function.arguments, function.result) if oid in catalog.types}
+    return (
+        function.volatility == _IMMUTABLE
+        and function.kind == "f"
+        and not function.returns_set
+        and names.isdisjoint(_INTERNAL)
+    )
+
+
+def _name(catalog: Catalog, oid: int) -> str:
+    """As SQL writes it; of a pseudo-type, its own name."""
+    found = catalog.types.get(oid)
+    return found.name if found is not None and _is_pseudo(catalog, oid) else type_name(oid)
+
+
+def _is_pseudo(catalog: Catalog, oid: int) -> bool:
+    return catalog.types[oid].category in ("P", "X")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(row_filters_page())

@@ -1,0 +1,72 @@
+"""Whom a session at the publisher waits for, asked over another connection (:mod:`subscriber.waiting`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.waiting import prepared, session
+
+_YOUNG: Final = "1 second"
+"""A transaction that has just begun is over before anybody has read of it."""
+
+_OLDER_TRANSACTIONS: Final[LiteralString] = (
+    "SELECT DISTINCT l.pid, a.usename::text, a.datname::text, a.application_name,"
+    " date_trunc('second', a.xact_start)::text, a.state"
+    " FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+    " WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.pid <> %(process)s"
+    " AND COALESCE(a.xact_start < clock_timestamp() - %(young)s::interval, true) ORDER BY 5 NULLS LAST, 1"
+)
+"""Who has a transaction number. The locks are for everybody to see, what is in pg_stat_activity of other roles' sessions is not."""
+_PREPARED: Final[LiteralString] = (
+    "SELECT gid, owner::text, date_trunc('second', prepared)::text, database::text FROM pg_prepared_xacts ORDER BY prepared"
+)
+_BLOCKING: Final[LiteralString] = (
+    "SELECT DISTINCT b.pid, a.usename::text, a.datname::text, a.application_name,"
+    " date_trunc('second', a.xact_start)::text, a.state"
+    " FROM pg_stat_activity w, unnest(pg_blocking_pids(w.pid)) b(pid) LEFT JOIN pg_stat_activity a ON a.pid = b.pid"
+    " WHERE w.datname = current_database() AND w.application_name = current_setting('application_name')"
+    " ORDER BY 1"
+)
+"""Who blocks a session of the same name as the one that asks; process 0 is a prepared transaction."""
+_RECEIVER: Final[LiteralString] = (
+    "SELECT a.pid, a.usename::text, a.datname::text, a.application_name, date_trunc('second', a.backend_start)::text, a.state"
+    " FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %(slot)s"
+)
+
+
+def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str]:
+    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared ones included."""
+    sessions, transactions = _ask(conninfo, name, _OLDER_TRANSACTIONS, _PREPARED, process=process, young=_YOUNG)
+    return _sessions(sessions) + _prepared(transactions)
+
+
+def blockers_of(conninfo: str, name: str) -> list[str]:
+    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a lock."""
+    sessions, transactions = _ask(conninfo, name, _BLOCKING, _PREPARED)
+    blocking = [row for row in sessions if row[0]]
+    return _sessions(blocking) + (_prepared(transactions) if len(blocking) < len(sessions) else [])
+
+
+def receiver_of(server: psycopg.Connection[tuple[Any, ...]], slot: str) -> list[str]:
+    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing itself."""
+    return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
+
+
+def _ask(conninfo: str, name: str, *queries: LiteralString, **parameters: object) -> list[list[tuple[Any, ...]]]:
+    with connect_publisher(conninfo, name) as server:
+        return [server.execute(query, parameters if "%(" in query else None).fetchall() for query in queries]
+
+
+def _sessions(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    return [
+        session(pid, user, since, state, database=database, name=application)
+        for pid, user, database, application, since, state in rows
+    ]
+
+
+def _prepared(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    return [prepared(*row) for row in rows]

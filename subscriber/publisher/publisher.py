@@ -1,0 +1,302 @@
+"""Is the publisher ready? Everything that can be known before streaming starts, in one question each.
+
+A replication that fails in the middle of the night should have failed when it was created: these checks run at
+CREATE SUBSCRIPTION and again before every start, and each refusal says what was found and what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
+from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
+from subscriber.publication.definition import Publication
+from subscriber.publisher.connection import check_conninfo, connection_refused, error_of, session_conninfo
+from subscriber.publisher.publication_definitions import read_publications
+from subscriber.publisher.published_tables import (
+    PublishedTable,
+    publications_of_other_origins,
+    published_tables,
+)
+from subscriber.publisher.sequences import PublishedSequence, published_sequences
+
+OLDEST_VERSION: Final = 100000
+"""pgoutput came with PostgreSQL 10."""
+_INVALIDATION_REASONS_SINCE: Final = 170000
+_TWO_PHASE_SINCE: Final = 140000
+_WAL_STATUS_SINCE: Final = 130000
+_MISSING_PUBLICATION_TOLERATED_SINCE: Final = 180000
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A row of ``pg_replication_slots``, as far as it concerns us."""
+
+    name: str
+    plugin: str | None
+    database: str | None
+    active_pid: int | None
+    confirmed_flush_lsn: LSN
+    two_phase: bool
+    lost: str | None
+    """Why the slot cannot be used any more, or None."""
+    restart_lsn: LSN | None = None
+    """From where on the publisher keeps its WAL for the slot; None where it keeps none."""
+    wal_status: str | None = None
+    """reserved, extended, unreserved or lost; None before PostgreSQL 13."""
+    safe_wal_size: int | None = None
+    """Bytes that may still be written before the slot is in danger of being lost; None without a limit, and before PostgreSQL 13."""
+
+
+@contextlib.contextmanager
+def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """An ordinary connection to the publisher, in autocommit.
+
+    Raises:
+        PublisherError: no connection, or the server refused a statement (its own text and SQLSTATE).
+    """
+    full = session_conninfo(conninfo, application_name)
+    try:
+        connection = psycopg.connect(full, autocommit=True)
+    except psycopg.Error as error:  # also one of psycopg's own, about a connect_timeout that is no number
+        # psycopg's own words before libpq's.
+        reason = str(error).removeprefix("connection failed: ").removeprefix("connection is bad: ").strip()
+        raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
+    try:
+        with connection:
+            yield connection
+    except psycopg.Error as error:
+        if connection.broken or error.sqlstate is None:
+            raise PublisherUnavailable(
+                "the connection to the publisher was lost", hint="It is tried again while `subscriber run` runs."
+            ) from error
+        raise error_of(error) from error
+
+
+class Publisher:
+    """Questions to a publisher, each answered in PostgreSQL's words.
+
+    What only commands ask (:mod:`subscriber.publisher.catalog_tables`, :mod:`subscriber.publisher.shapes`) stands elsewhere: a walreceiver
+    starts without it.
+
+    Attributes:
+        connection: where they are asked.
+    """
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self.connection = connection
+
+    @property
+    def version(self) -> int:
+        """As libpq gives it: 180006 is 18.6."""
+        return self.connection.info.server_version
+
+    @property
+    def database(self) -> str:
+        """The database's name."""
+        return self.connection.info.dbname
+
+    def check_server(self) -> None:
+        """Refuse a server without logical decoding.
+
+        Raises:
+            PublisherNotReady: too old, or ``wal_level`` is below logical.
+        """
+        if self.version < OLDEST_VERSION:
+            raise PublisherNotReady(
+                f"the publisher is PostgreSQL {self._setting('server_version')}, which has no logical replication",
+                sqlstate="0A000",
+                hint="PostgreSQL 10 or newer is needed.",
+            )
+        wal_level = self._setting("wal_level")
+        if wal_level != "logical":
+            raise PublisherNotReady(
+                'logical decoding requires "wal_level" >= "logical"',
+                detail=f'The publisher runs with wal_level = "{wal_level}".',
+                hint="ALTER SYSTEM SET wal_level = 'logical', then restart the publisher.",
+            )
+
+    def system_identifier(self) -> str:
+        """Which cluster this is (``pg_control_system()``)."""
+        return str(self._one("SELECT system_identifier FROM pg_control_system()")[0])
+
+    def slot(self, name: str) -> Slot | None:
+        """What is known of a replication slot, or None when there is none of that name."""
+        reason = "NULL::text"
+        if self.version >= _WAL_STATUS_SINCE:
+            reason = "CASE WHEN wal_status = 'lost' THEN 'wal_removed' END"
+        if self.version >= _INVALIDATION_REASONS_SINCE:
+            reason = "COALESCE(invalidation_reason, CASE WHEN wal_status = 'lost' THEN 'wal_removed' END)"
+        two_phase = "two_phase" if self.version >= _TWO_PHASE_SINCE else "false"
+        kept = "wal_status, safe_wal_size" if self.version >= _WAL_STATUS_SINCE else "NULL::text, NULL::int8"
+        row = self.connection.execute(
+            "SELECT plugin, database, CASE WHEN active THEN COALESCE(active_pid, 0) END,"
+            f" confirmed_flush_lsn::text, {two_phase}, {reason}, restart_lsn::text, {kept}"
+            " FROM pg_replication_slots WHERE slot_name = %s",
+            (name,),
+        ).fetchone()
+        if row is None:
+            return None
+        plugin, database, pid, confirmed, two_phase_slot, lost, restart, wal_status, safe_wal_size = row
+        return Slot(
+            name,
+            plugin,
+            database,
+            pid,
+            parse_lsn(confirmed) if confirmed else INVALID_LSN,
+            two_phase_slot,
+            lost,
+            parse_lsn(restart) if restart else None,
+            wal_status,
+            safe_wal_size,
+        )
+
+    def check_slot(self, name: str) -> Slot:
+        """The slot, ready to stream from.
+
+        Raises:
+            PublisherNotReady: missing, of another plugin or database, or invalidated.
+            SlotInUse: another receiver streams from it.
+        """
+        slot = self.slot(name)
+        if slot is None:
+            raise PublisherNotReady(
+                f'replication slot "{name}" does not exist',
+                sqlstate="42704",
+                hint="It was dropped at the publisher: changes since then are lost. "
+                "Drop the subscription and create it again, with a new copy.",
+            )
+        if slot.plugin != "pgoutput":
+            found = f'output plugin "{slot.plugin}"' if slot.plugin else "no output plugin (it is a physical slot)"
+            raise PublisherNotReady(
+                f'replication slot "{name}" has {found}, but "pgoutput" is needed',
+                hint="Use another slot_name, or drop that slot at the publisher.",
+            )
+        if slot.database != self.database:
+            raise PublisherNotReady(
+                f'replication slot "{name}" was not created in this database',
+                detail=f'The slot belongs to database "{slot.database}", the connection is to "{self.database}".',
+                hint="Use another slot_name, or another dbname in CONNECTION.",
+            )
+        if slot.lost is not None:
+            raise PublisherNotReady(
+                f'can no longer access replication slot "{name}"',
+                detail=f'This replication slot has been invalidated due to "{slot.lost}".',
+                hint="Changes since then are lost. Drop the subscription and create it again, with a new copy.",
+            )
+        if slot.active_pid is not None:
+            raise SlotInUse(
+                f'replication slot "{name}" is active for PID {slot.active_pid}',
+                hint="Another receiver streams from this slot. Stop it, or wait until the server has noticed that it is gone.",
+            )
+        return slot
+
+    def missing_publications(self, names: Sequence[str]) -> list[str]:
+        """Which of ``names`` do not exist, in the order given."""
+        rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
+        existing = {row[0] for row in rows}
+        return [name for name in names if name not in existing]
+
+    def check_publications(self, names: Sequence[str]) -> list[str]:
+        """Refuse what the walsender could not serve; gives the missing ones that it tolerates (rule A32).
+
+        Raises:
+            PublisherNotReady: no publication exists, or one is missing and the server is older than 18.
+        """
+        missing = self.missing_publications(names)
+        if missing and (len(missing) == len(names) or self.version < _MISSING_PUBLICATION_TOLERATED_SINCE):
+            raise PublisherNotReady(
+                f'publication "{missing[0]}" does not exist',
+                sqlstate="42704",
+                hint="Create it at the publisher (CREATE PUBLICATION …), or drop the subscription and name another one.",
+            )
+        return missing
+
+    def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
+        """See :func:`~subscriber.publisher.published_tables.published_tables`."""
+        return published_tables(self.connection, names)
+
+    def changing_tables(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
+        """Schema and name of the tables whose updates or deletes publications publish."""
+        rows = self.connection.execute(
+            "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
+            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = gpt.relid AND p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)",
+            (list(names),),
+        )
+        return frozenset((schema, name) for schema, name in rows)
+
+    def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
+        """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`."""
+        return publications_of_other_origins(self.connection, names, known)
+
+    def publications(self, names: Sequence[str] | None = None) -> list[Publication]:
+        """See :func:`~subscriber.publisher.publication_definitions.read_publications`."""
+        return read_publications(self.connection, names)
+
+    def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
+        """Where the sequences of these tables' columns stand; tables are schema and name."""
+        return published_sequences(self.connection, tables)
+
+    def flushed_lsn(self) -> LSN:
+        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed."""
+        return parse_lsn(
+            self._one(
+                "SELECT CASE WHEN pg_is_in_recovery()"
+                " THEN GREATEST(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())"
+                " ELSE pg_current_wal_flush_lsn() END::text"
+            )[0]
+        )
+
+    def is_standby(self) -> bool:
+        """Whether the server is in recovery."""
+        return bool(self._one("SELECT pg_is_in_recovery()")[0])
+
+    def write_barrier(self) -> LSN:
+        """A position that the stream is sure to pass soon: the end of a small logical message.
+
+        The current insert position is none: it can lie behind a page header, or in WAL that an idle server
+        has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
+        """
+        if self.is_standby():
+            return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])
+        return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
+
+    def end_backend(self, pid: int) -> None:
+        """Ask a backend to end (``pg_terminate_backend``); one that has ended is no error.
+
+        Raises:
+            PublisherNotReady: 42501, this role may not.
+        """
+        try:
+            self.connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise error_of(error) from error
+
+    def drop_slot(self, name: str) -> bool:
+        """Drop a replication slot; tells whether there was one (none is no error, as in DROP SUBSCRIPTION).
+
+        Raises:
+            SlotInUse: a receiver streams from it.
+        """
+        if self.slot(name) is None:
+            return False
+        try:
+            self.connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
+        except psycopg.errors.ObjectInUse as error:
+            raise error_of(error) from error
+        return True
+
+    def _setting(self, name: str) -> str:
+        return str(self._one(sql.SQL("SELECT current_setting({})").format(sql.Literal(name)))[0])
+
+    def _one(self, query: Any) -> tuple[Any, ...]:
+        row = self.connection.execute(query).fetchone()
+        assert row is not None
+        return row

@@ -1,0 +1,94 @@
+"""Reading a table's attributes from a publisher's catalogs (:mod:`subscriber.schema.attributes`); from version 10 on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+
+from subscriber.publisher.shapes import SETTINGS
+from subscriber.schema.attributes import Attribute, TableAttributes
+
+_MISSING_SINCE: Final = 110000
+_GENERATED_SINCE: Final = 120000
+_COLUMN_LISTS_SINCE: Final = 150000
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+
+_LEAVES: Final = (
+    "WITH RECURSIVE tree(relid, kind) AS (SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = %s"
+    " UNION ALL SELECT c.oid, c.relkind FROM tree JOIN pg_inherits i ON i.inhparent = tree.relid AND tree.kind = 'p'"
+    " JOIN pg_class c ON c.oid = i.inhrelid)"
+)
+
+
+def read_attributes(
+    connection: _Connection, publications: Sequence[str], schema: str, table: str, *, listed: bool | None = None
+) -> TableAttributes | None:
+    """The attributes of a table as they are now; None where there is no such table.
+
+    Args:
+        connection: to the publisher.
+        publications: of the subscription.
+        schema: the table's.
+        table: its name.
+        listed: whether a column list says what is published of it; None to ask the server's publications.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    version = connection.info.server_version
+    with connection.transaction():
+        for name, value in SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        found = connection.execute(
+            "SELECT c.oid::int8, c.relnatts::int4 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')",
+            (schema, table),
+        ).fetchone()
+        if found is None:
+            return None
+        oid, last = found
+        # One element of the column's type: an array as text, whose first element is the value's text.
+        missing = "(b.attmissingval::text::text[])[1]" if version >= _MISSING_SINCE else "NULL::text"
+        generated = "a.attgenerated <> ''" if version >= _GENERATED_SINCE else "false"
+        columns = connection.execute(
+            f"{_LEAVES} SELECT a.attnum::int4, a.attname::text, a.atttypid::int8, a.atttypmod::int4, {generated},"
+            f" ARRAY(SELECT DISTINCT {missing} FROM tree JOIN pg_attribute b ON b.attrelid = tree.relid"
+            f"  AND b.attname = a.attname AND NOT b.attisdropped WHERE {missing} IS NOT NULL)"
+            " FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum".encode(),
+            (oid, oid),
+        ).fetchall()
+        files = connection.execute(
+            f"{_LEAVES} SELECT relid::int8, COALESCE(pg_relation_filenode(relid), 0)::int8 FROM tree WHERE kind <> 'p'".encode(),
+            (oid,),
+        ).fetchall()
+        if listed is None:
+            listed = _is_listed(connection, publications, oid)
+    return TableAttributes(
+        tuple(
+            Attribute(number, name, type_oid, modifier, frozenset(values), is_generated)
+            for number, name, type_oid, modifier, is_generated, values in columns
+        ),
+        last,
+        changed_files(files),
+        not listed,
+    )
+
+
+def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
+    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its file until it is written anew."""
+    return {oid: file for oid, file in files if file != oid}
+
+
+def _is_listed(connection: _Connection, publications: Sequence[str], oid: int) -> bool:
+    # Partitions have no lists but their root's, and then it is the root that is published.
+    if connection.info.server_version < _COLUMN_LISTS_SINCE:
+        return False
+    row = connection.execute(
+        "SELECT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
+        " WHERE p.pubname = ANY (%s) AND r.prattrs IS NOT NULL AND r.prrelid = %s)",
+        (list(publications), oid),
+    ).fetchone()
+    return row is not None and bool(row[0])

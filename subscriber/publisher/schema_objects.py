@@ -1,0 +1,198 @@
+"""What belongs to published tables at the publisher and is not in their shapes: indexes, views, triggers, types, partitioned tables, …
+
+:mod:`subscriber.publisher.shapes` reads what a target's table can have. The rest is read here, so that ``create_tables`` can tell what it
+leaves out, with the DDL that the publisher has for it. The questions work from version 10 on, with an empty ``search_path``, so that the
+DDL names everything with its schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import psycopg
+
+from subscriber.publisher.published_tables import PublishedTable
+from subscriber.schema.shape import RelatedDifference, SchemaDifference
+
+_FIRST_NORMAL_OID: Final = 16384
+_GENERATED_SINCE: Final = 120000
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def schema_objects(connection: _Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
+    """Everything of these tables that ``create_tables`` leaves out whatever the target is, by kind and name.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    if not tables:
+        return []
+    with connection.transaction():
+        connection.execute("SELECT set_config('search_path', '', true)")
+        rows = connection.execute(
+            "SELECT c.oid::int8, n.nspname::text, c.relname::text FROM unnest(%s::text[], %s::text[]) AS t (schema, name)"
+            " JOIN pg_namespace n ON n.nspname = t.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name",
+            ([table.schema for table in tables], [table.name for table in tables]),
+        ).fetchall()
+        published = {(table.schema, table.name): table for table in tables}
+        by_oid = {oid: published[schema, name] for oid, schema, name in rows}
+        found = list(_columns(connection, by_oid))
+        for kind, (reason, query) in _QUERIES.items():
+            for relation, name, ddl in connection.execute(query.encode(), {"oids": list(by_oid)}):
+                found.append(RelatedDifference(relation, SchemaDifference(kind, name, ddl, reason)))
+    return found
+
+
+# Objects ------------------------------------------------------------------------------------------------
+
+_RELATION: Final = "(n.nspname || '.' || c.relname)"
+_FIRST: Final = f'min({_RELATION} COLLATE "C")'
+_TABLES: Final = "JOIN pg_class c ON c.oid = {} JOIN pg_namespace n ON n.oid = c.relnamespace"
+_CHOSEN: Final = "c.oid = ANY (%(oids)s)"
+
+
+def _views(kind: str, letter: str) -> str:
+    """Views that read the tables, also through other views."""
+    return f"""
+WITH RECURSIVE reading (view, base) AS (
+  SELECT r.ev_class, d.refobjid FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> d.refobjid
+   WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = ANY (%(oids)s)
+  UNION SELECT r.ev_class, v.base FROM reading v JOIN pg_depend d ON d.refobjid = v.view
+   AND d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+   JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> v.view)
+SELECT {_FIRST}, m.nspname || '.' || v.relname,
+ 'CREATE {kind} ' || quote_ident(m.nspname) || '.' || quote_ident(v.relname) || E' AS\\n' || pg_get_viewdef(v.oid)
+ FROM reading JOIN pg_class v ON v.oid = reading.view JOIN pg_namespace m ON m.oid = v.relnamespace
+ {_TABLES.format("reading.base")} WHERE v.relkind = '{letter}' GROUP BY m.nspname, v.relname, v.oid ORDER BY 2"""
+
+
+_PARTITIONED_TABLES: Final = f"""
+WITH RECURSIVE up (leaf, root) AS (
+  SELECT oid, oid FROM pg_class WHERE oid = ANY (%(oids)s) AND relispartition
+  UNION ALL SELECT u.leaf, i.inhparent FROM up u JOIN pg_class r ON r.oid = u.root AND r.relispartition
+   JOIN pg_inherits i ON i.inhrelid = u.root)
+SELECT {_FIRST}, m.nspname || '.' || r.relname,
+ 'CREATE TABLE ' || quote_ident(m.nspname) || '.' || quote_ident(r.relname) || ' (…) PARTITION BY ' || pg_get_partkeydef(r.oid)
+ FROM up JOIN pg_class r ON r.oid = up.root AND r.relkind = 'p' AND r.oid <> ALL (%(oids)s)
+ JOIN pg_namespace m ON m.oid = r.relnamespace {_TABLES.format("up.leaf")} GROUP BY m.nspname, r.relname, r.oid ORDER BY 2"""
+
+_PARTITIONS: Final = f"""
+WITH RECURSIVE below (root, leaf) AS (
+  SELECT oid, oid FROM pg_class WHERE oid = ANY (%(oids)s) AND relkind = 'p'
+  UNION ALL SELECT b.root, i.inhrelid FROM below b JOIN pg_class up ON up.oid = b.leaf AND up.relkind = 'p'
+   JOIN pg_inherits i ON i.inhparent = b.leaf)
+SELECT {_RELATION}, m.nspname || '.' || l.relname, 'CREATE TABLE ' || quote_ident(m.nspname) || '.' || quote_ident(l.relname)
+  || ' PARTITION OF ' || (SELECT inhparent::regclass FROM pg_inherits WHERE inhrelid = l.oid) || ' ' || pg_get_expr(l.relpartbound, l.oid)
+ FROM below JOIN pg_class l ON l.oid = below.leaf AND l.oid <> below.root JOIN pg_namespace m ON m.oid = l.relnamespace
+ {_TABLES.format("below.root")} ORDER BY 1, 2"""
+
+_INHERITANCE: Final = f"""
+SELECT {_RELATION}, i.inhparent::regclass::text, 'INHERITS (' || i.inhparent::regclass || ')' FROM pg_inherits i
+ {_TABLES.format("i.inhrelid")} WHERE {_CHOSEN} AND NOT c.relispartition ORDER BY 1, 2"""
+
+_INDEXES: Final = f"""
+SELECT {_RELATION}, n.nspname || '.' || x.relname, pg_get_indexdef(i.indexrelid) FROM pg_index i
+ JOIN pg_class x ON x.oid = i.indexrelid {_TABLES.format("i.indrelid")}
+ WHERE {_CHOSEN} AND NOT i.indisunique AND NOT i.indisexclusion ORDER BY 1, 2"""
+
+_TRIGGERS: Final = f"""
+SELECT {_RELATION}, t.tgname::text, pg_get_triggerdef(t.oid) FROM pg_trigger t {_TABLES.format("t.tgrelid")}
+ WHERE {_CHOSEN} AND NOT t.tgisinternal ORDER BY 1, 2"""
+
+_RULES: Final = f"""
+SELECT {_RELATION}, r.rulename::text, pg_get_ruledef(r.oid) FROM pg_rewrite r {_TABLES.format("r.ev_class")}
+ WHERE {_CHOSEN} ORDER BY 1, 2"""
+
+_POLICIES: Final = f"""
+SELECT {_RELATION}, p.polname::text, concat('CREATE POLICY ', quote_ident(p.polname), ' ON ', c.oid::regclass,
+  ' USING (' || pg_get_expr(p.polqual, p.polrelid) || ')', ' WITH CHECK (' || pg_get_expr(p.polwithcheck, p.polrelid) || ')')
+ FROM pg_policy p {_TABLES.format("p.polrelid")} WHERE {_CHOSEN} ORDER BY 1, 2"""
+
+_SHARED_SEQUENCES: Final = f"""
+SELECT {_FIRST}, m.nspname || '.' || s.relname, 'CREATE SEQUENCE ' || quote_ident(m.nspname) || '.' || quote_ident(s.relname)
+ FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass
+ JOIN pg_class s ON s.oid = d.refobjid AND s.relkind = 'S' JOIN pg_namespace m ON m.oid = s.relnamespace
+ {_TABLES.format("f.adrelid")} WHERE {_CHOSEN} GROUP BY m.nspname, s.relname HAVING count(*) > 1 ORDER BY 2"""
+
+_QUERIES: Final[Mapping[str, tuple[str, str]]] = {
+    "partitioned table": ("its partitions are published, and created, as tables of their own", _PARTITIONED_TABLES),
+    "partition": ("its rows are published, and stored, as those of its partitioned table", _PARTITIONS),
+    "inheritance": ("tables of the target do not inherit from each other", _INHERITANCE),
+    "index": ("only unique keys are created", _INDEXES),
+    "view": ("views are not created", _views("VIEW", "v")),
+    "materialized view": ("views are not created", _views("MATERIALIZED VIEW", "m")),
+    "trigger": ("what it does at the publisher comes as changes", _TRIGGERS),
+    "rule": ("rules are not created", _RULES),
+    "policy": ("row security is not created", _POLICIES),
+    "shared sequence": (
+        "several columns take values from it at the publisher, and in the target each counts by itself",
+        _SHARED_SEQUENCES,
+    ),
+}
+"""Each kind with the reason why it is left out, and the query for relation, object and DDL."""
+
+
+# Columns ------------------------------------------------------------------------------------------------
+
+_COLUMNS: Final = f"""
+SELECT a.attrelid::int8, {_RELATION}, a.attname::text, format_type(a.atttypid, a.atttypmod), <generated>,
+ pg_get_expr(f.adbin, f.adrelid),
+ CASE WHEN a.attcollation NOT IN (0, t.typcollation) THEN quote_ident(cn.nspname) || '.' || quote_ident(l.collname) END,
+ b.oid::int8, b.typtype::text, quote_ident(bn.nspname) || '.' || quote_ident(b.typname), format_type(b.typbasetype, b.typtypmod),
+ concat(' DEFAULT ' || b.typdefault, CASE WHEN b.typnotnull THEN ' NOT NULL' END,
+  (SELECT string_agg(' CONSTRAINT ' || quote_ident(k.conname) || ' ' || pg_get_constraintdef(k.oid), '' ORDER BY k.conname)
+    FROM pg_constraint k WHERE k.contypid = b.oid AND k.contype = 'c')),
+ (SELECT string_agg(quote_literal(e.enumlabel), ', ' ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = b.oid),
+ (SELECT x.extname::text FROM pg_depend d JOIN pg_extension x ON x.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+   WHERE d.classid = 'pg_type'::regclass AND d.objid = b.oid AND d.deptype = 'e')
+ FROM pg_attribute a {_TABLES.format("a.attrelid")} JOIN pg_type t ON t.oid = a.atttypid
+ JOIN pg_type b ON b.oid = CASE WHEN t.typelem <> 0 AND t.typlen = -1 THEN t.typelem ELSE t.oid END
+ JOIN pg_namespace bn ON bn.oid = b.typnamespace
+ LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+ LEFT JOIN pg_collation l ON l.oid = a.attcollation LEFT JOIN pg_namespace cn ON cn.oid = l.collnamespace
+ WHERE {_CHOSEN} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY 2, a.attnum"""
+_STORAGE: Final = {"s": "STORED", "v": "VIRTUAL"}
+
+
+def _columns(connection: _Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
+    """Columns that are not published, that are no longer generated, and that have a collation or a type of somebody's own."""
+    generated = "a.attgenerated::text" if connection.info.server_version >= _GENERATED_SINCE else "''"
+    rows = connection.execute(_COLUMNS.replace("<generated>", generated).encode(), {"oids": list(tables)}).fetchall()
+    for oid, relation, name, type_name, made, expression, collation, *own_type in rows:
+        storage = _STORAGE.get(made.strip())
+        clause = "" if storage is None else f" GENERATED ALWAYS AS ({expression}) {storage}"
+        sent = tables[oid].columns
+        if not (storage is None if sent is None else name in sent):
+            kind = "column" if storage is None else "generated column"
+            reason = "it is not published, so the target has no such column"
+            yield RelatedDifference(relation, SchemaDifference(kind, name, f"{name} {type_name}{clause}", reason))
+            continue
+        if storage is not None:
+            reason = "it is a plain column with the publisher's values"
+            generated_column = SchemaDifference("generated column", name, f"{name} {type_name}{clause}", reason)
+            yield RelatedDifference(relation, generated_column)
+        if collation is not None:
+            reason = "the column has the order that the target gives it"
+            yield RelatedDifference(relation, SchemaDifference("collation", name, f"COLLATE {collation}", reason))
+        if own_type[0] >= _FIRST_NORMAL_OID:
+            reason = "the column is text, and nothing checks its values"
+            yield RelatedDifference(relation, SchemaDifference("type", name, _definition(*own_type[1:]), reason))
+
+
+def _definition(kind: str, name: str, base: str, constraints: str, labels: str | None, extension: str | None) -> str:
+    """The DDL of a type that somebody has made."""
+    if extension is not None:
+        return f"CREATE EXTENSION {extension}"
+    match kind:
+        case "e":
+            return f"CREATE TYPE {name} AS ENUM ({labels or ''})"
+        case "d":
+            return f"CREATE DOMAIN {name} AS {base}{constraints}"
+        case "c":
+            return f"CREATE TYPE {name} AS (…)"
+        case "r" | "m":
+            return f"CREATE TYPE {name} AS RANGE (…)"
+        case _:
+            return f"CREATE TYPE {name}"

@@ -1,0 +1,117 @@
+"""Where the publisher's sequences stand, for ALTER SUBSCRIPTION ... REFRESH SEQUENCES (rule D14, on every version from 10).
+
+A column takes values from a sequence that it owns (serial, ``OWNED BY``), that it is (identity), or that its default names
+(``DEFAULT nextval('s')``, which pg_depend keeps whoever owns ``s``). A partition takes values from what its partitioned table's column of
+the same name does, too: rows come through that table, and since 17 partitions share its identity. A default that names its sequence as a
+text (``nextval('s'::text)``) depends on nothing, so such a sequence belongs to no column here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from subscriber.schema.shape import SequencePosition
+
+ColumnName = tuple[str, str, str]
+"""Schema, table and column."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSequence:
+    """A sequence of the publisher's database.
+
+    Attributes:
+        schema: the sequence's.
+        name: the sequence's.
+        columns: those of the tables that were asked for that take values from it, by table and place.
+        used: some column of the database takes values from it, of whatever table.
+        position: where it stands; None where the role may not read it.
+        grants: the statements that let the role read it, without their semicolons; empty where it may.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[ColumnName, ...]
+    used: bool
+    position: SequencePosition | None
+    grants: tuple[str, ...] = ()
+
+
+_SEQUENCES: Final = """
+WITH RECURSIVE wanted (oid, schema, name) AS (
+  SELECT c.oid, n.nspname, c.relname FROM unnest(%s::text[], %s::text[]) AS t (schema, name)
+   JOIN pg_namespace n ON n.nspname = t.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name),
+lineage (oid, ancestor) AS (
+  SELECT oid, oid FROM wanted
+  UNION SELECT l.oid, i.inhparent FROM lineage l JOIN pg_class c ON c.oid = l.ancestor AND c.relispartition
+   JOIN pg_inherits i ON i.inhrelid = l.ancestor),
+used (sequence, relation, attribute) AS (
+  SELECT objid, refobjid, refobjsubid FROM pg_depend WHERE classid = 'pg_class'::regclass AND refclassid = 'pg_class'::regclass
+   AND refobjsubid > 0 AND deptype IN ('a', 'i')
+  UNION SELECT d.refobjid, f.adrelid, f.adnum FROM pg_attrdef f JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass
+   AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass),
+taken (sequence, schema, name, place, attribute) AS (
+  SELECT DISTINCT u.sequence, w.schema, w.name, b.attnum, b.attname FROM used u
+   JOIN pg_attribute a ON a.attrelid = u.relation AND a.attnum = u.attribute AND NOT a.attisdropped
+   JOIN lineage l ON l.ancestor = u.relation JOIN wanted w ON w.oid = l.oid
+   JOIN pg_attribute b ON b.attrelid = w.oid AND b.attname = a.attname)
+SELECT n.nspname::text, s.relname::text, q.seqincrement, has_schema_privilege(n.oid, 'USAGE'), has_sequence_privilege(s.oid, 'SELECT'),
+ current_user::text, EXISTS (SELECT FROM used WHERE sequence = s.oid),
+ (SELECT json_agg(json_build_array(t.schema, t.name, t.attribute) ORDER BY t.schema, t.name, t.place) FROM taken t WHERE t.sequence = s.oid)
+ FROM pg_class s JOIN pg_sequence q ON q.seqrelid = s.oid JOIN pg_namespace n ON n.oid = s.relnamespace
+ WHERE s.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' ORDER BY n.nspname, s.relname
+"""
+
+
+def published_sequences(
+    connection: psycopg.Connection[Any], tables: Sequence[tuple[str, str]]
+) -> list[PublishedSequence]:
+    """Every sequence of the database, by name, with the columns of these tables (schema, name) that take values from it.
+
+    Only those are read that no other table's columns have for themselves.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    rows = connection.execute(
+        _SEQUENCES.encode(), ([schema for schema, _ in tables], [name for _, name in tables])
+    ).fetchall()
+    found = []
+    for schema, name, increment, in_schema, may_read, role, used, columns in rows:
+        grants = _grants(schema, name, role, in_schema=in_schema, may_read=may_read)
+        wanted = bool(columns) or not used
+        found.append(
+            PublishedSequence(
+                schema=schema,
+                name=name,
+                columns=tuple((one[0], one[1], one[2]) for one in columns or ()),
+                used=used,
+                position=_position(connection, schema, name, increment) if wanted and not grants else None,
+                grants=grants,
+            )
+        )
+    return found
+
+
+def _position(connection: psycopg.Connection[Any], schema: str, name: str, increment: int) -> SequencePosition:
+    # The sequence itself tells: pg_sequences shows nothing until it is called.
+    query = sql.SQL("SELECT last_value, is_called FROM {}").format(sql.Identifier(schema, name))
+    row = connection.execute(query).fetchone()
+    assert row is not None  # a sequence has one row
+    return SequencePosition(last_value=row[0], is_called=row[1], increment=increment)
+
+
+def _grants(schema: str, name: str, role: str, *, in_schema: bool, may_read: bool) -> tuple[str, ...]:
+    grants = []
+    if not in_schema:
+        grants.append(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), sql.Identifier(role)))
+    if not may_read:
+        grants.append(
+            sql.SQL("GRANT SELECT ON SEQUENCE {} TO {}").format(sql.Identifier(schema, name), sql.Identifier(role))
+        )
+    return tuple(grant.as_string(None) for grant in grants)

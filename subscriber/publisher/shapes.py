@@ -1,0 +1,352 @@
+"""Reading the shapes of tables from a PostgreSQL server's catalogs.
+
+The questions work from version 10 on. They are asked in one transaction with an empty ``search_path``, so that expressions name
+what is a user's own with its schema, and with the settings of a replication session, so that constants have the text that
+replication would send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from subscriber.publisher.published_tables import PublishedTable
+from subscriber.schema.shape import Action, ColumnShape, ForeignKey, TableShape, UniqueKey
+
+_GENERATED_SINCE: Final = 120000
+_COVERING_SINCE: Final = 110000
+_NULLS_NOT_DISTINCT_SINCE: Final = 150000
+_PARENT_CONSTRAINTS_SINCE: Final = 110000
+_SET_COLUMNS_SINCE: Final = 150000
+_ENFORCED_SINCE: Final = 180000
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "search_path": "",
+    "datestyle": "ISO, MDY",
+    "intervalstyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+}
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def read_shapes(connection: _Connection) -> dict[int, TableShape]:
+    """Every ordinary and partitioned table of the database that is neither the system's nor temporary, by oid.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    return _read(connection, sql.SQL("n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"))
+
+
+def read_shape(connection: _Connection, schema: str, table: str) -> TableShape | None:
+    """The shape of one table; None where there is no ordinary or partitioned table of that name.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
+    condition = sql.SQL("n.nspname = {} AND c.relname = {}").format(sql.Literal(schema), sql.Literal(table))
+    return next(iter(_read(connection, condition).values()), None)
+
+
+def read_published_shape(connection: psycopg.Connection[tuple[Any, ...]], table: PublishedTable) -> TableShape | None:
+    """The shape of a published table, with its published columns only; None when it is not there any more."""
+    shape = read_shape(connection, table.schema, table.name)
+    return None if shape is None else published_shape(shape, table.columns)
+
+
+def published_shape(shape: TableShape, columns: Collection[str] | None) -> TableShape:
+    """A table as its changes show it: the published columns alone, and of keys and constraints those that they suffice for.
+
+    A generated column that is published has its values in the stream, so it is a plain one.
+
+    Args:
+        shape: the whole table.
+        columns: the published columns; None for every one that is not generated.
+    """
+    kept = [
+        replace(column, generated=None)
+        for column in shape.columns
+        if (column.generated is None if columns is None else column.name in columns)
+    ]
+    names = {column.name for column in kept}
+    return replace(
+        shape,
+        columns=tuple(kept),
+        key=shape.key if names.issuperset(shape.key) else (),
+        unique=tuple(key for key in shape.unique if names.issuperset(key.columns)),
+        checks=tuple(check for check in shape.checks if names.issuperset(_columns_in(check))),
+        foreign_keys=tuple(key for key in shape.foreign_keys if names.issuperset(key.columns)),
+    )
+
+
+def _columns_in(expression: str) -> set[str]:
+    """The names of the columns in an expression of ``pg_get_expr``; one that is not understood has every column."""
+    try:
+        return {column.name for column in parse_one(expression, dialect="postgres").find_all(exp.Column)}
+    except SqlglotError:
+        return {""}
+
+
+def _read(connection: _Connection, condition: sql.Composable) -> dict[int, TableShape]:
+    with connection.transaction():
+        for name, value in SETTINGS.items():
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        tables = connection.execute(
+            sql.SQL(
+                "SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind = 'p' FROM pg_class c"
+                " JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND {} ORDER BY 2, 3"
+            ).format(condition)
+        ).fetchall()
+        oids = [table[0] for table in tables]
+        columns = _columns(connection, oids)
+        keys = _keys(connection, oids)
+        constraints = _constraints(connection, oids)
+    return {
+        oid: TableShape(schema, name, tuple(columns[oid]), **keys[oid], **constraints[oid], partitioned=partitioned)
+        for oid, schema, name, partitioned in tables
+    }
+
+
+# Columns ----------------------------------------------------------------------------------------
+
+
+_IS_SERIAL: Final = sql.SQL(
+    # The column's default takes values from a sequence, whoever owns that.
+    "EXISTS (SELECT FROM pg_depend u JOIN pg_class s ON s.oid = u.refobjid AND s.relkind = 'S'"
+    " WHERE u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid AND u.refclassid = 'pg_class'::regclass)"
+)
+_NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\)::(?:smallint|integer|bigint))?")
+"""A default that is the next value of a sequence and nothing else, as ``pg_get_expr`` writes it."""
+
+
+def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
+    generated = "a.attgenerated <> ''" if connection.info.server_version >= _GENERATED_SINCE else "false"
+    rows = connection.execute(
+        sql.SQL(
+            "SELECT a.attrelid::int8, a.attname::text, a.atttypid::int8, format_type(a.atttypid, a.atttypmod),"
+            " NOT a.attnotnull, a.attidentity::text, {}, {}, pg_get_expr(d.adbin, d.adrelid)"
+            " FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum"
+            " WHERE a.attrelid = ANY (%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum"
+        ).format(_IS_SERIAL, sql.SQL(generated)),
+        (list(oids),),
+    ).fetchall()
+    # The cast is the assignment's: 0.5 as the default of a numeric(4,2) column is 0.50.
+    wanted = {(expression, type_name) for *_, type_name, _, _, _, made, expression in rows if expression and not made}
+    constants = _constants(connection, {one for one in wanted if is_constant(one[0])})
+    columns: dict[int, list[ColumnShape]] = defaultdict(list)
+    for oid, name, type_oid, type_name, nullable, identity, serial, made, expression in rows:
+        columns[oid].append(
+            ColumnShape(
+                name,
+                type_oid,
+                type_name,
+                nullable,
+                default=None if made else expression,
+                constant=constants.get((expression, type_name)),
+                generated=expression if made else None,
+                identity=identity,
+                serial=serial and _NEXT_VALUE.fullmatch(expression) is not None,
+            )
+        )
+    return columns
+
+
+def _constants(connection: _Connection, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
+    """The values of constant expressions, as output functions write them."""
+    listed = sorted(wanted)
+    if not listed:
+        return {}
+    # Both halves come from the server's own functions, which quote what they print.
+    casts = ", ".join(f"CAST(({expression}) AS {type_name})" for expression, type_name in listed)
+    with connection.cursor() as cursor, cursor.copy(f"COPY (SELECT {casts}) TO STDOUT".encode()) as copy:
+        (row,) = copy.rows()
+    return dict(zip(listed, row, strict=True))
+
+
+_IN_CONSTANTS: Final = (
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Cast,
+    exp.Neg,
+    exp.Paren,
+    exp.Array,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.Interval,
+    exp.Var,
+    exp.HexString,
+    exp.BitString,
+    # In the names of types alone: a column would be in an exp.Column, a function in an exp.Func.
+    exp.Identifier,
+    exp.Dot,
+)
+_MOMENTS: Final = ("now", "today", "tomorrow", "yesterday")
+
+
+def is_constant(expression: str) -> bool:
+    """Whether an expression of ``pg_get_expr`` is made of constants and casts only.
+
+    >>> is_constant("'x'::text"), is_constant("(- 5)"), is_constant("now()"), is_constant("nextval('s'::regclass)")
+    (True, True, False, False)
+    """
+    if any(moment in expression.lower() for moment in _MOMENTS):
+        return False  # a cast of such a text tells the time
+    try:
+        tree = parse_one(expression, dialect="postgres")
+    except SqlglotError:
+        return False
+    return all(isinstance(node, _IN_CONSTANTS) for node in tree.walk())
+
+
+# Keys and constraints -----------------------------------------------------------------------------
+
+
+def _keys(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
+    version = connection.info.server_version
+    rows = connection.execute(
+        sql.SQL(
+            "SELECT i.indrelid::int8, x.relname::text, i.indisprimary, i.indisreplident AND c.relreplident = 'i',"
+            " NOT i.indimmediate, {}, i.indpred IS NOT NULL OR i.indexprs IS NOT NULL OR i.indisexclusion,"
+            " ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
+            "  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
+            "  WHERE place <= {} ORDER BY place)"
+            " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid"
+            " WHERE i.indrelid = ANY (%s) AND (i.indisunique OR i.indisexclusion) AND i.indisvalid"
+            " ORDER BY i.indrelid, NOT i.indisprimary, x.relname"
+        ).format(
+            sql.SQL("NOT i.indnullsnotdistinct" if version >= _NULLS_NOT_DISTINCT_SINCE else "true"),
+            sql.SQL("i.indnkeyatts" if version >= _COVERING_SINCE else "i.indnatts"),
+        ),
+        (list(oids),),
+    ).fetchall()
+    by_table: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for oid, *index in rows:
+        by_table[oid].append(tuple(index))
+    return {oid: _sort_keys(by_table[oid]) for oid in oids}
+
+
+def _sort_keys(indexes: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+    """The key (rule C11), the other unique keys, and what is unique in another way."""
+    others = []
+    unique = []
+    for name, primary, identity, deferrable, nulls_distinct, conditional, columns in indexes:
+        if conditional:
+            others.append(name)
+            continue
+        unique.append((primary, identity, UniqueKey(tuple(columns), nulls_distinct, deferrable)))
+    # PostgreSQL finds no rows by a key that is deferrable.
+    candidates = [one for one in unique if (one[0] or one[1]) and not one[2].deferrable]
+    chosen = max(candidates, key=lambda one: bool(one[1]), default=None)
+    return {
+        "key": chosen[2].columns if chosen else (),
+        "unique": tuple(one[2] for one in unique if one is not chosen),
+        "others": tuple(others),
+    }
+
+
+_ACTIONS: Final[Mapping[str, Action]] = {
+    "a": "NO ACTION",
+    "r": "RESTRICT",
+    "c": "CASCADE",
+    "n": "SET NULL",
+    "d": "SET DEFAULT",
+}
+
+
+def _constraints(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
+    checks: dict[int, list[str]] = defaultdict(list)
+    foreign_keys: dict[int, list[ForeignKey]] = defaultdict(list)
+    definitions: dict[int, dict[str, tuple[str, str]]] = defaultdict(dict)
+    for oid, expression, name, ddl in _rows(
+        connection,
+        "SELECT conrelid::int8, pg_get_expr(conbin, conrelid), conname::text, pg_get_constraintdef(oid) FROM pg_constraint k",
+        "c",
+        oids,
+    ):
+        checks[oid].append(expression)
+        definitions[oid][expression] = name, ddl
+    for oid, name, ddl in connection.execute(
+        "SELECT i.indrelid::int8, x.relname::text, pg_get_indexdef(i.indexrelid) FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
+        " WHERE i.indrelid = ANY (%s) AND (i.indisunique OR i.indisexclusion)",
+        (list(oids),),
+    ):
+        definitions[oid][name] = name, ddl
+    for oid, *parts in _rows(connection, _foreign_keys_query(connection.info.server_version), "f", oids):
+        (
+            columns,
+            schema,
+            table,
+            referenced,
+            deleted,
+            updated,
+            match_full,
+            deferrable,
+            deferred,
+            subset,
+            plain,
+            *named,
+        ) = parts
+        foreign_keys[oid].append(
+            ForeignKey(
+                tuple(columns),
+                schema,
+                table,
+                tuple(referenced),
+                _ACTIONS[deleted],
+                _ACTIONS[updated],
+                tuple(subset),
+                match_full,
+                deferrable,
+                deferred,
+                plain,
+                *named,
+            )
+        )
+    return {
+        oid: {
+            "checks": tuple(checks[oid]),
+            "foreign_keys": tuple(foreign_keys[oid]),
+            "definitions": definitions[oid],
+        }
+        for oid in oids
+    }
+
+
+def _foreign_keys_query(version: int) -> str:
+    names = (
+        "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS u (attnum, place)"
+        " JOIN pg_attribute a ON a.attrelid = {} AND a.attnum = u.attnum ORDER BY place)"
+    )
+    subset = names.format("confdelsetcols", "conrelid") if version >= _SET_COLUMNS_SINCE else "ARRAY[]::text[]"
+    plain = "conenforced AND NOT conperiod" if version >= _ENFORCED_SINCE else "true"
+    # A key that refers to a partitioned table has a constraint for each of its partitions beside its own.
+    query = (
+        f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
+        f" {names.format('confkey', 'confrelid')}, confdeltype::text, confupdtype::text, confmatchtype = 'f', condeferrable, condeferred,"
+        f" {subset}, {plain}, conname::text, pg_get_constraintdef(k.oid)"
+        " FROM pg_constraint k JOIN pg_class r ON r.oid = confrelid JOIN pg_namespace n ON n.oid = r.relnamespace"
+    )
+    if version >= _PARENT_CONSTRAINTS_SINCE:
+        query += (
+            " AND NOT EXISTS (SELECT FROM pg_constraint up WHERE up.oid = k.conparentid AND up.conrelid = k.conrelid)"
+        )
+    return query
+
+
+def _rows(connection: _Connection, select: str, kind: str, oids: Collection[int]) -> Iterator[tuple[Any, ...]]:
+    """Constraints of one kind, by table and name."""
+    query = f"{select} WHERE contype = %s AND conrelid = ANY (%s) ORDER BY conrelid, conname"
+    yield from connection.execute(query.encode(), (kind, list(oids)))

@@ -1,0 +1,168 @@
+"""Replication commands: making a slot and starting to stream from it (rules A31, A33, A37)."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from subscriber.errors import NotSupportedError
+from subscriber.lsn import LSN, format_lsn, parse_lsn
+from subscriber.publisher.blockers import transactions_in_progress
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.waiting import watched
+
+Snapshot = Literal["export", "use", "nothing"]
+
+_OPTIONS_IN_PARENTHESES_SINCE: Final = 150000
+_PROTOCOL_VERSIONS: Final = ((160000, 4), (150000, 3), (140000, 2), (100000, 1))
+"""Highest protocol version by server (rule A33)."""
+_FAILOVER_SINCE: Final = 170000
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedSlot:
+    """A new slot.
+
+    Attributes:
+        consistent_point: changes committed after it are streamed, those before are in the snapshot.
+        snapshot_name: for SET TRANSACTION SNAPSHOT, valid until the connection's next command; None unless exported.
+    """
+
+    consistent_point: LSN
+    snapshot_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What START_REPLICATION asks pgoutput for."""
+
+    publications: tuple[str, ...]
+    streaming: Literal["off", "on", "parallel"] = "parallel"
+    two_phase: bool = False
+    binary: bool = False
+    messages: bool = False
+    origin: Literal["any", "none"] = "any"
+
+
+def protocol_version(server_version: int) -> int:
+    """The highest protocol version that a server speaks."""
+    return next(version for since, version in _PROTOCOL_VERSIONS if server_version >= since)
+
+
+def create_slot(
+    connection: ReplicationConnection,
+    name: str,
+    *,
+    snapshot: Snapshot,
+    temporary: bool = False,
+    two_phase: bool = False,
+    failover: bool = False,
+    stop: threading.Event | None = None,
+) -> CreatedSlot:
+    """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the form the server's version takes.
+
+    It waits for every transaction in progress at the publisher, prepared ones included, and says for whom when that takes long.
+
+    Args:
+        connection: what to make it on.
+        name: the slot's name.
+        snapshot: what becomes of the snapshot that goes with the consistent point.
+        temporary: the slot ends with the connection.
+        two_phase: prepared transactions are sent when they are prepared.
+        failover: the slot is synchronised to standbys.
+        stop: ends the waiting; the server then says that the statement was cancelled.
+
+    Raises:
+        PublisherError: the server refused (the name is taken, no free slot, …).
+        NotSupportedError: the server is too old for an option.
+    """
+    command = _create_command(
+        connection.server_version, name, snapshot, temporary=temporary, two_phase=two_phase, failover=failover
+    )
+    waits_for = partial(
+        transactions_in_progress, connection.conninfo, connection.application_name, connection.process_id
+    )
+    with watched(f'creating replication slot "{name}" at the publisher', waits_for):
+        row = connection.execute(command, stop)[0]
+    return CreatedSlot(parse_lsn(row["consistent_point"] or ""), row["snapshot_name"])
+
+
+def alter_slot(
+    connection: ReplicationConnection, name: str, *, failover: bool | None = None, two_phase: bool | None = None
+) -> None:
+    """ALTER_REPLICATION_SLOT for a slot that nobody streams from; None leaves an option as it is.
+
+    Raises:
+        PublisherError: the server refused (the slot is in use, or the server is too old for the command or an option).
+    """
+    given = (("FAILOVER", failover), ("TWO_PHASE", two_phase))
+    options = ", ".join(f"{option} {str(value).lower()}" for option, value in given if value is not None)
+    connection.execute(f"ALTER_REPLICATION_SLOT {_identifier(name)} ({options})")
+
+
+def start_command(server_version: int, slot: str, start: LSN, options: StreamOptions) -> str:
+    """START_REPLICATION with the options that the server's version has, in PostgreSQL's own order (rule A33).
+
+    Raises:
+        NotSupportedError: an option was asked for that the server is too old for.
+    """
+    version = protocol_version(server_version)
+    streaming = options.streaming
+    if streaming == "parallel" and version < 4:
+        streaming = "on"  # the same outcome: parallel only changes how the built-in subscriber applies
+    if streaming == "on" and version < 2:
+        streaming = "off"  # as the built-in subscriber does: the server then sends at commit
+    _require(server_version, 150000, "two_phase", wanted=options.two_phase)
+    _require(server_version, 160000, "origin = none", wanted=options.origin == "none")
+    _require(server_version, 140000, "binary", wanted=options.binary)
+    _require(server_version, 140000, "messages", wanted=options.messages)
+    arguments = [f"proto_version '{version}'"]
+    if streaming != "off":
+        arguments.append(f"streaming '{streaming}'")
+    if options.two_phase:
+        arguments.append("two_phase 'on'")
+    if server_version >= 160000:
+        arguments.append(f"origin '{options.origin}'")
+    names = ",".join(_identifier(name) for name in options.publications)
+    arguments.append(f"publication_names {_literal(names)}")
+    if options.binary:
+        arguments.append("binary 'true'")
+    if options.messages:
+        arguments.append("messages 'true'")
+    return f"START_REPLICATION SLOT {_identifier(slot)} LOGICAL {format_lsn(start)} ({', '.join(arguments)})"
+
+
+def _create_command(
+    server_version: int, name: str, snapshot: Snapshot, *, temporary: bool, two_phase: bool, failover: bool
+) -> str:
+    _require(server_version, 150000, "two_phase", wanted=two_phase)
+    _require(server_version, _FAILOVER_SINCE, "failover", wanted=failover)
+    head = f"CREATE_REPLICATION_SLOT {_identifier(name)}{' TEMPORARY' if temporary else ''} LOGICAL pgoutput"
+    if server_version < _OPTIONS_IN_PARENTHESES_SINCE:
+        keyword = {"export": "EXPORT_SNAPSHOT", "use": "USE_SNAPSHOT", "nothing": "NOEXPORT_SNAPSHOT"}[snapshot]
+        return f"{head} {keyword}"
+    options = [f"SNAPSHOT '{snapshot}'"]
+    if failover:
+        options.insert(0, "FAILOVER")
+    if two_phase:
+        options.insert(0, "TWO_PHASE")
+    return f"{head} ({', '.join(options)})"
+
+
+def _require(server_version: int, since: int, option: str, *, wanted: bool) -> None:
+    if wanted and server_version < since:
+        raise NotSupportedError(
+            f"{option} needs PostgreSQL {since // 10000} or newer at the publisher",
+            detail=f"The publisher is PostgreSQL {server_version // 10000}.",
+            hint=f"Create the subscription without {option}.",
+        )
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

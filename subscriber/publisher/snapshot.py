@@ -1,0 +1,128 @@
+"""One moment of the publisher that many sessions can read: the snapshot of a temporary replication slot (rules A37, D2).
+
+The slot's consistent point says which transactions are in the snapshot: those that committed before it are, those after it
+come in the stream. The snapshot lives as long as the connection that made it does nothing else, so that one must outlive long
+copies: no timeout of the publisher's may end it, and keepalives show to what is in between that it is in use. The slot goes with
+the connection, also when this process is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from subscriber.errors import PublisherError, PublisherUnavailable
+from subscriber.lsn import LSN
+from subscriber.publisher.connection import ReplicationConnection, session_conninfo
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.slots import create_slot
+
+_LONGEST_NAME: Final = 24
+"""Of the subscription's name in the slot's, which ends at 63 characters."""
+
+_KEEPALIVE_SECONDS: Final = "60"
+_TIMEOUTS: Final = (
+    (100000, "statement_timeout"),
+    (100000, "lock_timeout"),
+    (100000, "idle_in_transaction_session_timeout"),
+    (140000, "idle_session_timeout"),
+    (170000, "transaction_timeout"),
+)
+"""What may end a session that waits or reads for hours, and since when the server has it."""
+
+_Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An exported snapshot.
+
+    Attributes:
+        name: for SET TRANSACTION SNAPSHOT.
+        lsn: its consistent point: what commits from there on is streamed and not in it (rule D6).
+    """
+
+    name: str
+    lsn: LSN
+
+
+@contextlib.contextmanager
+def exported_snapshot(conninfo: str, subscription: str, stop: threading.Event | None = None) -> Iterator[Snapshot]:
+    """A snapshot that can be imported until the block ends.
+
+    Making it waits for every transaction in progress at the publisher, prepared ones included.
+
+    Args:
+        conninfo: the publisher.
+        subscription: for the slot's and the session's name.
+        stop: ends the waiting.
+
+    Raises:
+        PublisherError: no connection, no free slot, or ``stop`` was set (57014).
+    """
+    with ReplicationConnection(_kept_alive(conninfo), subscription) as connection:
+        for command in _without_timeouts(connection.server_version):
+            connection.execute(command)
+        slot = create_slot(connection, _slot_name(subscription), snapshot="export", temporary=True, stop=stop)
+        yield Snapshot(slot.snapshot_name or "", slot.consistent_point)
+
+
+@contextlib.contextmanager
+def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Iterator[_Connection]:
+    """A session in a read-only transaction that sees what ``snapshot`` sees.
+
+    Names are never looked up in a user's schema: expressions of the catalogs come qualified, and are read as they are meant.
+
+    Raises:
+        PublisherUnavailable: no connection, or the snapshot is gone with the session that exported it.
+        PublisherError: the server refused a statement.
+    """
+    with connect_publisher(_kept_alive(conninfo), application_name) as connection:
+        commands = [
+            *_without_timeouts(connection.info.server_version),
+            "SET search_path = ''",
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        ]
+        connection.execute("; ".join(commands).encode())
+        try:
+            connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        except psycopg.Error as error:
+            if connection.broken or error.sqlstate is None:
+                raise
+            raise snapshot_gone(str(error.diag.message_primary)) from error
+        yield connection
+
+
+def snapshot_gone(reason: str) -> PublisherError:
+    """The error for a snapshot that cannot be imported any more."""
+    return PublisherUnavailable(
+        f"the snapshot of the initial copy is no longer there: {reason}",
+        sqlstate="55000",
+        hint="The session that held it was ended at the publisher; the copy starts again with a new one.",
+    )
+
+
+def _kept_alive(conninfo: str) -> str:
+    """The connection string with keepalives, unless it speaks of them itself."""
+    session_conninfo(conninfo, "")  # refuses what is no connection string, without repeating it
+    given = conninfo_to_dict(conninfo)
+    return conninfo if "keepalives_idle" in given else make_conninfo(conninfo, keepalives_idle=_KEEPALIVE_SECONDS)
+
+
+def _without_timeouts(server_version: int) -> list[str]:
+    return [f"SET {name} = 0" for since, name in _TIMEOUTS if server_version >= since]
+
+
+def _slot_name(subscription: str) -> str:
+    """``pg_<subscription>_sync_<random>``, of the characters that a slot's name may have."""
+    readable = re.sub("[^a-z0-9_]", "_", subscription.lower())[:_LONGEST_NAME]
+    return f"pg_{readable}_sync_{secrets.token_hex(8)}"

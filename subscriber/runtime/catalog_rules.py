@@ -1,0 +1,169 @@
+"""What the catalog says about one batch (rules C4, C39-C41, D5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from subscriber import catalog
+from subscriber.apply.batch_rules import Rules
+from subscriber.catalog import KeptStates, Subscription, SubscriptionRelation
+from subscriber.errors import PublicationsChanged
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.protocol.messages import Relation
+from subscriber.publication.publishing import Publishing
+
+logger = logging.getLogger(__name__)
+
+
+class BatchRules:
+    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog.
+
+    Attributes:
+        publishing: what the batches' rows were published by; None where the server did.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.publishing: Publishing | None = None
+        self._subid = subscription.subid
+        self._name = subscription.name
+        self._replicated = _Replicated(subscription)
+        self._ignored: set[str] = set()
+        self._states = KeptStates()
+        self._definitions = _Definitions()
+
+    def __call__(self, connection: Any) -> Rules:
+        """The rules as they are in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more, or the subscription has another
+                slot, other publications or another name now.
+        """
+        self._definitions.check(connection, self.publishing)
+        stored = self._replicated.read(connection)
+        begins = self._states.read(connection, stored).begins
+        return Rules(
+            partial(self._should_apply, begins),
+            skip_lsn=stored.skip_lsn,
+            clear_skip=lambda inside: catalog.set_skip_lsn(inside, self._subid, INVALID_LSN),
+            synchronous_commit=stored.options.synchronous_commit,
+            names=stored.options.map,
+            add_columns=stored.options.schema_changes == "add_columns",
+            is_shared=partial(_is_shared, connection, stored),
+            log_conflict_values=stored.options.log_conflict_values,
+            binary=stored.options.binary,
+        )
+
+    def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
+        """Rules C4, D5; what is ignored for good is said once."""
+        key = (relation.namespace, relation.name)
+        if key not in begins:
+            if relation.qualified_name not in self._ignored:
+                self._ignored.add(relation.qualified_name)
+                logger.warning(
+                    'subscription "%s" ignores changes of relation "%s": it was not published when the subscription was'
+                    " created or last refreshed",
+                    self._name,
+                    relation.qualified_name,
+                )
+            return False
+        begin = begins[key]
+        return begin is not None and begin <= final_lsn
+
+
+class CatchUpRules:
+    """The rules of a table's catch-up: its own changes, and nothing else.
+
+    Args:
+        subscription: whose table it is.
+        relation: the table.
+        publishing: as :attr:`BatchRules.publishing`.
+    """
+
+    def __init__(
+        self, subscription: Subscription, relation: SubscriptionRelation, publishing: Publishing | None
+    ) -> None:
+        self._replicated = _Replicated(subscription)
+        self._key = relation.schema, relation.name
+        self._publishing = publishing
+        self._definitions = _Definitions()
+
+    def __call__(self, connection: Any) -> Rules:
+        """The rules as they are in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: as :meth:`BatchRules.__call__`.
+        """
+        self._definitions.check(connection, self._publishing)
+        stored = self._replicated.read(connection)
+        options = stored.options
+        return Rules(
+            should_apply=lambda relation, _lsn: (relation.namespace, relation.name) == self._key,
+            names=options.map,
+            add_columns=options.schema_changes == "add_columns",
+            is_shared=partial(_is_shared, connection, stored),
+            log_conflict_values=options.log_conflict_values,
+            binary=options.binary,
+        )
+
+
+def _is_shared(connection: Any, subscription: Subscription, relation: Relation) -> bool:
+    """Whether another subscription of the target writes to the table of a relation, too."""
+    place = subscription.options.map.local(relation.namespace, relation.name)
+    return any(
+        other.options.map.local(one.schema, one.name) == place
+        for other in catalog.list_subscriptions(connection)
+        if other.subid != subscription.subid
+        for one in catalog.relations_of(connection, other.subid)
+    )
+
+
+class _Replicated:
+    """Whether a subscription still replicates what a worker was started for.
+
+    A command that takes the slot away writes down what has been applied (:mod:`subscriber.commands.release_slot`); no batch may
+    move that afterwards. With publications of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by
+    the old list.
+    """
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+
+    def read(self, connection: Any) -> Subscription:
+        """The subscription as it is in the transaction of ``connection``; raises PublicationsChanged where it is another one."""
+        before = self._subscription
+        stored = catalog.find_subscription(connection, before.name)
+        if stored is None or stored.subid != before.subid:
+            raise PublicationsChanged(f'subscription "{before.name}" was dropped or renamed', hint=_LOOKED_AT_AGAIN)
+        if stored.slot_name != before.slot_name or stored.publications != before.publications:
+            raise PublicationsChanged(
+                f'the slot or the publications of subscription "{before.name}" have changed', hint=_LOOKED_AT_AGAIN
+            )
+        return stored
+
+
+_LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what the catalog says now."
+
+
+class _Definitions:
+    """Whether publications are as they were, found by their versions (:mod:`subscriber.catalog.catalog_version`)."""
+
+    def __init__(self) -> None:
+        self._checked: tuple[Publishing, Mapping[str, int]] | None = None
+
+    def check(self, connection: Any, publishing: Publishing | None) -> None:
+        """Raises PublicationsChanged where the catalog's are others."""
+        if publishing is None:
+            return
+        # Only those that are its own are read: this is asked in every batch.
+        versions = catalog.publication_versions(connection, [one.name for one in publishing.publications])
+        if self._checked is not None and self._checked[0] is publishing and self._checked[1] == versions:
+            return
+        if any(catalog.find_publication(connection, one.name) != one for one in publishing.publications):
+            raise PublicationsChanged(
+                "the subscription's publications have changed",
+                hint="The changes are filtered anew, by what they are now.",
+            )
+        self._checked = publishing, versions

@@ -1,0 +1,198 @@
+"""What ``run --once`` promises, and what it says where it cannot keep that.
+
+::
+
+    begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and all up to the mark is applied
+                                                             └──▶ not done: each table and subscription with its reason, exit code 1
+
+So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an interrupt, a subscription that was disabled
+or dropped meanwhile, a catalog that cannot be read at the end, and a target in which no subscription is enabled.
+
+Tables that are published and that a subscription does not have are a warning: PostgreSQL's subscriber ignores them until REFRESH
+PUBLICATION, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from subscriber.apply.relation_names import RelationNames, TableName
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
+from subscriber.commands.own_publications import read_publishing
+from subscriber.errors import SubscriberError
+from subscriber.filters.analyze.typeinfo import quote_identifier
+from subscriber.lsn import LSN, format_lsn
+from subscriber.publication.published_relations import published_relations
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.targets import Target
+
+logger = logging.getLogger(__name__)
+
+_SHOWN: Final = 10
+"""How many names a message lists; the rest is a number."""
+
+_STATES: Final = {
+    RelationState.INIT: ("to be copied", "its copy has not begun"),
+    RelationState.DATASYNC: ("being copied", "its copy has not finished"),
+    RelationState.FINISHEDCOPY: ("copied", "the changes since its copy are not applied yet"),
+    RelationState.SYNCDONE: ("synchronized", "the stream of changes has not reached its position yet"),
+}
+_AGAIN: Final = "Start `subscriber run --once` again."
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """Something that ``run --once`` has not done.
+
+    Attributes:
+        message: which subscription or table, and why.
+        hint: what to do.
+    """
+
+    message: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.message}\nHINT:  {self.hint}"
+
+
+def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remaining:
+    """A table whose state is not r, with the error of the last attempt to copy it."""
+    state, reason = _STATES[relation.state]
+    hint = _AGAIN
+    if relation.error is not None:
+        reason, hint = (
+            _first_line(relation.error),
+            _hint_of(relation.error) or (f"Remove the cause; `subscriber status` has the time of the error. {_AGAIN}"),
+        )
+    return Remaining(
+        f'table "{relation.qualified_name}" of subscription "{subscription}" is not ready'
+        f' (state "{relation.state.value}", {state}): {reason}',
+        hint,
+    )
+
+
+def stream_not_caught_up(
+    subscription: str, failure: SubscriberError | None, applied: LSN, mark: LSN | None
+) -> Remaining:
+    """A subscription that has not applied everything up to its mark, with the failure that keeps it from that."""
+    where = f"it has applied changes up to {format_lsn(applied)}" + (
+        ", and the publisher has not been asked how far it is" if mark is None else f" of {format_lsn(mark)}"
+    )
+    if failure is None:
+        return Remaining(f'subscription "{subscription}" has not caught up: {where}', _AGAIN)
+    return Remaining(
+        f'subscription "{subscription}" has not caught up: {failure.message} ({where})',
+        failure.hint or f"Remove the cause; the whole error is above. {_AGAIN}",
+    )
+
+
+def went_away(name: str, now: Subscription | None, failure: SubscriberError | None) -> Remaining:
+    """A subscription that was enabled when the run began, or came to be, and has no worker at its end."""
+    quoted = quote_identifier(name)
+    if now is None:
+        return Remaining(
+            f'subscription "{name}" was dropped before it had caught up', "Create it again, or do without it."
+        )
+    if now.enabled:
+        return Remaining(f'subscription "{name}" was changed before it had caught up', _AGAIN)
+    enable = f"ALTER SUBSCRIPTION {quoted} ENABLE; and start `subscriber run --once` again."
+    if failure is None:
+        return Remaining(f'subscription "{name}" was disabled before it had caught up', enable)
+    return Remaining(
+        f'subscription "{name}" was disabled because of an error: {failure.message}',
+        f"{failure.hint} Then {enable}" if failure.hint else f"Remove the cause. Then {enable}",
+    )
+
+
+def nothing_enabled(disabled: Collection[str]) -> Remaining:
+    """A target in which there is nothing to run: whoever waits for a run to catch up has meant something else."""
+    if not disabled:
+        return Remaining(
+            "no subscription is enabled in this target: it has none",
+            "Check --target and SUBSCRIBER_TARGET, or CREATE SUBSCRIPTION first.",
+        )
+    enable = " ".join(f"ALTER SUBSCRIPTION {quote_identifier(name)} ENABLE;" for name in sorted(disabled)[:_SHOWN])
+    return Remaining(f"no subscription is enabled in this target; disabled: {_names(disabled)}", enable)
+
+
+def warn_of_disabled(disabled: Collection[str]) -> None:
+    """Subscriptions that are disabled are not waited for."""
+    if disabled:
+        logger.warning(
+            "disabled subscriptions are not run, and nothing is known of how far they are: %s", _names(disabled)
+        )
+
+
+def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Collection[TableName]) -> None:
+    """Say which tables the publications have that the subscription does not have, and which publications do not exist.
+
+    Their changes are not replicated, and nothing says so but this.
+    """
+    try:
+        published, missing = _published(target, subscription)
+    except SubscriberError as error:
+        logger.warning(
+            'subscription "%s": whether its publications have further tables cannot be found out: %s',
+            subscription.name,
+            error.message,
+        )
+        return
+    if missing:
+        logger.warning(
+            'subscription "%s": publications that do not exist at the publisher, of which nothing is replicated: %s',
+            subscription.name,
+            _names(missing),
+        )
+    unknown = unknown_tables(published, known, subscription.options.map)
+    if unknown:
+        logger.warning(
+            'subscription "%s" does not have %d of the tables of its publications, and they are not replicated: %s'
+            "\nHINT:  ALTER SUBSCRIPTION %s REFRESH PUBLICATION; and start `subscriber run --once` again.",
+            subscription.name,
+            len(unknown),
+            _names(unknown),
+            quote_identifier(subscription.name),
+        )
+
+
+def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
+    """The published tables that a subscription does not have, qualified; what subscribers keep for themselves is never replicated."""
+    return sorted(f"{schema}.{name}" for schema, name in set(published) - set(known) if not names.is_own(schema, name))
+
+
+def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:
+    """The tables that a subscription's publications have, and the publications that the server does not have."""
+    with target.reporting(), target.engine.connect() as connection:
+        publishing = read_publishing(connection, subscription)
+    if publishing is not None:
+        relations = published_relations(publishing.publications, publishing.tables)
+        return [relation.table.key for relation in relations], []
+    with connect_publisher(subscription.conninfo, subscription.name) as server:
+        publisher = Publisher(server)
+        missing = publisher.missing_publications(subscription.publications)
+        there = [name for name in subscription.publications if name not in missing]
+        tables = publisher.published_tables(there) if there else []
+        return [(table.schema, table.name) for table in tables], missing
+
+
+def _names(names: Collection[str]) -> str:
+    shown = ", ".join(f'"{name}"' for name in sorted(names)[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def _lines(report: str) -> Iterator[tuple[str, str]]:
+    for line in report.splitlines():
+        label, _, text = line.partition(":  ")
+        yield label, text
+
+
+def _first_line(report: str) -> str:
+    return next((text for _, text in _lines(report) if text), report.partition("\n")[0])
+
+
+def _hint_of(report: str) -> str | None:
+    return next((text for label, text in _lines(report) if label == "HINT"), None)

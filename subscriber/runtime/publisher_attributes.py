@@ -1,0 +1,39 @@
+"""Asking a subscription's publisher about the columns of its tables (:mod:`subscriber.apply.added_columns`)."""
+
+from __future__ import annotations
+
+from subscriber.catalog import Subscription
+from subscriber.commands.own_publications import read_publishing, selection_of
+from subscriber.errors import PublisherError
+from subscriber.protocol.messages import Relation
+from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.read_attributes import read_attributes
+from subscriber.schema.attributes import TableAttributes
+from subscriber.targets import Target
+
+
+class PublisherAttributes:
+    """Asks the publisher of a subscription; called with a relation message."""
+
+    def __init__(self, target: Target, subscription: Subscription) -> None:
+        self._target = target
+        self._subscription = subscription
+
+    def __call__(self, remote: Relation) -> TableAttributes | None:
+        """The attributes of the relation's table as they are now; None where there is no such table, or it is published no more.
+
+        Raises:
+            PublisherError: it cannot be asked.
+            TargetUnavailable: the subscription's own publications cannot be read.
+        """
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            publishing = read_publishing(connection, self._subscription)
+        try:
+            selection = selection_of(publishing, remote.namespace, remote.name)
+        except PublisherError:
+            return None
+        listed = None if selection is None else selection.columns is not None
+        with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
+            return read_attributes(
+                server, self._subscription.publications, remote.namespace, remote.name, listed=listed
+            )

@@ -1,0 +1,251 @@
+"""The walreceiver's process: ``python -m subscriber.runtime.receiver_process``, started by the supervisor.
+
+::
+
+    supervisor ──stdin: one line of JSON (Assignment), then "go"──▶ walreceiver ──▶ journal
+               ◀─stdout: events, one line of JSON each────────────┘
+
+    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ look again ─ "ready" ─┐ nothing is received
+    supervisor    look at the catalog again: is the subscription still the one that was assigned? ────┤ or confirmed until here
+    walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
+
+The connection string comes through the pipe, so it is on no command line. The end of stdin is the order to stop: it arrives
+also when the supervisor was killed, so no receiver outlives its supervisor.
+
+Two looks are taken twice, because what is looked at may change before the walsender holds the slot, and cannot afterwards:
+
+- The slot. Another receiver may have confirmed it between the check, which is made over a connection of its own, and START_REPLICATION.
+- The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes back when no receiver of before it
+  holds the slot any more (:func:`subscriber.commands.remote.end_receiver`). One that was just about to take the slot
+  would be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the slot in its hands.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal
+
+from subscriber.errors import BinaryFormNotRead, HistoryDiverged, SlotInUse, SubscriberError
+from subscriber.journal.reader import changed_relations
+from subscriber.journal.storage import Storage, open_storage
+from subscriber.journal.writer import open_writer
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
+from subscriber.publisher.connection import ReplicationConnection
+from subscriber.publisher.history import check_history, check_system, explain, identify
+from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.slots import StreamOptions, protocol_version, start_command
+from subscriber.receive.walreceiver import WalReceiver
+from subscriber.settings import Settings
+from subscriber.signals import set_by_signals
+
+Tell = Callable[..., None]
+
+GO: Final = "go\n"
+"""What the supervisor writes when a receiver that is ready may receive and confirm."""
+_RELEASE_SECONDS: Final = 10.0
+"""How long a walsender may take to notice that its connection was closed."""
+_POLL_SECONDS: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What one walreceiver is to do; travels as JSON."""
+
+    subscription: str
+    conninfo: str
+    slot: str
+    publications: tuple[str, ...]
+    streaming: Literal["off", "on", "parallel"]
+    two_phase: bool
+    binary: bool
+    origin: Literal["any", "none"]
+    system_identifier: str
+    journal: str
+    applied_lsn: int
+    messages: bool = False
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Assignment:
+        """The inverse of :meth:`to_json`."""
+        fields = json.loads(text)
+        return cls(**{**fields, "publications": tuple(fields["publications"])})
+
+
+def receive(
+    assignment: Assignment, settings: Settings, stop: threading.Event, tell: Tell, go: threading.Event | None = None
+) -> None:
+    """Check the publisher, open the journal, stream until ``stop``.
+
+    A subscription with ``binary`` streams in binary until a table comes whose values that form would not tell (types of one's own,
+    money, the names of catalogs' objects); then it begins anew where the journal ends, and asks for text. PostgreSQL's
+    subscriber has such values in binary, too; what they are is the same.
+
+    Args:
+        assignment: what to do.
+        settings: timeouts and sizes.
+        stop: ends it in order.
+        tell: told events (``ready``, ``streaming``, ``warning``) with their fields.
+        go: waited for when ``ready`` was told; cleared then. None: nothing is waited for.
+
+    Raises:
+        SubscriberError: see :class:`~subscriber.receive.walreceiver.WalReceiver`,
+            :func:`~subscriber.journal.writer.open_writer` and :func:`~subscriber.publisher.history.check_history`.
+    """
+    with connect_publisher(assignment.conninfo, assignment.subscription) as server:
+        publisher = Publisher(server)
+        publisher.check_server()
+        check_system(publisher.system_identifier(), assignment.system_identifier)
+        slot = publisher.check_slot(assignment.slot)
+        for missing in publisher.check_publications(assignment.publications):
+            tell("warning", message=f'skipped loading publication "{missing}": it does not exist on the publisher')
+        found = _Found(slot.confirmed_flush_lsn, publisher.is_standby())
+    options = StreamOptions(
+        assignment.publications,
+        streaming=assignment.streaming,
+        two_phase=assignment.two_phase,
+        binary=assignment.binary,
+        origin=assignment.origin,
+        messages=assignment.messages,
+    )
+    begin = partial(_stream, assignment, found, settings, stop, tell, go)
+    try:
+        begin(options)
+    except BinaryFormNotRead as unread:
+        tell("warning", message=f"values are received as text, because {unread.message}")
+        _begin_anew(partial(begin, replace(options, binary=False)), stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the first look at the publisher found."""
+
+    confirmed: LSN
+    is_standby: bool
+
+
+def _stream(
+    assignment: Assignment,
+    found: _Found,
+    settings: Settings,
+    stop: threading.Event,
+    tell: Tell,
+    go: threading.Event | None,
+    options: StreamOptions,
+) -> None:
+    """Open the journal and stream from its end."""
+    storage = open_storage(assignment.journal)
+    with (
+        open_writer(
+            storage,
+            system_identifier=assignment.system_identifier,
+            slot=assignment.slot,
+            confirmed_lsn=found.confirmed,
+            applied_lsn=LSN(assignment.applied_lsn),
+            keep_size=settings.journal_keep_size,
+        ) as journal,
+        ReplicationConnection(assignment.conninfo, assignment.subscription) as stream,
+    ):
+        received_on = journal.control.timeline
+        server = identify(stream, is_standby=found.is_standby, received_on=received_on)
+        try:
+            check_history(server, journal.durable_lsn, received_on)
+        except HistoryDiverged as error:
+            relations = _changed_relations(storage, LSN(error.diverged_at))
+            raise explain(error, relations, trimmed=journal.control.begin, journal=assignment.journal) from None
+        stream.start(start_command(stream.server_version, assignment.slot, journal.durable_lsn, options))
+        # The slot is ours now; whatever another receiver confirmed, it did before.
+        journal.check_confirmed(_confirmed(assignment))
+        journal.receive_on(server.stays_on)
+        if go is not None:
+            tell("ready")
+            while not go.wait(_POLL_SECONDS):
+                if stop.is_set():
+                    return
+            go.clear()
+        tell("streaming", start=format_lsn(journal.durable_lsn))
+        parallel = assignment.streaming == "parallel" and protocol_version(stream.server_version) >= 4
+        receiver = WalReceiver(stream, journal, settings, write_abort_info=parallel, binary=options.binary)
+        receiver.run(stop.is_set)
+
+
+def _confirmed(assignment: Assignment) -> LSN:
+    """What the slot has confirmed; nothing of one that was dropped meanwhile, which the stream finds out."""
+    with connect_publisher(assignment.conninfo, assignment.subscription) as server:
+        slot = Publisher(server).slot(assignment.slot)
+    return INVALID_LSN if slot is None else slot.confirmed_flush_lsn
+
+
+def _changed_relations(storage: Storage, start: LSN) -> list[str] | None:
+    """The tables with changes after ``start``; None where the journal cannot tell."""
+    try:
+        return changed_relations(storage, start)
+    except SubscriberError:
+        return None
+
+
+def _begin_anew(begin: Callable[[], None], stop: threading.Event) -> None:
+    """Stream again after a connection that was just closed: its walsender may not have noticed yet."""
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while True:
+        try:
+            begin()
+        except SlotInUse:
+            if time.monotonic() > deadline:
+                raise
+            if stop.wait(_POLL_SECONDS):
+                return
+        else:
+            return
+
+
+def main() -> int:
+    """Read the assignment, work, report how it ended."""
+    # The terminal's Ctrl-C is the supervisor's to handle; it then closes our stdin.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop, go = threading.Event(), threading.Event()
+    set_by_signals(stop, [signal.SIGTERM])
+    line = sys.stdin.readline()
+    if not line:
+        return 0  # the supervisor was killed before it could say what to do
+    assignment = Assignment.from_json(line)
+
+    def watch() -> None:
+        for line in sys.stdin:
+            if line == GO:
+                go.set()
+        stop.set()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        receive(assignment, Settings.from_environment(), stop, _emit, go)
+    except SubscriberError as error:
+        _emit("error", error=base64.b64encode(pickle.dumps(error)).decode())
+        return 1
+    return 0
+
+
+def _emit(event: str, **fields: Any) -> None:
+    try:
+        sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The supervisor was killed: nobody listens any more, and the end of our stdin stops us in order.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+"""``subscriber run`` for one target, in a thread, for a session that waits for it.
+
+A session is as patient as a person: it waits until a subscription has done what it can. Here that is asked of the workers
+themselves. One has *settled* when
+
+- everything up to a barrier, written to its publisher when the waiting began, is in the target, and every table is ready, or an
+  attempt to copy it has failed that began after the waiting; or
+- it is stuck: a change could not be applied in a batch that began after the session has last changed the target, and no table is
+  being copied; or
+- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice, because the first failure may
+  be that of an attempt which began before the statement that removed its cause; or
+- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not waited for.)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from subscriber import catalog
+from subscriber.catalog import RelationState, Subscription
+from subscriber.errors import StatementTimeout, SubscriberError
+from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.settings import Settings
+from subscriber.targets import Target
+
+_TICK_SECONDS: Final = 0.02
+_CATALOG_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.02
+_BARRIER_SECONDS: Final = 0.2
+"""Between two attempts to reach a publisher that cannot be reached."""
+_FAILURES: Final = 2
+
+
+class Engine:
+    """See the module.
+
+    Args:
+        name: of the node: queries of several nodes may share a Spark session, which wants their names to differ.
+        target: what it works for; it has the catalog's tables.
+        pipeline: starts queries, copies tables.
+        settings: timeouts and sizes.
+    """
+
+    def __init__(self, name: str, target: Target, pipeline: Pipeline, settings: Settings) -> None:
+        self._name = name
+        self._target = target
+        self._pipeline = Pipeline(self._start_named, pipeline.copy_table)
+        self._start_query = pipeline.start_query
+        self._settings = settings
+        self._turn = threading.Lock()
+        self._changed = 0.0
+        self._stop = threading.Event()
+        self._supervisor: Supervisor | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Start to work on the enabled subscriptions; nothing happens while it works, or when there are none."""
+        while self._works() and self._has_nothing_left():
+            time.sleep(_POLL_SECONDS)  # it is about to end; or it looks at the catalog once more, and goes on
+        if self._works() or not any(one.enabled for one in self._subscriptions()):
+            return
+        self._failure = None
+        self._stop.clear()
+        self._supervisor = Supervisor(
+            self._target,
+            self._pipeline,
+            self._settings,
+            once=False,
+            turn=self._turn,
+            tick_seconds=_TICK_SECONDS,
+            catalog_seconds=_CATALOG_SECONDS,
+        )
+        self._thread = threading.Thread(
+            target=self._work, args=(self._supervisor,), name=f"engine of {self._name}", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop to work, in order."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    @contextlib.contextmanager
+    def at_rest(self, patience: float) -> Iterator[None]:
+        """Nothing is applied inside: queries and the session take turns to write.
+
+        Raises:
+            StatementTimeout: a batch did not end within ``patience`` seconds.
+        """
+        if not self._turn.acquire(timeout=patience):
+            raise StatementTimeout(
+                f'a batch of changes for node "{self._name}" did not end within {patience:g} s', detail=self.state()
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def note_change(self) -> None:
+        """The session has changed the target, or its subscriptions: what could not be applied may be applied now."""
+        self._changed = time.monotonic()
+
+    def received(self) -> dict[int, LSN]:
+        """How far the workers have received, by their subscription's number; those that have stopped for good are left out."""
+        return {subid: worker.positions()[0] for subid, worker in self._workers().items() if not worker.stopped}
+
+    def settle(self, patience: float) -> None:
+        """Wait until every enabled subscription has settled (see the module).
+
+        Raises:
+            StatementTimeout: they have not within ``patience`` seconds; the detail is :meth:`state`.
+            SubscriberError: the supervisor itself has failed.
+        """
+        deadline = time.monotonic() + patience
+        waits: dict[SubscriptionWorker, _Wait] = {}
+        while True:
+            began = time.monotonic()
+            if self._all_settled(waits):
+                return
+            if began > deadline:
+                raise StatementTimeout(
+                    f'the subscriptions of node "{self._name}" did not settle within {patience:g} s',
+                    detail=self.state(),
+                )
+            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall have the processor.
+            time.sleep(max(_POLL_SECONDS, 3 * (time.monotonic() - began)))
+
+    def state(self) -> str:
+        """The subscriptions for people, a line each; no values of rows."""
+        workers = self._workers()
+        return "\n".join(_describe(one, workers.get(one.subid)) for one in self._subscriptions()) or "no subscription"
+
+    # The supervisor ---------------------------------------------------------------------------------
+
+    def _work(self, supervisor: Supervisor) -> None:
+        try:
+            with self._target.run_lock():
+                supervisor.run(self._stop)
+        except BaseException as error:  # the thread's owner raises it
+            self._failure = error
+
+    def _works(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _has_nothing_left(self) -> bool:
+        workers = self._workers().values()
+        return bool(workers) and all(worker.stopped and not worker.disabled for worker in workers)
+
+    def _start_named(self, name: str, *arguments: Any, **keywords: Any) -> Any:
+        return self._start_query(f"{self._name}.{name}", *arguments, **keywords)
+
+    def _workers(self) -> dict[int, SubscriptionWorker]:
+        return {} if self._supervisor is None else dict(self._supervisor.workers)
+
+    def _subscriptions(self) -> list[Subscription]:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return catalog.list_subscriptions(connection)
+
+    # Waiting ----------------------------------------------------------------------------------------
+
+    def _all_settled(self, waits: dict[SubscriptionWorker, _Wait]) -> bool:
+        wanted = {one.subid: one for one in self._subscriptions() if one.enabled}
+        workers = self._workers()
+        if not self._works():
+            if wanted and self._failure is not None:
+                raise self._failure
+            # There is none, or all have stopped for good.
+            return wanted.keys() <= workers.keys() and all(workers[subid].stopped for subid in wanted)
+        for worker in workers.values():
+            if worker not in waits:
+                waits[worker] = _Wait(worker)
+        if {subid: worker.subscription for subid, worker in workers.items()} != wanted:
+            return False  # the supervisor has not looked at the catalog yet
+        # Every one is asked, so that all barriers are written now.
+        return not [worker for worker in workers.values() if not waits[worker].is_over(self._changed)]
+
+
+class _Wait:
+    """One worker that is waited for."""
+
+    def __init__(self, worker: SubscriptionWorker) -> None:
+        self._worker = worker
+        self._failed_before = worker.failed_attempts
+        self._has_barrier = False
+        self._next_attempt = 0.0
+        self._began = time.monotonic()
+
+    def is_over(self, target_changed: float) -> bool:
+        stuck_since = self._worker.stuck_since
+        if stuck_since is not None and stuck_since > target_changed and not self._worker.copies:
+            return True
+        failed = zip(self._worker.failed_attempts, self._failed_before, strict=True)
+        if self._worker.stopped or any(now - before >= _FAILURES for now, before in failed):
+            return True
+        if not self._barrier():
+            return False
+        # A change at the publisher, too, may let a copy succeed that has failed.
+        copied = self._worker.sync_settled(max(target_changed, self._began))
+        return copied and self._worker.stream_caught_up() and not self._starts_again()
+
+    def _starts_again(self) -> bool:
+        """Whether it is about to stream with two_phase (C48), or otherwise anew."""
+        pending = self._worker.subscription.two_phase_state == "p"
+        relations = self._worker.relations
+        enables = pending and bool(relations) and all(one.state is RelationState.READY for one in relations)
+        return enables or self._worker.state == "starting"
+
+    def _barrier(self) -> bool:
+        if not self._has_barrier and time.monotonic() >= self._next_attempt:
+            self._next_attempt = time.monotonic() + _BARRIER_SECONDS
+            # A publisher that cannot be reached leaves only the receiver's failures to wait for.
+            with contextlib.suppress(SubscriberError):
+                self._worker.wants_caught_up()
+                self._has_barrier = True
+        return self._has_barrier
+
+
+def _describe(subscription: Subscription, worker: SubscriptionWorker | None) -> str:
+    name = f'subscription "{subscription.name}"'
+    if not subscription.enabled:
+        return f"{name}: disabled"
+    if worker is None:
+        return f"{name}: enabled, no worker"
+    received, last = worker.positions()
+    parts = [
+        worker.state,
+        f"received {format_lsn(received)}",
+        f"last change {format_lsn(last)}",
+        f"applied {format_lsn(worker.applied)}",
+    ]
+    if worker.failure is not None:
+        parts.append(worker.failure.message)
+    return f"{name}: {', '.join(parts)}"

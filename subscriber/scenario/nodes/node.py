@@ -1,0 +1,311 @@
+"""The databases that a session talks to, as a patient person at psql would.
+
+::
+
+    node           where it lives                                  who replicates into it
+    test_pub       publisher server 1                              nobody, or a native subscription (cascades)
+    other_pub      publisher server 2                              "
+    test_sub       the subscriber server (native), or a target     PostgreSQL's apply worker, or our engine
+
+Every publisher node has a server of its own, because CREATE SUBSCRIPTION from one database to another of the same server
+waits for itself: making the slot waits for the transaction that makes the subscription.
+
+A database has the node's name, so that whatever prints it prints the same everywhere; the ``CONNECTION`` string of a
+session names a node by ``dbname``, and host, port and user are filled in here.
+
+**Settling.** A person waits until a subscription has done what it can before looking. So does a node: its enabled
+subscriptions have settled when every table is in state r and the slot is confirmed past a barrier that was written
+after the last statement - or when they stand on an error - and the disabled ones when their workers have gone. A worker
+on an error restarts and fails again, so that is seen in the error counters, or in a process that is a new one each time
+one looks. Twice, not once: the first failure may be that of an attempt which began before the statement that removed
+its cause.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from subscriber.errors import StatementTimeout
+from subscriber.scenario.servers.postgresql_server import PostgreSQL
+from subscriber.scenario.session.effects import replace_conninfo
+from subscriber.scenario.session.psql import PsqlSession, ServerError
+
+POLL_SECONDS: Final = 0.02
+_FAILURES: Final = 2
+"""Errors since the settling began that tell a subscription which stands still from one that is about to go on."""
+_WORKERS: Final = 4
+"""As many apply workers, one after the other, tell it too: those that fail before they start to apply count no error."""
+
+ResolveConninfo = Callable[[str], str]
+"""A session's connection string → the real one."""
+
+
+class Node(ABC):
+    """One database of a session.
+
+    Attributes:
+        name: the node's name, which is the database's too.
+    """
+
+    name: str
+
+    @abstractmethod
+    def run(self, text: str, session: str = "") -> str:
+        """What psql prints for ``text``: statements, or one backslash command. Errors are part of the output.
+
+        Args:
+            text: as typed at one prompt.
+            session: which of the node's sessions it is typed into.
+
+        Raises:
+            StatementTimeout: it did not end in time.
+        """
+
+    def in_transaction(self, session: str) -> bool:
+        """Whether a transaction block is open in the session: its locks may be what a subscription waits for."""
+        del session
+        return False
+
+    @abstractmethod
+    def settle(self, patience: float) -> None:
+        """Wait until the node's subscriptions have caught up, or stand on an error.
+
+        Raises:
+            StatementTimeout: they did not within ``patience`` seconds; the detail is :meth:`state`.
+        """
+
+    @abstractmethod
+    def state(self) -> str:
+        """Its subscriptions for people, a line each."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End its sessions and its engine, and remove what it made."""
+
+
+class PostgreSQLNode(Node):
+    """A database of a PostgreSQL server: a publisher, or a native subscriber.
+
+    Args:
+        name: of node and database; a leftover of that name is dropped first.
+        server: where the database is made.
+        resolve: finds the real connection string.
+        patience: seconds that a statement may take.
+    """
+
+    def __init__(self, name: str, server: PostgreSQL, resolve: ResolveConninfo, patience: float) -> None:
+        self.name = name
+        self._server = server
+        self._resolve = resolve
+        self._patience = patience
+        self._sessions: dict[str, PsqlSession] = {}
+        server.drop_database(name)
+        server.create_database(name)
+
+    @property
+    def conninfo(self) -> str:
+        """libpq's connection string of the database."""
+        return self._server.conninfo(self.name)
+
+    @property
+    def major(self) -> int:
+        """The server's version."""
+        return self._server.major
+
+    def run(self, text: str, session: str = "") -> str:
+        """See :meth:`Node.run`."""
+        return self._session(session).run(text)
+
+    def run_without(self, publication: str, query: str, session: str = "") -> str:
+        """What psql prints for a query that only reads, in a database without a publication that nobody has typed.
+
+        Args:
+            publication: is there, and again afterwards.
+            query: one query.
+            session: as of :meth:`run`.
+
+        Raises:
+            StatementTimeout: as :meth:`run`.
+        """
+        psql = self._session(session)
+        if psql.transaction_failed:
+            return psql.run(query)
+        begin, end = ("SAVEPOINT without", "ROLLBACK TO without") if psql.in_transaction else ("BEGIN", "ROLLBACK")
+        inside = psql.in_transaction
+        psql.ask(begin)
+        try:
+            psql.ask(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(publication)).as_string(None))
+            return psql.run(query)
+        finally:
+            # A transaction of the session's that has failed stays so, and takes the DROP back when it ends.
+            if not (inside and psql.transaction_failed):
+                psql.ask(end)
+
+    def last_error(self, session: str) -> ServerError | None:
+        """The server's error in the last query of a session; None where it had none."""
+        return self._sessions[session].error if session in self._sessions else None
+
+    def _session(self, name: str) -> PsqlSession:
+        if name not in self._sessions:
+            self._sessions[name] = PsqlSession(self.conninfo, lambda: self._server.psql, self._patience, self._to_send)
+        return self._sessions[name]
+
+    def in_transaction(self, session: str) -> bool:
+        """See :meth:`Node.in_transaction`."""
+        return session in self._sessions and self._sessions[session].in_transaction
+
+    def settle(self, patience: float) -> None:
+        """See :meth:`Node.settle`."""
+        with psycopg.connect(self._server.conninfo(self.name), autocommit=True) as connection:
+            watched = {one.name: _Watch(one) for one in _subscriptions(connection) if one.enabled or one.worker}
+            deadline = time.monotonic() + patience
+            try:
+                for watch in watched.values():
+                    watch.write_barrier()
+                while not self._settled(connection, watched):
+                    if time.monotonic() > deadline:
+                        raise StatementTimeout(
+                            f'the subscriptions of node "{self.name}" did not settle within {patience:g} s',
+                            detail=self.state(),
+                        )
+                    time.sleep(POLL_SECONDS)
+            finally:
+                for watch in watched.values():
+                    watch.close()
+
+    def state(self) -> str:
+        """See :meth:`Node.state`."""
+        with psycopg.connect(self._server.conninfo(self.name), autocommit=True) as connection:
+            return "\n".join(str(one) for one in _subscriptions(connection)) or "no subscription"
+
+    def close(self) -> None:
+        """See :meth:`Node.close`."""
+        for session in self._sessions.values():
+            session.close()
+        self._server.drop_database(self.name)
+
+    def _to_send(self, query: str) -> str:
+        return replace_conninfo(query, self._resolve)
+
+    @staticmethod
+    def _settled(connection: psycopg.Connection[Any], watched: Mapping[str, _Watch]) -> bool:
+        now = {one.name: one for one in _subscriptions(connection)}
+        # Every one is looked at each time, to see its workers come and go.
+        settled = {name: name not in now or watch.has_settled(now[name]) for name, watch in watched.items()}
+        return all(settled.values())
+
+
+# What the catalogs say -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscription:
+    name: str
+    enabled: bool
+    slot: str | None
+    conninfo: str = field(repr=False)
+    waiting: tuple[str, ...]
+    """Tables that are not in state r, as ``table state``."""
+    errors: int
+    worker: int | None
+    """Process id of the apply worker."""
+
+    def __str__(self) -> str:
+        parts = ["enabled" if self.enabled else "disabled", f"{self.errors} errors"]
+        parts.append(f"apply worker {self.worker}" if self.worker else "no apply worker")
+        if self.waiting:
+            parts.append(f"tables not ready: {', '.join(self.waiting)}")
+        return f'subscription "{self.name}": {", ".join(parts)}'
+
+
+def _subscriptions(connection: psycopg.Connection[Any]) -> list[_Subscription]:
+    rows = connection.execute(
+        "SELECT subname, subenabled, subslotname, subconninfo,"
+        " ARRAY(SELECT srrelid::regclass || ' ' || srsubstate::text FROM pg_subscription_rel"
+        "       WHERE srsubid = s.oid AND srsubstate <> 'r' ORDER BY 1),"
+        " coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats WHERE subid = s.oid), 0),"
+        " (SELECT pid FROM pg_stat_subscription w WHERE w.subid = s.oid AND relid IS NULL AND pid IS NOT NULL"
+        "  ORDER BY latest_end_lsn DESC NULLS LAST LIMIT 1)"
+        " FROM pg_subscription s JOIN pg_database d ON d.oid = subdbid WHERE datname = current_database() ORDER BY 1"
+    ).fetchall()
+    return [
+        _Subscription(name, enabled, slot, conninfo, tuple(waiting), errors, worker)
+        for name, enabled, slot, conninfo, waiting, errors, worker in rows
+    ]
+
+
+class _Watch:
+    """One subscription that is waited for."""
+
+    def __init__(self, subscription: _Subscription) -> None:
+        self._first = subscription
+        self._workers: set[int] = set()
+        self._publisher: psycopg.Connection[Any] | None = None
+        self._barrier: str | None = None
+
+    def write_barrier(self) -> None:
+        """Mark how far the publisher is; a publisher that cannot be reached leaves only errors to wait for."""
+        try:
+            self._publisher = psycopg.connect(self._first.conninfo, autocommit=True)
+            row = self._publisher.execute("SELECT pg_logical_emit_message(true, 'scenario', '')::text").fetchone()
+        except psycopg.Error:
+            return
+        assert row is not None
+        self._barrier = row[0]
+
+    def has_settled(self, now: _Subscription) -> bool:
+        """Whether ``now`` it is disabled, caught up, or stands on an error."""
+        if now.worker is not None:
+            self._workers.add(now.worker)
+        if not now.enabled:
+            # Until its worker has gone, it refuses to be altered, and has not counted its last error.
+            return now.worker is None
+        if now.errors - self._first.errors >= _FAILURES or len(self._workers) >= _WORKERS:
+            return True
+        return not now.waiting and self._confirmed(now.slot)
+
+    def _confirmed(self, slot: str | None) -> bool:
+        if self._publisher is None or self._barrier is None:
+            return False
+        row = self._publisher.execute(
+            "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s",
+            (self._barrier, slot),
+        ).fetchone()
+        return row is not None and bool(row[0])
+
+    def close(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
+
+
+def node_conninfo(session: str, servers: Mapping[str, PostgreSQL], otherwise: PostgreSQL) -> str:
+    """The real connection string for a session's.
+
+    Args:
+        session: as written in the session: it names a node by ``dbname``.
+        servers: the server of every PostgreSQL node.
+        otherwise: the server for a database that is no node's, so that the error is PostgreSQL's.
+
+    Returns:
+        ``session`` with host and port replaced, and the user where none is given; what is no connection string is
+        returned as it is, so that the error is the command's.
+    """
+    try:
+        given = conninfo_to_dict(session)
+    except psycopg.ProgrammingError:
+        return session
+    if not given:
+        return session
+    dbname = str(given.get("dbname", "postgres"))
+    kept: dict[str, Any] = {
+        name: value for name, value in given.items() if name not in ("host", "hostaddr", "port", "dbname")
+    }
+    return servers.get(dbname, otherwise).conninfo(dbname, **kept)

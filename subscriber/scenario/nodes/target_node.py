@@ -1,0 +1,432 @@
+r"""A subscriber node on our own engine: PostgreSQL's psql in front, any database behind.
+
+::
+
+    CREATE/ALTER/DROP SUBSCRIPTION or PUBLICATION ──▶ our commands ──▶ catalog in the target ◀── engine (a thread)
+    every other statement, and \d ──▶ a PostgreSQL database: the target itself, or a mirror of it that is refilled before and
+                                      written back afterwards while nothing is applied (subscriber.scenario.nodes.session_database);
+                                      the catalogs of subscriptions are the target's (subscriber.scenario.nodes.session_catalogs)
+
+What would tell about the database instead of the subscriber is refused (:mod:`subscriber.scenario.nodes.refusals`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import sqlalchemy as sa
+
+from subscriber import catalog
+from subscriber.apply.progress import STATE
+from subscriber.commands import Notify, remove_journal, run_command
+from subscriber.commands.subscription_grammar import parse
+from subscriber.commands.subscription_statements import (
+    AlterConnection,
+    Command,
+    CreateSubscription,
+    DropSubscription,
+    SubscriptionCommand,
+)
+from subscriber.commands.subscription_statements import Query as Select
+from subscriber.errors import PublisherError, SubscriberError, UsageError
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.publication.definition import Publication
+from subscriber.publication.publication_statements import PublicationCommand
+from subscriber.scenario.nodes import session_catalogs
+from subscriber.scenario.nodes.engine import Engine
+from subscriber.scenario.nodes.mirror import Mirror
+from subscriber.scenario.nodes.node import Node, ResolveConninfo
+from subscriber.scenario.nodes.own_database import OwnDatabase, open_apart
+from subscriber.scenario.nodes.refusals import Situation, check_statement, is_subscription_command, refusal, words_of
+from subscriber.scenario.nodes.session_database import SessionDatabase
+from subscriber.scenario.nodes.transaction_block import Block
+from subscriber.scenario.servers.fresh_targets import FreshTarget
+from subscriber.scenario.servers.postgresql_server import PostgreSQL
+from subscriber.scenario.session.psql import Generated, PsqlSession
+from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+
+_SHOWS_REPLICATION: Final = re.compile(r"\\dR")
+_SHOWS_SUBSCRIPTIONS: Final = re.compile(r"\\dRs(\+?)\s*")
+
+_GID_PREFIX: Final = "pg_gid_"
+"""How the names of what subscriptions have prepared begin (C49)."""
+_WRITES: Final = frozenset({"insert", "update", "delete", "merge", "copy", "do", "call", "execute", "with"})
+_RESHAPES: Final = frozenset({"create", "alter", "drop", "truncate"})
+_BELOW_A_TABLE: Final = (" row)", " rows)")
+
+
+class TargetNode(Node):
+    """See the module.
+
+    Args:
+        name: of the node and of its mirror, if it has one.
+        target: a database in which there is no subscription and none of the session's tables. Sessions run in it where it is
+            PostgreSQL and disposable, else in a mirror.
+        server: where the mirror is made.
+        resolve: finds the real connection string.
+        pipeline: starts queries, copies tables.
+        settings: of the engine; the walreceivers read theirs from the environment.
+        patience: seconds that a statement may take.
+        carrier: the server's publication that every subscription of the session gets as its ``carrier``; None: the server's
+            publications are subscribed to.
+
+    Raises:
+        UsageError: the target has subscriptions already, which would run too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: FreshTarget,
+        server: PostgreSQL,
+        resolve: ResolveConninfo,
+        pipeline: Pipeline,
+        settings: Settings,
+        patience: float,
+        carrier: str | None = None,
+    ) -> None:
+        self.name = name
+        self._carrier = carrier
+        self._resolve = resolve
+        self._settings = settings
+        self._patience = patience
+        self._server = server
+        self._sessions: dict[str, PsqlSession] = {}
+        self._blocks: dict[str, Block] = {}
+        """The subscription commands of every session's open transaction."""
+        self._typed_conninfo: dict[str, str] = {}
+        """Real connection strings → as they were typed."""
+        self._written: set[str] = set()
+        """The first words of the statements of the open transaction, or of the last statement."""
+        self._target = open_target(target.url)
+        try:
+            own = target.disposable and self._target.capabilities.postgresql_sql
+            given = self._target.url
+            if own:
+                self._target = open_apart(self._target)
+            self._target.is_throwaway = True
+            self._made_catalog = _make_catalog(self._target)
+            self._engine = Engine(name, self._target, pipeline, settings)
+            noted = self._engine.note_change
+            self._database: SessionDatabase = (
+                OwnDatabase(given, noted) if own else Mirror(name, server, self._target, noted)
+            )
+        except BaseException:
+            self._target.close()
+            raise
+
+    def run(self, text: str, session: str = "") -> str:
+        """See :meth:`Node.run`.
+
+        Raises:
+            SubscriberError: the target could not follow what was done in the mirror; the node is of no use any more.
+        """
+        if is_backslash_command(text):
+            return self._describe(text.strip(), session)
+        printed = [one for query in cut(text) for one in self._run(query, session)]
+        # psql prints an empty line below a table.
+        return "".join(f"{one}\n\n" if one.endswith(_BELOW_A_TABLE) else f"{one}\n" for one in printed if one).rstrip(
+            "\n"
+        )
+
+    def in_transaction(self, session: str) -> bool:
+        """See :meth:`Node.in_transaction`."""
+        return session in self._sessions and self._sessions[session].in_transaction
+
+    def settle(self, patience: float) -> None:
+        """See :meth:`Node.settle`."""
+        self._engine.settle(patience)
+
+    def state(self) -> str:
+        """See :meth:`Node.state`."""
+        return self._engine.state()
+
+    def close(self) -> None:
+        """See :meth:`Node.close`: slots, journals, tables, the catalog's if it was not there, and the mirror."""
+        with contextlib.ExitStack() as steps:
+            # In reverse order, each whatever the others do.
+            steps.callback(self._target.close)
+            steps.callback(self._drop_catalog)
+            steps.callback(self._database.close)
+            steps.callback(self._drop_subscriptions)
+            steps.callback(self._end_prepared)
+            steps.callback(self._engine.close)
+            for session in self._sessions.values():
+                steps.callback(session.close)
+            for block in self._blocks.values():
+                steps.callback(block.close)
+
+    # Publications of its own ------------------------------------------------------------------------
+
+    def at_rest(self, patience: float) -> contextlib.AbstractContextManager[None]:
+        """See :meth:`Engine.at_rest`."""
+        return self._engine.at_rest(patience)
+
+    def run_publication_command(self, text: str, publisher: str) -> SubscriberError | None:
+        """Carry out CREATE, ALTER or DROP PUBLICATION; gives the error with which it was refused.
+
+        Args:
+            text: the command.
+            publisher: connection string of the database whose tables are meant.
+        """
+        try:
+            command = parse(text)
+            if not isinstance(command, PublicationCommand):
+                raise refusal("this command")
+            run_command(self._target, command, self._settings, lambda _: None, publisher)
+        except SubscriberError as error:
+            return error
+        self._engine.note_change()
+        return None
+
+    def publications(self) -> dict[str, Publication]:
+        """Those that it has, by name."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return {publication.name: publication for publication in catalog.list_publications(connection)}
+
+    def store_publications(self, publications: Mapping[str, Publication | None], owner: str) -> None:
+        """Have these publications, whatever they were before; None for those that are there no more.
+
+        Args:
+            publications: by name.
+            owner: of those that are new.
+        """
+        with self._target.begin() as connection:
+            for name, publication in publications.items():
+                known = catalog.find_publication(connection, name) is not None
+                if publication is None:
+                    if known:
+                        catalog.delete_publication(connection, name)
+                elif known:
+                    catalog.replace_publication(connection, publication)
+                else:
+                    catalog.insert_publication(connection, publication, owner)
+        self._engine.note_change()
+
+    # Statements -----------------------------------------------------------------------------------
+
+    def _run(self, query: Query, session: str) -> list[str]:
+        """What is printed for one query, and for each that it generates."""
+        text = query.text
+        words = words_of(text)
+        try:
+            if is_subscription_command(words):
+                return [self._command(text, session)]
+            asked = check_statement(text, words, self._situation(session))
+        except SubscriberError as error:
+            self._fail_transaction(session)
+            return [error.report()]
+        first_word = words[0] if words else ""
+        if not query.executes:
+            return [self._run_statement(text, session, first_word, asked)]
+        generated = Generated()
+
+        def generate(psql: PsqlSession, text: str) -> str:
+            nonlocal generated
+            printed, generated = psql.generate(text)
+            return printed
+
+        printed = [self._run_statement(text, session, first_word, asked, generate)]
+        for statement in generated.statements:
+            printed += self._run(Query(statement, ended=True, ordered=(False,), copies_out=False), session)
+        return [*printed, generated.tag.rstrip("\n")]
+
+    def _situation(self, session: str) -> Situation:
+        """Where the next statement of a session would run."""
+        return Situation(
+            in_target=self._database.is_target,
+            in_transaction=self.in_transaction(session),
+            beside_another=any(other.in_transaction for name, other in self._sessions.items() if name != session),
+            after_subscription_command=session in self._blocks and self._blocks[session].changed,
+            is_stale=self._database.is_stale,
+        )
+
+    def _run_statement(
+        self,
+        text: str,
+        session: str,
+        first_word: str = "",
+        asked: Collection[str] = (),
+        run: Callable[[PsqlSession, str], str] = PsqlSession.send,
+    ) -> str:
+        if session not in self._sessions:
+            self._sessions[session] = PsqlSession(self._database.conninfo, lambda: self._server.psql, self._patience)
+        psql = self._sessions[session]
+        undone: SubscriberError | None = None
+        # In the target itself, replication may wait for the session's locks: the session must not wait for replication.
+        alone = contextlib.nullcontext() if self._database.is_target else self._engine.at_rest(self._patience)
+        with alone:
+            if not psql.in_transaction:
+                self._database.refill()
+                self._written = set()
+            self._written.add(first_word)
+            try:
+                printed = self._run_with_catalogs(psql, text, session, asked, run)
+            finally:
+                # Also of a statement that was cancelled, and of a transaction that was lost with its connection.
+                if not psql.in_transaction:
+                    reshaping = bool(self._written & _RESHAPES) and not self._written & _WRITES
+                    undone = self._database.write_back(reshaping=reshaping)
+        if undone is not None:
+            printed = undone.report()
+        return printed if psql.in_transaction else self._end_block(session, printed)
+
+    def _run_with_catalogs(
+        self, psql: PsqlSession, text: str, session: str, asked: Collection[str], run: Callable[[PsqlSession, str], str]
+    ) -> str:
+        """Run it with our catalogs in the place of the database's own, as far as they are asked for."""
+        if not asked or psql.transaction_failed:
+            return run(psql, text)
+        source = self._blocks[session].catalog if session in self._blocks else self._target
+        database, owner = self._database.identity()
+        facts = session_catalogs.Facts(
+            database=database,
+            owner=owner,
+            major=self._server.major,
+            shown_conninfo=lambda conninfo: self._typed_conninfo.get(conninfo, conninfo),
+            received=self._engine.received(),
+            process=os.getpid(),
+            journals=self._settings.journal,
+        )
+        try:
+            with source.begin() as connection:
+                session_catalogs.make_views(psql, connection, asked, facts)
+        except UsageError as error:
+            return error.report()
+        try:
+            return run(psql, session_catalogs.with_temporary_names(text))
+        finally:
+            if session_catalogs.RESET in asked and not psql.transaction_failed:
+                with self._target.begin() as connection:
+                    session_catalogs.reset_statistics(psql, connection)
+            session_catalogs.drop_views(psql, asked)
+
+    def _describe(self, command: str, session: str) -> str:
+        r"""What a backslash command prints."""
+        found = _SHOWS_SUBSCRIPTIONS.fullmatch(command)
+        if found is None and _SHOWS_REPLICATION.match(command):
+            return refusal(command.split(maxsplit=1)[0]).report()
+        if found is None or self.in_transaction(session):
+            return self._run_statement(command, session, run=PsqlSession.run)
+        query = session_catalogs.describing_query(verbose=bool(found[1]), major=self._server.major)
+        return session_catalogs.with_title(
+            "List of subscriptions", self._run_statement(query, session, "select", ["pg_subscription"])
+        )
+
+    def _fail_transaction(self, session: str) -> None:
+        """An error ends the transaction that it happens in."""
+        if self.in_transaction(session):
+            self._sessions[session].run("SELECT 1 / 0")
+
+    # Subscription commands ----------------------------------------------------------------------------
+
+    def _command(self, text: str, session: str) -> str:
+        """What psql prints for CREATE, ALTER and DROP of a subscription or publication.
+
+        Raises:
+            SubscriberError: it failed; a transaction that is open fails with it.
+        """
+        command = self._with_real_conninfo(parse(text))
+        if any(other in self._blocks for other in self._sessions if other != session):
+            raise refusal("a subscription command beside another session's open transaction with one")
+        printed: list[str] = []
+        if self.in_transaction(session):
+            if self._sessions[session].transaction_failed:
+                return self._run_statement(text, session)  # says so
+            printed.append(self._run_in_block(command, session, printed.append))
+            return "\n".join(printed)
+        try:
+            printed.append(run_command(self._target, command, self._settings, printed.append))
+        except SubscriberError as error:
+            printed.append(error.report())
+        self._engine.note_change()
+        self._engine.start()
+        return "\n".join(printed)
+
+    def _run_in_block(self, command: SubscriptionCommand, session: str, notify: Notify) -> str:
+        if session not in self._blocks:
+            self._blocks[session] = Block(self._target, self._settings)
+        block = self._blocks[session]
+        try:
+            return block.run(command, notify)
+        finally:
+            if not block.changed:  # the transaction has failed, and may go on from a savepoint
+                del self._blocks[session]
+                block.close()
+
+    def _with_real_conninfo(self, command: Command) -> SubscriptionCommand:
+        if isinstance(command, Select | PublicationCommand):
+            raise refusal("this command")
+        if not isinstance(command, CreateSubscription | AlterConnection):
+            return command
+        real = self._resolve(command.conninfo)
+        self._typed_conninfo[real] = command.conninfo
+        if isinstance(command, CreateSubscription) and self._carrier is not None:
+            options = dataclasses.replace(command.options, carrier=self._carrier)
+            return dataclasses.replace(command, conninfo=real, options=options)
+        return dataclasses.replace(command, conninfo=real)
+
+    def _end_block(self, session: str, printed: str) -> str:
+        """Carry out, or forget, the subscription commands of a transaction that has ended; gives what is printed."""
+        block = self._blocks.pop(session, None)
+        if block is None:
+            return printed
+        try:
+            if printed.splitlines()[-1:] == ["COMMIT"]:
+                block.commit()
+        except SubscriberError as error:
+            return error.report()
+        finally:
+            block.close()
+            self._engine.note_change()
+            self._engine.start()
+        return printed
+
+    # Leaving ----------------------------------------------------------------------------------------
+
+    def _end_prepared(self) -> None:
+        """Roll back what is prepared in the target: its locks would keep the tables from being dropped."""
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            prepared = self._target.prepared_transactions(connection)
+        for gid in prepared:
+            if self._database.is_target or gid.startswith(_GID_PREFIX):
+                self._target.finish_prepared(gid, commit=False)
+
+    def _drop_subscriptions(self) -> None:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            subscriptions = catalog.list_subscriptions(connection)
+        for subscription in subscriptions:
+            command = DropSubscription(subscription.name, if_exists=True, cascade=False)
+            try:
+                run_command(self._target, command, self._settings, lambda _: None)
+            except PublisherError:
+                # The publisher is gone already, and has taken the slot with it. The next one of that name begins anew.
+                remove_journal(subscription, self._settings)
+                with self._target.begin() as connection:
+                    catalog.delete_subscription(connection, subscription.name)
+
+    def _drop_catalog(self) -> None:
+        if self._made_catalog:
+            with self._target.reporting():
+                for metadata in (catalog.CATALOG, STATE):
+                    metadata.drop_all(self._target.engine)
+
+
+def _make_catalog(target: Target) -> bool:
+    """The catalog's tables, which must be empty; tells whether they were not there."""
+    with target.reporting():
+        there = sa.inspect(target.engine).has_table(catalog.SUBSCRIPTION.name)
+        catalog.ensure_catalog(target.engine)
+        with target.engine.connect() as connection:
+            if catalog.list_subscriptions(connection):
+                raise UsageError(
+                    "the target has subscriptions already", hint="A session would run them too; use another database."
+                )
+    return not there

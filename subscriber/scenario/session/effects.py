@@ -1,0 +1,146 @@
+"""What a statement of a session does, as far as the runner must know: does it read rows, or make a subscription?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Flag, auto
+from itertools import pairwise
+from typing import Final
+
+from psycopg import sql
+
+from subscriber.errors import SubscriberError
+from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command
+from subscriber.sql.lexer import Kind, lex, tokenize
+
+
+class Effect(Flag):
+    """What makes a session wait.
+
+    ROWS: it reads or writes rows: the node's subscriptions settle before it.
+    SUBSCRIPTION: it makes or alters a subscription: they settle after it.
+    OTHER: neither.
+    """
+
+    OTHER = 0
+    ROWS = auto()
+    SUBSCRIPTION = auto()
+
+
+_ROWS: Final = frozenset(
+    {
+        "select",
+        "values",
+        "table",
+        "with",
+        "insert",
+        "update",
+        "delete",
+        "merge",
+        "truncate",
+        "copy",
+        "execute",
+        "fetch",
+        "do",
+    }
+)
+
+
+def effect_of(text: str) -> Effect:
+    r"""The effects of the statements in ``text``; a backslash command shows definitions only.
+
+    What ``\gexec`` runs is not known before it runs, and may be anything.
+
+    >>> effect_of("SELECT 1"), effect_of("ALTER SUBSCRIPTION s DISABLE"), effect_of("DROP TABLE t")
+    (<Effect.ROWS: 1>, <Effect.SUBSCRIPTION: 2>, <Effect.OTHER: 0>)
+    """
+    if is_backslash_command(text):
+        return Effect.OTHER
+    effects = Effect.OTHER
+    for query in cut(text):
+        anything = Effect.ROWS | Effect.SUBSCRIPTION
+        effects |= anything if query.executes else _effect(*_first_words(query.text))
+    return effects
+
+
+def publication_command(text: str) -> str | None:
+    """The CREATE, ALTER or DROP PUBLICATION that ``text`` is; None where it is, or holds, anything else."""
+    queries = _cut(text)
+    if len(queries) != 1 or queries[0].executes or not _names_publication(queries[0]):
+        return None
+    return queries[0].text
+
+
+def may_change_publications(text: str) -> bool:
+    """Whether a publication may be another one after ``text``: also because of what becomes of its tables.
+
+    >>> may_change_publications("ALTER TABLE t RENAME TO u"), may_change_publications("CREATE TABLE t (a int)")
+    (True, False)
+    """
+    return any(
+        query.executes or _names_publication(query) or _first_words(query.text)[0] in _CHANGING for query in _cut(text)
+    )
+
+
+def may_commit(text: str) -> bool:
+    """Whether an open transaction may be committed by ``text``."""
+    return any(query.executes or _first_words(query.text)[0] in ("commit", "end") for query in _cut(text))
+
+
+def reads_publications(text: str) -> bool:
+    """Whether ``text`` is one query that shows which publications there are."""
+    queries = _cut(text)
+    if len(queries) != 1 or queries[0].executes or _first_words(queries[0].text)[0] not in _READING:
+        return False
+    return any(_PUBLICATIONS.match(lexeme.value) for lexeme in lex(text) if lexeme.kind in (Kind.WORD, Kind.IDENTIFIER))
+
+
+def _cut(text: str) -> list[Query]:
+    """The queries of ``text``; none in a backslash command, or where the server will say that it cannot be read."""
+    try:
+        return [] if is_backslash_command(text) else cut(text)
+    except SubscriberError:
+        return []
+
+
+def _names_publication(query: Query) -> bool:
+    first, second = _first_words(query.text)
+    return first in ("create", "alter", "drop") and second == "publication"
+
+
+_CHANGING: Final = frozenset({"alter", "drop", "do", "call"})
+_READING: Final = frozenset({"select", "values", "table"})
+_PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_tables")
+
+
+def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:
+    """``text`` with the string after every CONNECTION of a subscription replaced by what ``resolve`` gives.
+
+    What PostgreSQL would not read is left to the server to refuse.
+    """
+    try:
+        if Effect.SUBSCRIPTION not in effect_of(text):
+            return text
+        lexemes = lex(text)
+    except SubscriberError:
+        return text
+    pieces = []
+    done = 0
+    for word, string in pairwise(lexemes):
+        if word.kind is Kind.WORD and word.value == "connection" and string.kind is Kind.STRING:
+            pieces += [text[done : string.start], sql.Literal(resolve(string.value)).as_string(None)]
+            done = string.end
+    return "".join([*pieces, text[done:]])
+
+
+def _effect(first: str, second: str) -> Effect:
+    if first in ("create", "alter") and second == "subscription":
+        return Effect.SUBSCRIPTION
+    return Effect.ROWS if first in _ROWS else Effect.OTHER
+
+
+def _first_words(statement: str) -> tuple[str, str]:
+    pieces = (statement[token.start : token.end + 1].lower() for token in tokenize(statement))
+    words = (piece for piece in pieces if piece != "(")
+    return next(words, ""), next(words, "")

@@ -1,0 +1,264 @@
+r"""Is what a statement printed what the file expects?
+
+Text is compared, as printed: column widths, tags and errors are part of it. What is not compared, on either side::
+
+    blank lines, blanks at the end of a line, comments
+    NOTICE, WARNING, INFO, LOG, DEBUG             where and whether the server says such things is its own affair
+    DETAIL, HINT, CONTEXT, QUERY, LOCATION        so is what it says beside an error
+    LINE 1: SELEC 1;  and the caret below
+
+Such a message may go on in lines that nothing marks. They end at the next message, command tag or table, since
+psql prints nothing else - but the data of COPY TO STDOUT: where a text has that, only marked lines are left out.
+
+The rows of a table are compared in order where its statement has ORDER BY, and as a bag otherwise, because the order is
+then nobody's promise. So are the lines of a COPY TO STDOUT. What a backslash command prints is compared in order.
+
+::
+
+    lines ── tables found by their separator and footer ──▶ messages left out ──▶ bags of rows sorted ──▶ equal?
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final
+
+from subscriber.scenario.session.aligned import display_width
+from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command
+from subscriber.scenario.session.session_file import without_comments
+
+_SEPARATOR: Final = re.compile(r"-+(\+-+)*")
+_FOOTER: Final = re.compile(r"\(\d+ rows?\)")
+_TAG: Final = re.compile(r"[A-Z]+( [A-Z]+)*( \d+)*")
+_LABEL: Final = re.compile(r"([A-Z]+):  ")
+_LINE: Final = re.compile(r"LINE \d+: ")
+_CARET: Final = re.compile(r"\s*\^")
+_NOT_COMPARED: Final = frozenset(
+    {"NOTICE", "WARNING", "INFO", "LOG", "DEBUG", "DETAIL", "HINT", "CONTEXT", "QUERY", "LOCATION"}
+)
+_ERRORS: Final = frozenset({"ERROR", "FATAL", "PANIC"})
+_COMMANDS_WITH_ROWS: Final = ("INSERT ", "UPDATE ", "DELETE ", "MERGE ")
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """What differs.
+
+    Attributes:
+        expected: the expected lines, as compared.
+        printed: the printed lines, as compared.
+    """
+
+    expected: tuple[str, ...]
+    printed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Both in one column: ``-`` is only expected, ``+`` only printed, a blank both."""
+        lines: list[str] = []
+        matcher = SequenceMatcher(None, self.expected, self.printed, autojunk=False)
+        for what, start, stop, other_start, other_stop in matcher.get_opcodes():
+            if what == "equal":
+                lines += (f"  {line}" for line in self.expected[start:stop])
+            else:
+                lines += (f"- {line}" for line in self.expected[start:stop])
+                lines += (f"+ {line}" for line in self.printed[other_start:other_stop])
+        return "\n".join(lines)
+
+
+def compare_output(statement_text: str, expected: Sequence[str], printed: str) -> Mismatch | None:
+    """Compare what a statement printed with what was expected; None if they are the same.
+
+    Args:
+        statement_text: what was typed at the prompt.
+        expected: lines of the file.
+        printed: what psql printed.
+    """
+    here = compared_lines(statement_text, expected)
+    there = compared_lines(statement_text, printed.split("\n"))
+    return None if here == there else Mismatch(tuple(here), tuple(there))
+
+
+def compared_lines(statement_text: str, lines: Sequence[str]) -> list[str]:
+    """The lines that count, without blanks at their ends, in the order in which they are compared: two outputs are the
+    same when these are.
+
+    Args:
+        statement_text: what was typed at the prompt.
+        lines: what was expected or printed.
+    """
+    lines = [line.rstrip(" ") for line in lines]
+    if is_backslash_command(statement_text):
+        return without_comments(lines)
+    queries = cut(statement_text)
+    blocks = _blocks(lines)
+    if any(query.copies_out for query in queries):
+        kept = list(_without_messages(blocks, marked_only=True))
+        unordered = len(queries) == 1 and not queries[0].ordered[0]
+        return sorted(_flat(kept)) if unordered else _flat(kept)
+    return _flat(_sorted_bags(list(_without_messages(blocks, marked_only=False)), queries))
+
+
+# Tables ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table: the lines of its header, separator included, of each row, and its footer."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    footer: str
+
+    def sorted(self) -> _Table:
+        return _Table(self.header, tuple(sorted(self.rows)), self.footer)
+
+    def lines(self) -> list[str]:
+        return [line for row in (self.header, *self.rows, (self.footer,)) for line in row if line]
+
+
+_Block = _Table | str
+
+
+def _blocks(lines: Sequence[str]) -> list[_Block]:
+    """The lines of no table one by one, those of a table together."""
+    blocks: list[_Block] = []
+    position = 0
+    while position < len(lines):
+        line = lines[position]
+        footer = _footer_after(lines, position) if _SEPARATOR.fullmatch(line) else None
+        if footer is None:
+            blocks.append(line)
+            position += 1
+            continue
+        marks = _mark_positions(line)
+        header = _take_header(blocks, marks) if line != "--" else []
+        rows = _rows(lines[position + 1 : footer], marks)
+        blocks.append(_Table((*header, line), tuple(rows), lines[footer]))
+        position = footer + 1
+    return blocks
+
+
+def _footer_after(lines: Sequence[str], separator: int) -> int | None:
+    """Where the table ends whose separator is there; None if it is no table's."""
+    for position in range(separator + 1, len(lines)):
+        if _FOOTER.fullmatch(lines[position]):
+            return position
+        if lines[position] and not lines[position].startswith(" "):
+            return None
+    return None
+
+
+def _mark_positions(separator: str) -> frozenset[int]:
+    """The columns of the terminal where psql puts a + when a value goes on in the next line."""
+    positions = []
+    start = 0
+    for dashes in separator.split("+"):
+        positions.append(start + len(dashes) - 1)
+        start += len(dashes) + 1
+    return frozenset(positions)
+
+
+def _goes_on(line: str, marks: frozenset[int]) -> bool:
+    if line.isascii():
+        return any(line[position : position + 1] == "+" for position in marks)
+    column = 0
+    for character in line:
+        if character == "+" and column in marks:
+            return True
+        column += display_width(character)
+    return False
+
+
+def _take_header(blocks: list[_Block], marks: frozenset[int]) -> list[str]:
+    """The lines above a separator that are its header: a column's name may have several lines."""
+    header: list[str] = []
+    while blocks and isinstance(line := blocks[-1], str) and (not header or _goes_on(line, marks)):
+        header.insert(0, line)
+        blocks.pop()
+    return header
+
+
+def _rows(lines: Sequence[str], marks: frozenset[int]) -> Iterator[tuple[str, ...]]:
+    row: list[str] = []
+    for line in lines:
+        row.append(line)
+        if not _goes_on(line, marks):
+            yield tuple(row)
+            row = []
+    if row:
+        yield tuple(row)
+
+
+def _flat(blocks: Sequence[_Block]) -> list[str]:
+    return [line for block in blocks for line in ([block] if isinstance(block, str) else block.lines())]
+
+
+# Messages -----------------------------------------------------------------------------------------
+
+
+def _without_messages(blocks: Sequence[_Block], *, marked_only: bool) -> Iterator[_Block]:
+    """The blocks but those that are not compared.
+
+    Args:
+        blocks: of one side.
+        marked_only: leave no line out for what stands above it, but carets.
+    """
+    leaving_out = False
+    caret = False
+    for block in blocks:
+        if isinstance(block, _Table):
+            leaving_out = caret = False
+            yield block
+            continue
+        was_line, caret = caret, bool(_LINE.match(block))
+        label = _LABEL.match(block)
+        if caret or (was_line and _CARET.fullmatch(block)) or not block:
+            continue
+        if label or _TAG.fullmatch(block):
+            leaving_out = label is not None and label[1] in _NOT_COMPARED
+            if leaving_out:
+                continue
+        elif leaving_out and not marked_only:
+            continue
+        if without_comments([block]):
+            yield block
+
+
+# Order ---------------------------------------------------------------------------------------------
+
+
+def _sorted_bags(blocks: list[_Block], queries: Sequence[Query]) -> list[_Block]:
+    """The rows of tables whose statement promises no order, sorted."""
+    promises = [ordered for query in queries for ordered in query.ordered]
+    if all(promises):
+        return blocks
+    owners = _owners(blocks)
+    if any(promises) and len(set(owners)) != len(promises):
+        return blocks  # no telling whose table is whose
+    return [
+        block.sorted() if isinstance(block, _Table) and not (any(promises) and promises[owner]) else block
+        for block, owner in zip(blocks, owners, strict=True)
+    ]
+
+
+def _owners(blocks: Sequence[_Block]) -> list[int]:
+    """Which of the statements printed each block: one prints a table, a tag, both (RETURNING), or an error."""
+    owners = []
+    owner = -1
+    above: _Block | None = None
+    for block in blocks:
+        label = _LABEL.match(block) if isinstance(block, str) else None
+        if isinstance(block, _Table) or (label and label[1] in _ERRORS) or _is_tag(block, above):
+            owner += 1
+        owners.append(max(owner, 0))
+        above = block
+    return owners
+
+
+def _is_tag(line: str, above: _Block | None) -> bool:
+    """Whether it is a command tag that is all its statement printed."""
+    below_rows = isinstance(above, _Table) and line.startswith(_COMMANDS_WITH_ROWS)
+    return _TAG.fullmatch(line) is not None and not below_rows

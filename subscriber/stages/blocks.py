@@ -1,0 +1,161 @@
+r"""COPY's bytes → blocks that a target's loader takes: pure, runs on the executors.
+
+::
+
+    COPY … (FORMAT csv)  ──▶ binary columns ──types.decode_column──▶ Arrow block      most targets
+    COPY … (text)        ───────────────────────────────────────────▶ the same bytes   targets that read COPY's text
+    COPY … (binary)      ───────────────────────────────────────────▶ the same bytes   PostgreSQL, where types match
+
+CSV, because Arrow reads it at some millions of rows a second, and because it tells NULL (nothing) from the empty string (quotes
+with nothing in between). Delimiter and quote are control characters that values hardly ever hold, so hardly a value
+is quoted, and none of JSON's or an array's quotes is doubled.
+
+Blocks are compressed: they pass through the JVM, where each of them is copied a few times.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import csv
+
+from subscriber.errors import ProtocolError, SubscriberError
+from subscriber.protocol.messages import Relation
+from subscriber.publisher.copy_out import CopyBlock, CopyReader
+from subscriber.publisher.copy_plan import CSV_DELIMITER, CSV_QUOTE, CopyFormat, CopyRange
+from subscriber.targets.loader import write_block
+from subscriber.types import decode_column
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_CODEC: Final = "lz4_raw"
+_NULL: Final = rb"\N"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadBlock:
+    """Some rows on their way to the loader.
+
+    Attributes:
+        data: the block, or its compressed form.
+        rows: how many.
+        size: of the COPY data that they came as.
+        compressed_from: the size of ``data`` when it is decompressed; None where it is not compressed as a whole.
+    """
+
+    data: bytes
+    rows: int
+    size: int
+    compressed_from: int | None = None
+
+    def content(self) -> bytes:
+        """What the loader takes."""
+        if self.compressed_from is None:
+            return self.data
+        return bytes(pa.decompress(self.data, self.compressed_from, codec=_CODEC, asbytes=True))
+
+
+def copied_block(block: CopyBlock) -> LoadBlock:
+    """COPY's bytes for a target that reads them itself."""
+    compressed = pa.compress(block.data, codec=_CODEC, asbytes=True)
+    return LoadBlock(compressed, block.rows, len(block.data), len(block.data))
+
+
+def arrow_block(relation: Relation, block: CopyBlock) -> LoadBlock:
+    """COPY's CSV, decoded.
+
+    Raises:
+        ProtocolError: a value that is none of its type's (relation and column; no values).
+    """
+    return LoadBlock(write_block(decode_csv(relation, block)), block.rows, len(block.data))
+
+
+def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
+    """Rows of ``relation`` in COPY's CSV as a record batch, columns in the relation's order.
+
+    Raises:
+        ProtocolError: as :func:`arrow_block`.
+    """
+    if not relation.columns:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * block.rows, pa.struct([])))
+    arrays = []
+    for number, (column, values) in enumerate(zip(relation.columns, _parse(relation, block), strict=True), 1):
+        try:
+            arrays.append(decode_column(column.type_oid, values, binary=False, column=number))
+        except SubscriberError as error:
+            error.relation, error.column = relation.qualified_name, column.name
+            raise
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns])
+
+
+def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
+    """The bytes of every column."""
+    data = block.data
+    # Arrow takes a byte order mark in front for one; PostgreSQL has none, so it is the first value's.
+    marked = data.startswith(_BYTE_ORDER_MARK)
+    if marked:
+        data = b"\n" + data
+    names = [str(number) for number in range(len(relation.columns))]
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(data),
+            read_options=csv.ReadOptions(
+                column_names=names, skip_rows=int(marked), block_size=len(data) + 1, use_threads=False
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=CSV_DELIMITER, quote_char=CSV_QUOTE, newlines_in_values=True, ignore_empty_lines=False
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.binary()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                check_utf8=False,
+            ),
+        )
+    except pa.ArrowInvalid:
+        table = None  # its text shows the row
+    if table is None or table.num_rows != block.rows:
+        raise ProtocolError(
+            "the publisher's COPY data is not in the form that was asked for", relation=relation.qualified_name
+        )
+    return [column.combine_chunks() for column in table.columns]
+
+
+def check_absent(rows: bytes, refused: Mapping[int, SubscriberError]) -> None:
+    """Raise the error of a column that has a value other than NULL.
+
+    Args:
+        rows: in COPY's text, which is what a target gets whose types are not the publisher's.
+        refused: by the place of the column in a row, from 0; for none there is nothing to look at.
+    """
+    if refused:
+        for row in rows.split(b"\n")[:-1]:
+            values = row.split(b"\t")
+            for place, error in refused.items():
+                if values[place] != _NULL:
+                    raise error
+
+
+def load_block(relation: Relation, copy_format: CopyFormat, block: CopyBlock) -> LoadBlock:
+    """The block that the target's loader takes."""
+    return arrow_block(relation, block) if copy_format == "csv" else copied_block(block)
+
+
+def read_part(
+    reader: CopyReader, relation: Relation, part: CopyRange, most_bytes: int, nothing: Iterable[object]
+) -> Iterator[LoadBlock | CopyRange | SubscriberError]:
+    """What a Spark task gives: the blocks of a range, then perhaps the rest of it, or the error that ended it.
+
+    Errors are handed over as they are, because Spark would make text of them.
+    """
+    # Spark uses a Python worker again only if it has read its input to the end, also where there is none.
+    deque(nothing, maxlen=0)
+    try:
+        for item in reader.read_range(part, most_bytes):
+            yield item if isinstance(item, CopyRange) else load_block(relation, reader.copy_format, item)
+    except SubscriberError as error:
+        yield error

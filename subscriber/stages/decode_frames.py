@@ -1,0 +1,219 @@
+"""Rows of the journal → frames: the decode stage, pure, runs on the executors.
+
+::
+
+    lsn, message        group_changes          column by column            apply's contract
+    (Arrow batch)  ──▶  same shape together ──▶ types.decode_column ──▶    Frame(groups, controls)
+
+Each batch of rows becomes one frame. A decoder keeps the relation map from batch to batch, so a partition is read
+from its beginning; the reader puts the descriptions that a segment relies on before its rows.
+
+Absence is typed (absence_is_typed): the rows of a group have the same *set of sent columns*, and a column that was not
+sent is not there. Two updates of one table, one of which left a long text alone, are two groups. So are those of which one came as
+text and the other in binary form, and the group remembers which (rule C5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from subscriber.errors import ProtocolError, SubscriberError
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.decode import decode
+from subscriber.protocol.message_batch import ChangeRows, MessageBatch, group_changes
+from subscriber.protocol.messages import Relation, Truncate
+from subscriber.protocol.tuples import KIND_BINARY, KIND_NULL, KIND_TEXT, KIND_UNCHANGED, TupleColumns, column_bytes
+from subscriber.publication.publishing import Publishing, compiled
+from subscriber.stages.publish import publish
+from subscriber.types import decode_column
+
+_TEXT, _BINARY, _UNSENT = 0, 1, 2
+_TRUNCATE: Final = ord("T")
+_BEGIN_PREPARE: Final = ord("b")
+
+
+class FrameDecoder:
+    """Decodes consecutive batches of messages.
+
+    Args:
+        as_text: leave every value in PostgreSQL's own text, for a target that parses it itself.
+    """
+
+    def __init__(self, *, as_text: bool = False) -> None:
+        self._as_text = as_text
+        self._relations: Mapping[int, Relation] = {}
+
+    def decode(self, messages: pa.BinaryArray, lsns: pa.Int64Array, finish_lsns: pa.Int64Array | None = None) -> Frame:
+        """One batch of messages as a frame.
+
+        Args:
+            messages: pgoutput messages in stream order, outside stream blocks.
+            lsns: WAL position of each, for error reports.
+            finish_lsns: where the entry of each ends, for those who apply prepared transactions.
+
+        Raises:
+            ProtocolError: a message or a value does not decode (relation, column, LSN, byte offset, type).
+        """
+        positions = lsns.to_numpy(zero_copy_only=False)
+        batch = group_changes(messages, self._relations, positions)
+        groups = [group for rows in batch.groups for group in self._groups(batch, rows, positions)]
+        self._relations = batch.relations
+        return Frame(tuple(groups), tuple(self._controls(messages, batch, positions, finish_lsns)))
+
+    def _controls(
+        self,
+        messages: pa.BinaryArray,
+        batch: MessageBatch,
+        lsns: npt.NDArray[np.int64],
+        finish_lsns: pa.Int64Array | None,
+    ) -> Iterator[Control]:
+        for row in batch.controls.tolist():
+            message = messages[row].as_py()
+            try:
+                finish = INVALID_LSN
+                if finish_lsns is not None and message[0] == _BEGIN_PREPARE:
+                    finish = LSN(finish_lsns[row].as_py())
+                yield Control(row, message, _truncated(message, row, batch), finish)
+            except SubscriberError as error:
+                error.lsn = int(lsns[row])
+                raise
+
+    def _groups(self, batch: MessageBatch, rows: ChangeRows, lsns: npt.NDArray[np.int64]) -> Iterator[ChangeGroup]:
+        """Cut rows of one action where the set of sent columns differs."""
+        forms = [_forms(columns) for columns in (rows.old, rows.new) if columns is not None]
+        for chosen in _same_forms(np.concatenate(forms) if forms else np.empty((0, len(rows.rows)), np.uint8)):
+            binary: set[str] = set()
+            try:
+                yield ChangeGroup(
+                    rows.relation,
+                    rows.action,
+                    rows.old_kind,
+                    (rows.rows if chosen is None else rows.rows[chosen]).astype(np.int32),
+                    self._values(batch, rows, rows.old, chosen, lsns, binary, identity_only=rows.old_kind == "K"),
+                    self._values(batch, rows, rows.new, chosen, lsns, binary, identity_only=False),
+                    frozenset(binary),
+                )
+            except SubscriberError as error:
+                error.relation = rows.relation.qualified_name
+                raise
+
+    def _values(
+        self,
+        batch: MessageBatch,
+        rows: ChangeRows,
+        columns: TupleColumns | None,
+        chosen: npt.NDArray[np.int64] | None,
+        lsns: npt.NDArray[np.int64],
+        came_as_binary: set[str],
+        *,
+        identity_only: bool,
+    ) -> pa.RecordBatch | None:
+        """The sent columns of the chosen rows as a record batch; adds to ``came_as_binary`` those that did."""
+        if columns is None:
+            return None
+        names, arrays = [], []
+        for index, column in enumerate(rows.relation.columns):
+            kinds = columns.kinds[index] if chosen is None else columns.kinds[index][chosen]
+            if kinds[0] == KIND_UNCHANGED or (identity_only and not column.is_identity):
+                continue
+            binary = bool(np.any(kinds == KIND_BINARY))
+            values = column_bytes(batch.buffer, columns, index, chosen)
+            decode_values = partial(self._column, column.type_oid, binary=binary, number=index + 1)
+            try:
+                array = decode_values(values)
+            except SubscriberError as error:
+                bad = _first_bad(decode_values, values)
+                error.column = column.name
+                error.lsn = int(lsns[rows.rows[bad if chosen is None else chosen[bad]]])
+                raise
+            names.append(column.name)
+            arrays.append(array)
+            if binary:
+                came_as_binary.add(column.name)
+        if not names:
+            count = len(rows.rows) if chosen is None else len(chosen)
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _column(self, type_oid: int, values: pa.Array, *, binary: bool, number: int) -> pa.Array:
+        if self._as_text and not binary:
+            return decode_column(0, values, binary=False, column=number)
+        return decode_column(type_oid, values, binary=binary, column=number)
+
+
+def decode_frames(
+    batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
+) -> Iterator[Frame]:
+    """Frames of a partition: one a batch.
+
+    Args:
+        batches: rows of the journal, of which ``lsn``, ``message`` and ``finish_lsn`` are read.
+        as_text: see :class:`FrameDecoder`.
+        publishing: what the changes are published by; None: the server has done that.
+    """
+    decoder = FrameDecoder(as_text=as_text)
+    programs = None if publishing is None else compiled(publishing)
+    for batch in batches:
+        if batch.num_rows:
+            lsns = batch.column("lsn")
+            frame = decoder.decode(batch.column("message"), lsns, batch.column("finish_lsn"))
+            if programs is None:
+                yield frame
+            else:
+                yield from publish(frame, programs, lsns.to_numpy(zero_copy_only=False))
+
+
+def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) -> int:
+    """Which value it is that makes the column fail."""
+    for row in range(len(values)):
+        try:
+            decode_values(values.slice(row, 1))
+        except SubscriberError:
+            return row
+    return 0
+
+
+def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation, ...]:
+    """The relations that a TRUNCATE names, as they were at its place; nothing for other messages."""
+    if message[0] != _TRUNCATE:
+        return ()
+    truncate = decode(message)
+    assert isinstance(truncate, Truncate)
+    relations = []
+    for relation_id in truncate.relation_ids:
+        relation = batch.relation_at(relation_id, row)
+        if relation is None:
+            raise ProtocolError(f"no relation map entry for remote relation ID {relation_id}", message_type="T")
+        relations.append(relation)
+    return tuple(relations)
+
+
+def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
+    """How each column of each row was sent: as text, as binary, or not; NULL goes with its column's others."""
+    table = np.zeros(256, np.uint8)
+    table[KIND_BINARY], table[KIND_UNCHANGED] = _BINARY, _UNSENT
+    rows = []
+    for kinds in columns.kinds:
+        form = table[kinds]
+        if np.any(form == _BINARY) and not np.any(kinds == KIND_TEXT):
+            form[kinds == KIND_NULL] = _BINARY
+        rows.append(form)
+    return np.array(rows, np.uint8).reshape(len(rows), len(columns.end))
+
+
+def _same_forms(forms: npt.NDArray[np.uint8]) -> Iterator[Any]:
+    """Row numbers of each distinct column of ``forms``; None for all rows alike (the usual case)."""
+    if not forms.size or bool((forms == forms[:, :1]).all()):
+        yield None
+        return
+    _, which = np.unique(forms, axis=1, return_inverse=True)
+    which = which.reshape(-1)
+    for form in range(int(which.max()) + 1):
+        yield np.flatnonzero(which == form)

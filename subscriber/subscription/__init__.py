@@ -1,1 +1,0 @@
-"""CREATE, ALTER and DROP SUBSCRIPTION: grammar, catalog and the commands themselves."""

@@ -1,0 +1,391 @@
+"""From a table's shape in PostgreSQL to the target's table that holds its rows exactly.
+
+::
+
+    TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and what it lacks
+
+A column is declared so that every value of its type comes back as it was (the target's ``check_column`` would accept it). What
+else a shape has is taken over where it has the same meaning in the target, and where it has not, the table does without and
+:attr:`NewTable.differences` says so: a constraint that is nearly right refuses rows that PostgreSQL would take.
+
+============================  ====================================================================
+key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
+other unique keys             where the target has the kind (deferrable, NULLS NOT DISTINCT)
+defaults                      constants; others where :meth:`Target.expression` finds the same meaning
+generated columns, CHECK      where it does; a generated column is a plain one otherwise
+foreign keys                  where they are declared and not enforced on apply's connections, with ON DELETE and ON UPDATE:
+                              no row is changed by them while changes are applied, and an application that enforces them
+                              later has what it had at the publisher
+identity, serial              the target's own auto-increment if asked for: else the publisher's values are all there is
+============================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateSchema, CreateTable, DropTable, ExecutableDDLElement
+
+from subscriber.errors import NotSupportedError
+from subscriber.schema.shape import ColumnShape, ForeignKey, SchemaDifference, TableShape
+from subscriber.targets.declared_columns import Declared
+from subscriber.targets.target import Target
+from subscriber.targets.target_table import AutoIncrement, TargetColumn, TargetTable
+from subscriber.types import decode_column
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is to be made.
+
+    Attributes:
+        statements: what to run, in this order, as :meth:`create` does.
+        differences: what of the shape the table does not have.
+    """
+
+    statements: tuple[ExecutableDDLElement, ...]
+    differences: tuple[SchemaDifference, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The differences, a sentence each."""
+        return tuple(difference.reason for difference in self.differences)
+
+    def create(self, connection: sa.Connection) -> None:
+        """Make it, in the caller's transaction.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+        """
+        for statement in self.statements:
+            connection.execute(statement)
+
+
+References = Mapping[tuple[str, str], frozenset[frozenset[str]] | None]
+"""Tables that foreign keys may refer to, by schema and name, each with its unique keys; None where those are not known."""
+
+
+def create_table(
+    target: Target, shape: TableShape, *, identity: bool = False, references: References | None = None
+) -> NewTable:
+    """The target's table for a shape (see the module); nothing is run.
+
+    Args:
+        target: where the table is to be.
+        shape: the table.
+        identity: identity and serial columns make values in the target too, for rows that are inserted there.
+        references: the tables that will be there; a foreign key to any other is left out. None for every table.
+
+    Raises:
+        NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
+    """
+    if not shape.columns and not target.capabilities.postgresql_sql:
+        raise NotSupportedError(
+            f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
+            hint="Publish the other tables by name.",
+        )
+    schema, name = target.place(shape.schema, shape.name)
+    left: list[SchemaDifference] = []
+    increments = _auto_increments(target, shape) if identity else {}
+    items = [_column(target, shape, column, increments.get(column.name), left) for column in shape.columns]
+    has_key = any(increment.is_key for increment in increments.values())
+    constraints = [
+        *_keys(target, shape, has_key=has_key),
+        *_checks(target, shape, left),
+        *_foreign_keys(target, shape, references, left),
+    ]
+    for other in shape.others:
+        _, ddl = shape.definitions.get(other, (other, ""))
+        left.append(SchemaDifference("unique index", other, ddl, f'"{other}" is left out: it is no plain unique key'))
+    table = sa.Table(name, sa.MetaData(), *items, *constraints, schema=schema)
+    statements: list[ExecutableDDLElement] = []
+    if schema is not None:
+        statements.append(CreateSchema(schema, if_not_exists=True))
+    statements += [statement for increment in increments.values() for statement in increment.before]
+    return NewTable((*statements, CreateTable(table), *_indexes(target, shape, table, left)), tuple(left))
+
+
+def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
+    """DROP TABLE for the table that :func:`create_table` makes for this name."""
+    target_schema, target_name = target.place(schema, name)
+    return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
+
+
+class AddColumn(ExecutableDDLElement):
+    """ALTER TABLE … ADD COLUMN, of a column of ``table``."""
+
+    def __init__(self, table: sa.Table, column: sa.Column[Any]) -> None:
+        self.table = table
+        self.column = column
+
+
+@compiles(AddColumn)
+def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
+    table = compiler.preparer.format_table(element.table)
+    return f"ALTER TABLE {table} ADD COLUMN {compiler.get_column_specification(element.column)}"
+
+
+class RenameColumn(ExecutableDDLElement):
+    """ALTER TABLE … RENAME COLUMN, of a column of ``table``."""
+
+    def __init__(self, table: sa.Table, old: str, new: str) -> None:
+        self.table = table
+        self.old = old
+        self.new = new
+
+
+@compiles(RenameColumn)
+def _rename_column(element: RenameColumn, compiler: Any, **_: Any) -> str:
+    preparer = compiler.preparer
+    old, new = preparer.quote(element.old), preparer.quote(element.new)
+    return f"ALTER TABLE {preparer.format_table(element.table)} RENAME COLUMN {old} TO {new}"
+
+
+def rename_column(table: TargetTable, old: str, new: str) -> RenameColumn:
+    """The statement that gives a column of a table that is there another name."""
+    return RenameColumn(sa.Table(table.name, sa.MetaData(), schema=table.schema), old, new)
+
+
+def as_typed(target: Target, statement: ExecutableDDLElement) -> str:
+    """A statement for a person; for some drivers a percent sign in a name is two."""
+    written = str(statement.compile(target.engine))
+    return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
+
+
+def fill_column(
+    target: Target, connection: sa.Connection, table: TargetTable, column: TargetColumn, type_oid: int, text: str
+) -> None:
+    """Give a column one value in every row.
+
+    Args:
+        target: where the table is.
+        connection: of :meth:`Target.begin`.
+        table: the table; tables that inherit from it have the column too, and get the value.
+        column: of it.
+        type_oid: the value's type at the publisher.
+        text: the value, as the type's output function writes it.
+
+    Raises:
+        UnsupportedValue: the column cannot hold it.
+        sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+    """
+    array = pa.array([text.encode()], pa.binary())
+    if target.capabilities.postgresql_text:
+        values: pa.Array = array.cast(pa.string())
+    else:
+        values = decode_column(type_oid, array, binary=False, column=1)
+    (value,) = target.bind_values(type_oid, column, values)
+    clause = table.clause()
+    bound: sa.BindParameter[Any] = sa.bindparam("subscriber_value", value, type_=sa.types.NullType())
+    statement = sa.update(clause).values({clause.c[column.name]: bound}).compile(dialect=target.engine.dialect)
+    parameters: Any = (value,) if statement.positiontup is not None else {"subscriber_value": value}
+    connection.exec_driver_sql(str(statement), parameters)
+
+
+def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
+    """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is there.
+
+    Args:
+        target: where the table is.
+        table: the table.
+        name: of the new column.
+        type_oid: its type.
+        type_name: ``format_type``'s name of it.
+    """
+    column = sa.Column(name, Declared(target.column_type(type_oid, type_name)), nullable=True)
+    return AddColumn(sa.Table(table.name, sa.MetaData(), column, schema=table.schema), column)
+
+
+# Columns ----------------------------------------------------------------------------------------
+
+
+def _declared(target: Target, shape: TableShape, column: ColumnShape) -> str:
+    return target.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+
+
+def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncrement]:
+    """The columns that make values of their own, as far as the target has the like."""
+    found = {
+        column.name: target.auto_increment(shape, column, _declared(target, shape, column))
+        for column in shape.columns
+        if column.identity or column.serial
+    }
+    return {name: increment for name, increment in found.items() if increment is not None}
+
+
+def _column(
+    target: Target,
+    shape: TableShape,
+    column: ColumnShape,
+    increment: AutoIncrement | None,
+    left: list[SchemaDifference],
+) -> sa.Column[Any]:
+    nullable = column.nullable and column.name not in shape.key
+    if increment is not None:
+        if column.identity == "a":
+            reason = f'column "{column.name}" takes values that are given to it: it is GENERATED BY DEFAULT'
+            left.append(SchemaDifference("generated always", column.name, _identity(column), reason))
+        return sa.Column(column.name, Declared(increment.declared), nullable=nullable, autoincrement=False)
+    declared = _declared(target, shape, column)
+    generated = _generated(target, shape, column, left)
+    return sa.Column(
+        column.name,
+        Declared(declared),
+        *([] if generated is None else [sa.Computed(sa.literal_column(generated), persisted=True)]),
+        nullable=nullable,
+        autoincrement=False,
+        server_default=_default(target, shape, column, declared, left),
+    )
+
+
+def _is_in_key(shape: TableShape, name: str) -> bool:
+    return any(name in columns for columns in (shape.key, *(key.columns for key in shape.unique)))
+
+
+def _generated(target: Target, shape: TableShape, column: ColumnShape, left: list[SchemaDifference]) -> str | None:
+    if column.generated is None:
+        return None
+    expression = None
+    if target.capabilities.stored_columns:
+        expression = target.expression(column.generated, _types(shape))
+    if expression is None:
+        reason = f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
+        ddl = f"GENERATED ALWAYS AS ({column.generated})"
+        left.append(SchemaDifference("generated column", column.name, ddl, reason))
+    return expression
+
+
+def _default(
+    target: Target, shape: TableShape, column: ColumnShape, declared: str, left: list[SchemaDifference]
+) -> sa.ColumnElement[Any] | None:
+    if column.identity:
+        reason = f'column "{column.name}" is no identity column'
+        left.append(SchemaDifference("identity", column.name, _identity(column), reason))
+    if column.default is None:
+        return None
+    expression = None
+    if column.constant is None or target.capabilities.postgresql_text:
+        expression = target.expression(column.default, _types(shape))
+    if expression is None and column.constant is not None:
+        expression = _constant(target, column, column.constant, declared)
+    if expression is None:
+        reason = f'column "{column.name}" has no default'
+        left.append(SchemaDifference("default", column.name, f"DEFAULT {column.default}", reason))
+        return None
+    return sa.literal_column(expression)
+
+
+def _identity(column: ColumnShape) -> str:
+    return f"GENERATED {'ALWAYS' if column.identity == 'a' else 'BY DEFAULT'} AS IDENTITY"
+
+
+def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
+    """A constant as replication would store it, as a literal of the target's SQL; None where that has none."""
+    value = pa.array([text.encode()], pa.binary())
+    decoded = decode_column(column.type_oid, value, binary=False, column=1)
+    place = TargetColumn(column.name, declared, target.storage(declared))
+    (bound,) = target.bind_values(column.type_oid, place, decoded)
+    return target.literal(bound)
+
+
+def _types(shape: TableShape) -> dict[str, int]:
+    return {column.name: column.type_oid for column in shape.columns}
+
+
+# Constraints ------------------------------------------------------------------------------------
+
+
+def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Constraint]:
+    if shape.key and not has_key:
+        yield sa.PrimaryKeyConstraint(*shape.key)
+    for key in shape.unique:
+        constraint = target.unique_constraint(key)
+        if constraint is not None:
+            yield constraint
+
+
+def _indexes(
+    target: Target, shape: TableShape, table: sa.Table, left: list[SchemaDifference]
+) -> Iterator[ExecutableDDLElement]:
+    """The unique keys that are no constraint in the target."""
+    for key in shape.unique:
+        if target.unique_constraint(key) is not None:
+            continue
+        index = target.unique_index(table, key)
+        if index is None:
+            columns = ", ".join(key.columns)
+            ddl = f"UNIQUE {'' if key.nulls_distinct else 'NULLS NOT DISTINCT '}({columns}){' DEFERRABLE' if key.deferrable else ''}"
+            reason = f"the unique key ({columns}) is left out: it is deferrable, or of NULLs too"
+            left.append(SchemaDifference("unique key", f"({columns})", ddl, reason))
+        else:
+            yield index
+
+
+def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
+    for check in shape.checks:
+        expression = target.expression(check, _types(shape))
+        if expression is None:
+            name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
+            left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
+        else:
+            yield sa.CheckConstraint(sa.literal_column(expression))
+
+
+def _foreign_keys(
+    target: Target, shape: TableShape, references: References | None, left: list[SchemaDifference]
+) -> Iterator[sa.Constraint]:
+    for key in shape.foreign_keys:
+        obstacle = _obstacle(target, key, references)
+        if obstacle is not None:
+            left.append(SchemaDifference("foreign key", key.name, key.ddl, obstacle))
+            continue
+        actions = {"ON DELETE": key.on_delete, "ON UPDATE": key.on_update}
+        if key.set_columns:
+            del actions["ON DELETE"]  # of some columns, which no other database has
+            columns = ", ".join(key.set_columns)
+            reason = f"ON DELETE {key.on_delete} ({columns}) is left out: {target.capabilities.database} has it for all columns only"
+            left.append(SchemaDifference("referential action", key.name, key.ddl, reason))
+        if key.match_full and len(key.columns) > 1:
+            reason = f"MATCH FULL is MATCH SIMPLE: {target.capabilities.database} has no other"
+            left.append(SchemaDifference("referential action", key.name, key.ddl, reason))
+        taken = {name: action for name, action in actions.items() if action != "NO ACTION"}
+        yield sa.ForeignKeyConstraint(
+            key.columns,
+            _referenced(target, key),
+            ondelete=taken.get("ON DELETE"),
+            onupdate=taken.get("ON UPDATE"),
+            deferrable=key.deferrable or None,
+            initially="DEFERRED" if key.deferred else None,
+        )
+
+
+def _obstacle(target: Target, key: ForeignKey, references: References | None) -> str | None:
+    """Why a reference is left out; None where it is taken over."""
+    name = f'"{key.schema}.{key.table}"'
+    left_out = f"the reference to {name} is left out"
+    if not target.capabilities.lenient_foreign_keys:
+        return left_out
+    if not key.plain:
+        return f"{left_out}: {target.capabilities.database} enforces every foreign key, and has none of a PERIOD"
+    if references is None:
+        return None
+    place = key.schema, key.table
+    if place not in references:
+        return f"{left_out}: the target has no such table"
+    unique = references[place]
+    if unique is not None and frozenset(key.referenced) not in unique:
+        return f"{left_out}: the columns that it refers to are no key there"
+    return None
+
+
+def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
+    # Columns of a stand-in, of which only the names are used: the table may be made later, or be the same.
+    schema, name = target.place(key.schema, key.table)
+    columns = [sa.Column(column, Declared("")) for column in key.referenced]
+    sa.Table(name, sa.MetaData(), *columns, schema=schema)
+    return columns

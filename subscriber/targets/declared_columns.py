@@ -1,0 +1,154 @@
+"""A column's declaration: its words, its sizes, and values that they do not suffice for.
+
+Databases round a number that has too many decimals for its column, and most of them say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from subscriber.digits import integer_of
+from subscriber.errors import UnsupportedValue
+from subscriber.targets.target_table import TargetColumn
+
+
+class Declared(sa.types.UserDefinedType[Any]):
+    """A type by the words it is declared with.
+
+    Args:
+        declared: the words, which the target is given as they are.
+    """
+
+    cache_ok = True
+
+    def __init__(self, declared: str) -> None:
+        self.declared = declared
+
+    def get_col_spec(self, **_: object) -> str:
+        """For SQLAlchemy's compiler."""
+        return self.declared
+
+
+def check_number(column: TargetColumn, values: pa.Array) -> None:
+    """Refuse a numeric (as text) that the column's declared precision and scale have no room for; zeros at both ends do not count.
+
+    Raises:
+        UnsupportedValue: 22003, naming the column and not the value.
+    """
+    if pc.any(pc.match_substring_regex(values, "^(?:NaN|-?Infinity)$")).as_py():
+        raise UnsupportedValue(
+            f'column "{column.name}" holds finite numbers only',
+            sqlstate="22003",
+            column=column.name,
+            hint="Declare the column as a text to keep what is no finite number.",
+        )
+    _, scale = declared_precision(column.declared_type)
+    if pc.any(pc.match_substring_regex(values, rf"\.\d{{{scale}}}\d*[1-9]")).as_py():
+        raise UnsupportedValue(
+            f'a value of column "{column.name}" has more decimals than "{column.declared_type}" keeps',
+            sqlstate="22003",
+            column=column.name,
+            hint="Give the column a larger scale in the target.",
+        )
+    check_digits(column, values)
+
+
+def check_digits(column: TargetColumn, values: pa.Array) -> None:
+    """Refuse a numeric (as text) with more digits before the point than the column's declared precision and scale leave.
+
+    Raises:
+        UnsupportedValue: 22003, naming the column and not the value.
+    """
+    precision, scale = declared_precision(column.declared_type)
+    if precision is None:
+        return
+    # Digits are counted and not matched: a repetition of some hundreds is more than RE2 takes.
+    whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
+    longest = pc.max(pc.utf8_length(whole)).as_py()
+    infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
+    if infinite or (longest is not None and longest > max(precision - scale, 0)):
+        raise UnsupportedValue(
+            f'a value of column "{column.name}" has more digits than "{column.declared_type}" keeps',
+            sqlstate="22003",
+            column=column.name,
+            hint="Give the column a larger precision in the target.",
+        )
+
+
+def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: int) -> None:
+    """Refuse a whole number that the column has no room for.
+
+    Raises:
+        UnsupportedValue: 22003, naming the column and not the value.
+    """
+    bounds = pc.min_max(values).as_py()
+    if bounds["min"] is not None and not least <= bounds["min"] <= bounds["max"] <= greatest:
+        raise UnsupportedValue(
+            f'a value of column "{column.name}" is out of range for type "{column.declared_type}"',
+            sqlstate="22003",
+            column=column.name,
+            hint="Declare the column as a larger type in the target.",
+        )
+
+
+def check_text_length(column: TargetColumn, values: pa.Array) -> None:
+    """Refuse a text that is longer than the column's declaration says by more than blanks at its end, as PostgreSQL does.
+
+    Raises:
+        UnsupportedValue: 22001, naming the column and not the value.
+    """
+    length = declared_length(column.declared_type)
+    if length is None:
+        return
+    longest = pc.max(pc.utf8_length(values)).as_py()
+    if longest is None or longest <= length:
+        return
+    if pc.any(pc.greater(pc.utf8_length(pc.utf8_rtrim(values, " ")), length)).as_py():
+        raise UnsupportedValue(
+            f"value too long for type {column.declared_type.lower()}", sqlstate="22001", column=column.name
+        )
+
+
+def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None:
+    """Refuse a date or a time stamp that the column has none for.
+
+    Args:
+        column: for the message.
+        values: all.
+        held: for each of them, whether the column holds it.
+
+    Raises:
+        UnsupportedValue: 22008, naming the column and not the value.
+    """
+    if pc.any(pc.and_(pc.is_valid(values), pc.invert(held))).as_py():
+        raise UnsupportedValue(
+            f'a value of column "{column.name}" is out of range for type "{column.declared_type}"',
+            sqlstate="22008",
+            column=column.name,
+            hint="Declare the column as a text to keep every date, and the infinities.",
+        )
+
+
+def declared_precision(declared: str) -> tuple[int | None, int]:
+    """The numbers in the parentheses: precision, which may be missing, and scale.
+
+    >>> declared_precision("DECIMAL(10,2)"), declared_precision("decimal(5)"), declared_precision("decimal(6,3) unsigned")
+    ((10, 2), (5, 0), (6, 3))
+    """
+    sized = re.search(r"\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", declared)
+    return (None, 0) if sized is None else (integer_of(sized[1]), integer_of(sized[2] or "0"))
+
+
+def declared_length(declared: str) -> int | None:
+    """The number in the parentheses, of a text's type; None where there is none.
+
+    >>> declared_length("varchar(20)"), declared_length("text")
+    (20, None)
+    """
+    sized = re.search(r"\((\d+)\)", declared)
+    return None if sized is None else integer_of(sized[1])

@@ -1,0 +1,1 @@
+"""DuckDB as a target: rows are loaded and found by Arrow tables."""

@@ -1,0 +1,196 @@
+"""Which PostgreSQL value becomes what in DuckDB, and which columns would change it.
+
+DuckDB has most of PostgreSQL's types, infinities and years before Christ included. It casts where types differ, rounding
+without a word, so columns that would round are refused when the relation is opened (invariant refuse_not_guess); what does not fit a
+column that is right in general (a numeric of too many digits, NaN in a DECIMAL, a time stamp after 294247) is refused by value.
+
+========================  ==================================  =====================================
+PostgreSQL                bound as                            columns
+========================  ==================================  =====================================
+boolean                   true, false (``t``, ``f`` as text)  BOOLEAN, integers, VARCHAR
+smallint ... bigint, oid  integer                             integers, DECIMAL, VARCHAR, DOUBLE (32 bit)
+real                      the single precision number         FLOAT DOUBLE
+double precision          float                               DOUBLE
+bytea                     blob                                BLOB
+numeric                   exact text                          DECIMAL VARCHAR
+date, time, timestamp     text, BC written as DuckDB does     the same type, VARCHAR
+timestamptz               text, UTC                           TIMESTAMP WITH TIME ZONE, VARCHAR
+uuid, json, jsonb         text                                UUID or JSON, VARCHAR
+everything else           text                                VARCHAR
+========================  ==================================  =====================================
+
+Columns of these types also take values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is the shortest number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import TargetRelationError
+from subscriber.targets import conversion
+from subscriber.targets.conversion import converted, converts
+from subscriber.targets.declared_columns import check_moment, check_number, check_range
+from subscriber.targets.target_table import TargetColumn
+from subscriber.types import family_of, type_name
+
+VARCHAR, BOOLEAN, FLOAT, DOUBLE, BLOB, DECIMAL = "VARCHAR", "BOOLEAN", "FLOAT", "DOUBLE", "BLOB", "DECIMAL"
+DATE, TIME, TIMESTAMP, TIMESTAMPTZ = "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
+TEMPORAL: Final = frozenset({DATE, TIME, TIMESTAMP, TIMESTAMPTZ})
+STORED_ALIKE: Final = frozenset(
+    {VARCHAR, BOOLEAN, BLOB, DECIMAL, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, "UUID"}
+    | {f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")}
+)
+"""Types of which no two values are equal that are not the same, as the two zeros of a DOUBLE are, or ``1 month`` and ``30 days``."""
+
+_NATIVE: Final = {
+    1082: DATE,
+    1083: TIME,
+    1114: TIMESTAMP,
+    1184: TIMESTAMPTZ,
+    2950: "UUID",
+    114: "JSON",
+    3802: "JSON",
+    1700: DECIMAL,
+}
+"""Types that are text in Arrow and have a type of their own in DuckDB."""
+_FLOAT4, _BIGINT, _NUMERIC, _JSON = 700, 20, 1700, (114, 3802)
+_LARGEST_PRECISION: Final = 38
+_LAST_MOMENT: Final = "294247-01-10 04:00:54.775806"
+_RANGES: Final = {
+    f"{sign}{name}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if not sign else (0, 2**bits - 1)
+    for name, bits in (("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))
+    for sign in ("", "U")
+}
+_STANDS_FOR: Final = {
+    BOOLEAN: conversion.BOOLEAN,
+    "SMALLINT": conversion.SMALLINT,
+    "INTEGER": conversion.INTEGER,
+    "BIGINT": conversion.BIGINT,
+    FLOAT: conversion.REAL,
+    DOUBLE: conversion.DOUBLE,
+    DECIMAL: conversion.NUMERIC,
+    TIMESTAMP: conversion.TIMESTAMP,
+    VARCHAR: conversion.TEXT,
+}
+"""The PostgreSQL type that a column of another type reads values as, where there is one."""
+
+_BC: Final = r"^(\S+)(.*) BC$"
+
+
+def storage(declared: str) -> str:
+    """The name of a type without its size: ``DECIMAL(10,2)`` is DECIMAL; names of structure stay whole.
+
+    >>> storage("DECIMAL(10,2)"), storage("TIMESTAMP WITH TIME ZONE"), storage("INTEGER[]"), storage("STRUCT(x INTEGER)")
+    ('DECIMAL', 'TIMESTAMP WITH TIME ZONE', 'INTEGER[]', 'STRUCT(x INTEGER)')
+    """
+    return DECIMAL if re.fullmatch(r"DECIMAL\(\d+,\d+\)", declared) else declared
+
+
+def declaration(type_oid: int, type_name: str) -> str:
+    """How to declare a column for a type; what DuckDB has no exact type for is VARCHAR.
+
+    >>> declaration(1700, "numeric(10,2)"), declaration(1700, "numeric"), declaration(1184, "timestamp with time zone")
+    ('DECIMAL(10,2)', 'VARCHAR', 'TIMESTAMP WITH TIME ZONE')
+    """
+    arrow_type = family_of(type_oid).arrow_type
+    if type_oid == _NUMERIC:
+        return _decimal(type_name)
+    if type_oid in _NATIVE and type_oid not in _JSON:
+        return _NATIVE[type_oid]
+    if pa.types.is_boolean(arrow_type):
+        return BOOLEAN
+    if pa.types.is_integer(arrow_type):
+        return {16: "SMALLINT", 32: "INTEGER"}.get(arrow_type.bit_width, "BIGINT")
+    if pa.types.is_floating(arrow_type):
+        return FLOAT if type_oid == _FLOAT4 else DOUBLE
+    return BLOB if pa.types.is_binary(arrow_type) else VARCHAR
+
+
+def _decimal(type_name: str) -> str:
+    sized = re.fullmatch(r"numeric\((\d+),(\d+)\)", type_name)
+    if sized is None or int(sized[1]) > _LARGEST_PRECISION or int(sized[2]) > int(sized[1]):
+        return VARCHAR
+    return f"{DECIMAL}({sized[1]},{sized[2]})"
+
+
+def check_column(type_oid: int, column: TargetColumn) -> None:
+    """Refuse a column that would change values of the type (see the table above).
+
+    Raises:
+        TargetRelationError: naming column and declared type, with a declaration that works.
+    """
+    if column.storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(column.storage)):
+        return
+    name = type_name(type_oid)
+    native = "DECIMAL(precision,scale) or VARCHAR" if type_oid == _NUMERIC else declaration(type_oid, name)
+    raise TargetRelationError(
+        f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
+        hint=f"Declare the column as {native} to keep every value of type {name}.",
+        column=column.name,
+    )
+
+
+@cache
+def _allowed(type_oid: int) -> frozenset[str]:
+    arrow_type = family_of(type_oid).arrow_type
+    if pa.types.is_boolean(arrow_type):
+        return frozenset({*_RANGES, BOOLEAN, VARCHAR})
+    if pa.types.is_integer(arrow_type):
+        exact = set() if type_oid == _BIGINT or arrow_type.bit_width > 32 else {DOUBLE}
+        return frozenset({*_RANGES, DECIMAL, VARCHAR}) | exact
+    if pa.types.is_floating(arrow_type):
+        return frozenset({FLOAT, DOUBLE} if type_oid == _FLOAT4 else {DOUBLE})
+    if pa.types.is_binary(arrow_type):
+        return frozenset({BLOB})
+    return frozenset({VARCHAR, _NATIVE.get(type_oid, VARCHAR)})
+
+
+def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+    """The values to bind; see the table above.
+
+    Raises:
+        UnsupportedValue: a value that the column cannot hold exactly.
+    """
+    bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
+    return bound
+
+
+def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
+    """The values as an array that DuckDB casts to the column without changing one.
+
+    Raises:
+        UnsupportedValue: a value that the column cannot hold exactly.
+    """
+    into = _STANDS_FOR.get(column.storage)
+    if column.storage not in _allowed(type_oid) and into is not None and converts(type_oid, into):
+        values = converted(into, column, values)
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
+    if pa.types.is_float32(values.type):
+        # Bound as Python's float: for FLOAT the very number, for DOUBLE the one that reads the same.
+        return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
+    _check(column, values)
+    if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
+        return pc.replace_substring_regex(values, _BC, r"\1 (BC)\2")
+    return values
+
+
+def _check(column: TargetColumn, values: pa.Array) -> None:
+    """Refuse what the column has no room for: DuckDB would round a decimal, and name no column of what it refuses."""
+    if column.storage == DECIMAL:
+        check_number(column, values.cast(pa.string()))
+    elif column.storage in _RANGES and pa.types.is_integer(values.type):
+        check_range(column, values, *_RANGES[column.storage])
+    elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
+        # Texts of the same number of digits; a year before Christ never has six.
+        late = pc.and_(
+            pc.match_substring_regex(values, r"^\d{6}"),
+            pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),
+        )
+        check_moment(column, values, pc.invert(late))

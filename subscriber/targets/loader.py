@@ -1,0 +1,136 @@
+"""Blocks of a table's copy → rows in the target: what every loader shares.
+
+A block is an Arrow IPC stream of one record batch, its columns in the order of the loader's, each decoded by
+:func:`subscriber.types.decode_column`; or COPY's data, where :meth:`Target.block_format` says so. Values are bound as the apply path
+binds them, so a row looks the same whichever way it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from subscriber.errors import ConflictError
+from subscriber.targets.target_table import TargetColumn, TargetTable
+
+if TYPE_CHECKING:
+    from subscriber.targets.target import Target
+
+BlockFormat = Literal["text", "binary", "arrow"]
+"""COPY's text, COPY's binary rows without header and end, or the Arrow IPC stream of one record batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadColumn:
+    """A column that is loaded.
+
+    Attributes:
+        column: the target's.
+        type_oid: of the publisher's column.
+    """
+
+    column: TargetColumn
+    type_oid: int
+
+
+def write_block(batch: pa.RecordBatch) -> bytes:
+    """A record batch as a block; compressed, since it travels through the JVM."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read_block(block: bytes) -> pa.RecordBatch:
+    """The record batch of a block."""
+    with pa.ipc.open_stream(pa.py_buffer(block)) as reader:
+        return reader.read_next_batch()
+
+
+def bind_block(target: Target, columns: Sequence[LoadColumn], batch: pa.RecordBatch) -> list[list[Any]]:
+    """The values to bind, column by column.
+
+    Raises:
+        UnsupportedValue: a value that its column cannot hold.
+        ConflictError: 23502, a NULL for a column that would make a value of its own of it.
+    """
+    bound = []
+    for number, load in enumerate(columns):
+        values, column = batch.column(number), load.column
+        if column.null_is_generated and values.null_count:
+            raise ConflictError(
+                f'null value in column "{column.name}" violates not-null constraint',
+                sqlstate="23502",
+                column=column.name,
+                detail="The target would put a generated value in the place of the null.",
+            )
+        bound.append(target.bind_values(load.type_oid, column, values))
+    return bound
+
+
+@dataclass(frozen=True, slots=True)
+class InsertStatement:
+    """An INSERT of one row.
+
+    Attributes:
+        sql: in the driver's parameter style.
+        order: for each parameter of the SQL, which of the loader's columns it is for.
+        names: the parameters' names where the driver's style is by name, else None.
+    """
+
+    sql: str
+    order: tuple[int, ...]
+    names: tuple[str, ...] | None
+
+    def rows(self, bound: Sequence[Sequence[Any]], count: int) -> Iterable[Any]:
+        """The parameters of each of ``count`` rows, from the values of each column."""
+        if not self.order:
+            return repeat((), count)
+        rows = zip(*(bound[index] for index in self.order), strict=True)
+        names = self.names
+        return rows if names is None else (dict(zip(names, row, strict=True)) for row in rows)
+
+
+def insert_statement(target: Target, table: TargetTable, columns: Sequence[LoadColumn]) -> InsertStatement:
+    """The INSERT for rows of ``columns``; what is not among them gets its default."""
+    prefix = "p"
+    while any(column.name.startswith(prefix) for column in table.columns):
+        prefix += "_"  # Core keeps the names of columns for itself
+    index_of = {f"{prefix}{index}": index for index in range(len(columns))}
+    # NullType: no cast, the driver and the column decide. "inline": no RETURNING for values that nobody reads.
+    values = {
+        columns[index].column.name: sa.bindparam(key, type_=sa.types.NullType()) for key, index in index_of.items()
+    }
+    insert = target.or_fail(table, sa.insert(table.clause()).values(values).inline())
+    compiled = insert.compile(dialect=target.engine.dialect)
+    sql = target.override_identity(str(compiled)) if table.has_identity_always else str(compiled)
+    keys = tuple(index_of if compiled.positiontup is None else compiled.positiontup)
+    return InsertStatement(sql, tuple(index_of[key] for key in keys), keys if compiled.positiontup is None else None)
+
+
+@contextmanager
+def insert_loader(
+    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+) -> Iterator[Callable[[bytes], None]]:
+    """Load by INSERT, a block at a time, for any SQLAlchemy dialect."""
+    statement = insert_statement(target, table, columns)
+
+    def load(block: bytes) -> None:
+        batch = read_block(block)
+        rows = list(statement.rows(bind_block(target, columns, batch), batch.num_rows))
+        if not rows:
+            return
+        try:
+            connection.exec_driver_sql(statement.sql, rows)
+        except exc.SQLAlchemyError as error:
+            # The driver's error quotes rows, and must not be printed as the cause.
+            raise target.translate(error, [columns[index].column.name for index in statement.order]) from None
+
+    yield load

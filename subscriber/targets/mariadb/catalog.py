@@ -1,0 +1,142 @@
+"""What a MariaDB or MySQL target's ``information_schema`` says of its tables: columns, keys, references, auto-increments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from subscriber.errors import ConflictError, TargetUnavailable
+from subscriber.targets.mariadb import values
+from subscriber.targets.target_table import TableKind, TargetColumn, TargetTable
+
+_SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
+_BINARY: Final = ("_bin", "binary")
+_LAST_OF_A_NAME: Final = "\uffff"
+"""The last character that a name may have."""
+_SKIPPED: Final = 1684
+"""The warning that a table is left out of an answer, because somebody alters it and our transaction may not wait for that."""
+
+_HERE: Final = "COALESCE(:database, DATABASE())"
+_RELATION: Final = sa.text(
+    "SELECT t.table_name AS name, t.table_type AS type, e.transactions AS transactions FROM information_schema.tables t"
+    f" LEFT JOIN information_schema.engines e ON e.engine = t.engine WHERE t.table_schema = {_HERE} AND t.table_name = :name"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT column_name AS name, column_type AS declared, data_type AS storage, is_nullable AS nullable, extra AS extra,"
+    " collation_name AS collation, generation_expression AS generated, column_default AS value FROM information_schema.columns"
+    f" WHERE table_schema = {_HERE} AND table_name = :name ORDER BY ordinal_position"
+)
+_KEY: Final = sa.text(
+    "SELECT column_name AS name FROM information_schema.statistics"
+    f" WHERE table_schema = {_HERE} AND table_name = :name AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+)
+_NEXT: Final = sa.text(
+    f"SELECT auto_increment FROM information_schema.tables WHERE table_schema = {_HERE} AND table_name = :name"
+)
+_REFERENCES: Final = sa.text(
+    "SELECT DISTINCT table_schema AS place, table_name AS name, table_schema = DATABASE() AS here"
+    " FROM information_schema.key_column_usage"
+    f" WHERE referenced_table_schema = {_HERE} AND referenced_table_name = :name"
+)
+
+
+def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+    """The table that a table of the publisher's goes to, wherever it is; see :mod:`subscriber.targets.mariadb.target`.
+
+    Raises:
+        TargetUnavailable: it is being altered, and what it is can be asked later.
+    """
+    for database, name in _places(schema, table):
+        if max(name) > _LAST_OF_A_NAME:
+            continue  # the server would not even compare it
+        found = _answer(connection, _RELATION, {"database": database, "name": name})
+        # The server may compare names without their case.
+        exact = [row for row in found if row.name == name]
+        if exact:
+            return _table(connection, database, name, _kind(exact[0]))
+    return None
+
+
+def _table(connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
+    place = {"database": database, "name": name}
+    columns = _answer(connection, _COLUMNS, place)
+    # With versions of its rows a table has the end of their time in every key, which is the same for all that are not history.
+    period = {row.name for row in columns if row.generated == "ROW END"}
+    key = tuple(row.name for row in _answer(connection, _KEY, place) if row.name not in period)
+    return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
+
+
+def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str, str | None]) -> Sequence[sa.Row[Any]]:
+    """The rows of a query about one table, if they are all of them: what is left out must not be taken for what is not there."""
+    result = connection.execute(query, place)
+    rows = result.all()
+    # The answer says how many warnings there were: nearly always none, and nobody needs to ask.
+    if result.context.cursor.warning_count and any(
+        warning.Code == _SKIPPED for warning in connection.exec_driver_sql("SHOW WARNINGS")
+    ):
+        raise TargetUnavailable(
+            f'a table is being altered, and what is known of table "{place["name"]}" is not complete',
+            hint="It is tried again; SHOW PROCESSLIST in the target tells who alters what, and for what it waits.",
+        )
+    return rows
+
+
+def _places(schema: str, table: str) -> Iterator[tuple[str | None, str]]:
+    if schema == "public":
+        yield None, table
+        return
+    yield None, f"{schema}.{table}"
+    if schema.lower() not in _SYSTEM:
+        yield schema, table
+
+
+def _kind(row: sa.Row[Any]) -> TableKind:
+    if row.type not in ("BASE TABLE", "SYSTEM VERSIONED"):
+        return "view" if row.type == "VIEW" else "other"
+    return "table" if row.transactions == "YES" else "non-transactional table"
+
+
+def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
+    nullable = row.nullable == "YES"
+    inexact = row.name in key and row.collation is not None and not row.collation.endswith(_BINARY)
+    return TargetColumn(
+        name=row.name,
+        declared_type=row.declared,
+        storage=row.storage + (values.INEXACT_KEY if inexact else ""),
+        nullable=nullable,
+        generated=bool(row.generated),
+        # A NULL for a TIMESTAMP that takes none may become the current time.
+        null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
+        required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
+    )
+
+
+def counts(column: TargetColumn) -> bool:
+    """Whether it is an AUTO_INCREMENT."""
+    return column.null_is_generated and column.storage not in values.TIMES
+
+
+def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
+    """The next value of a table's AUTO_INCREMENT."""
+    return int(connection.execute(_NEXT, {"database": table.schema, "name": table.name}).scalar_one() or 1)
+
+
+def check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
+    """Refuse to truncate a table that others refer to which are not truncated with it (rule C30).
+
+    Raises:
+        ConflictError: 0A000, with the name of one that refers to it.
+        TargetUnavailable: a table is being altered, so that it is not known whether it does.
+    """
+    rows = _answer(connection, _REFERENCES, {"database": table.schema, "name": table.name})
+    gone = {(other.schema, other.name) for other in truncated}
+    left = [row.name for row in rows if not {(row.place, row.name), (None if row.here else row.place, row.name)} & gone]
+    if left:
+        raise ConflictError(
+            "cannot truncate a table referenced in a foreign key constraint",
+            sqlstate="0A000",
+            detail=f'Table "{min(left)}" references "{table.name}".',
+            hint="Truncate the referencing table at the publisher in the same command.",
+        )

@@ -1,0 +1,137 @@
+r"""Loading many rows into MariaDB: blocks of COPY's text, as PostgreSQL writes it.
+
+LOAD DATA reads almost the same text: fields end with a tab, lines with a line feed, a backslash escapes, ``\N`` is NULL. What MariaDB
+does not know (``\f``, ``\v``) is written out before, and the few types that it spells in another way go through a variable.
+
+LOCAL makes a warning of what would be an error, and goes on; so every warning is raised, and the number of rows must be that of
+the lines. Where the server does not take local data, rows are parsed here and inserted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import sqlalchemy as sa
+from pymysql.err import MySQLError
+
+from subscriber.errors import ConflictError, SubscriberError, TargetError
+from subscriber.targets.loader import LoadColumn, insert_loader, write_block
+from subscriber.targets.mariadb.errors import translate_number
+from subscriber.targets.mariadb.values import conversion_of, from_text
+from subscriber.targets.target import Target
+from subscriber.targets.target_table import TargetTable
+from subscriber.types import decode_column
+
+_FORBIDDEN: Final = frozenset({1148, 3948, 4166})
+"""Error numbers of a server, or of a user's grants, that takes no local data."""
+
+_ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
+_WRITTEN_OUT: Final = {b"f": b"\f", b"v": b"\v"}
+_ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+
+
+def load_blocks(
+    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+) -> Callable[[bytes], None]:
+    """What loads a block, in the caller's transaction; see :meth:`subscriber.targets.Target.loader`."""
+    driver: Any = connection.connection.driver_connection
+    statement = _load_statement(table, columns)
+    generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
+    # What MariaDB would make of the text of another type is its own; such rows go the way that reads it as PostgreSQL does.
+    forbidden = any(conversion_of(one.type_oid, one.column) is not None for one in columns)
+
+    def load(block: bytes) -> None:
+        nonlocal forbidden
+        for number in generated:
+            _check_nulls(block, number, columns[number].column.name)
+        if not forbidden:
+            try:
+                rows, warnings = driver.load(statement, _readable(block))
+            except MySQLError as error:
+                number = error.args[0] if error.args else 0
+                if number not in _FORBIDDEN:
+                    # The driver's error quotes rows, and must not be printed as the cause.
+                    raise translate_number(number, str(error.args[-1])) from None
+                forbidden = True
+            else:
+                if warnings or rows != block.count(b"\n"):
+                    raise _refused(connection)
+                return
+        batch = _decoded(columns, block)
+        with insert_loader(target, connection, table, columns) as insert:
+            insert(write_block(batch))
+
+    return load
+
+
+def _load_statement(table: TargetTable, columns: Sequence[LoadColumn]) -> str:
+    # Not SQLAlchemy's quoting: it doubles percent signs for a driver that is passed by here.
+    name = _quote(table.name) if table.schema is None else f"{_quote(table.schema)}.{_quote(table.name)}"
+    fields, assignments = [], []
+    for number, one in enumerate(columns):
+        expression = from_text(one.type_oid, one.column, f"@c{number}")
+        if expression is None:
+            fields.append(_quote(one.column.name))
+        else:
+            fields.append(f"@c{number}")
+            assignments.append(f"{_quote(one.column.name)} = {expression}")
+    return (
+        f"LOAD DATA LOCAL INFILE 'block' INTO TABLE {name} CHARACTER SET utf8mb4"
+        r" FIELDS TERMINATED BY '\t' ESCAPED BY '\\' LINES TERMINATED BY '\n'"
+        f" ({', '.join(fields)})" + (f" SET {', '.join(assignments)}" if assignments else "")
+    )
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _readable(block: bytes) -> bytes:
+    if b"\\f" not in block and b"\\v" not in block:
+        return block
+    return _ESCAPE.sub(lambda match: _WRITTEN_OUT.get(match[1], match[0]), block)
+
+
+def _check_nulls(block: bytes, number: int, column: str) -> None:
+    if b"\\N" in block and re.search(rb"^(?:[^\t\n]*\t){%d}\\N[\t\n]" % number, block, re.MULTILINE):
+        raise ConflictError(
+            f'null value in column "{column}" violates not-null constraint',
+            sqlstate="23502",
+            column=column,
+            detail="The target would put a generated value in the place of the null.",
+        )
+
+
+def _refused(connection: sa.Connection) -> SubscriberError:
+    warnings = connection.exec_driver_sql("SHOW WARNINGS").all()
+    translated = [translate_number(number, text) for _, number, text in warnings]
+    # An ignored row comes with one of these; the first says enough.
+    known = [error for error in translated if not isinstance(error, TargetError)]
+    if known:
+        return known[0]
+    numbers = ", ".join(sorted({str(number) for _, number, _ in warnings})) or "none given"
+    return TargetError(f"MariaDB did not load every row as it is (warnings: {numbers})")
+
+
+# Without LOAD DATA ------------------------------------------------------------------------------------
+
+
+def _decoded(columns: Sequence[LoadColumn], block: bytes) -> pa.RecordBatch:
+    """A block of COPY's text as the record batch that other loaders get."""
+    rows = [[_value(field) for field in line.split(b"\t")] for line in block.split(b"\n")[:-1]]
+    arrays = [
+        decode_column(
+            one.type_oid, pa.array([row[number] for row in rows], pa.binary()), binary=False, column=number + 1
+        )
+        for number, one in enumerate(columns)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=[one.column.name for one in columns])
+
+
+def _value(field: bytes) -> bytes | None:
+    if field == rb"\N":
+        return None
+    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[1], match[1]), field) if b"\\" in field else field

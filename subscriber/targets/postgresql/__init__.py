@@ -1,0 +1,1 @@
+"""PostgreSQL as a target: schemas, native types, COPY, prepared transactions, replication origins."""

@@ -1,0 +1,271 @@
+"""What a PostgreSQL target's catalogs say of its tables: columns, keys, indexes, row versions, sequences.
+
+Every name in the questions is the system's own, so that they mean the same with any ``search_path``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from subscriber.schema.shape import SequencePosition
+from subscriber.targets.postgresql.errors import row_security_error, rule_error
+from subscriber.targets.target_table import (
+    LeafRouting,
+    RowVersion,
+    TableKind,
+    TargetColumn,
+    TargetSequence,
+    TargetTable,
+    UniqueIndex,
+)
+
+_KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
+_ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
+"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
+_MODIFIER: Final = re.compile(r"\(.*\)")
+"""Of a declared type; of an array it stands before the brackets."""
+_ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
+"""regclass and its kin, which are compared as the numbers that they stand for."""
+
+_RELATION: Final = sa.text(
+    "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role,"
+    " (SELECT min(r.rulename) FROM pg_rewrite r WHERE r.ev_class = c.oid AND r.ev_type <> '1'"
+    "  AND c.relkind IN ('r', 'p') AND position(r.ev_enabled::text IN CAST(:firing AS text)) > 0) AS rule,"
+    # BEFORE (2), FOR EACH ROW (1), UPDATE (16) or DELETE (8).
+    " EXISTS (SELECT FROM pg_trigger g"
+    "  WHERE (g.tgrelid = c.oid OR c.relkind = 'p' AND g.tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))"
+    "  AND g.tgtype & 3 = 3 AND g.tgtype & 24 > 0 AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0) AS may_suppress"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = :schema AND c.relname = :table AND c.relkind NOT IN ('i', 'I', 'c', 't')"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
+    " format_type(b.oid, b.modifier), o.operator,"
+    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read text (subscriber.types.binary_forms).
+    " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
+    "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
+    "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
+    "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
+    "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END,"
+    # A domain may have a default, and refuse NULL, of its own.
+    " (SELECT (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '' AND t.typdefault IS NULL"
+    "  FROM pg_type t WHERE t.oid = a.atttypid)"
+    " FROM pg_attribute a"
+    # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
+    " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
+    "   SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, a.atttypmod, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid"
+    "   UNION ALL SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, greatest(d.modifier, d.below), t.typtypmod"
+    "    FROM d JOIN pg_type t ON t.oid = d.base)"
+    "  SELECT d.oid, nullif(d.modifier, -1) AS modifier FROM d WHERE d.base = 0 AND d.kind IN ('b', 'c')"
+    "   AND (d.oid >= 16384 AND d.category <> 'A' OR d.modifier >= 0 AND d.oid = ANY (:rounded) OR d.oid = ANY (:aliases))"
+    "  ) b ON a.atttypid >= 16384 OR a.atttypmod >= 0 OR a.atttypid = ANY (:aliases)"
+    " LEFT JOIN LATERAL (SELECT format('%I.%s', n.nspname, p.oprname) AS operator"
+    "  FROM pg_opclass c JOIN pg_am m ON m.oid = c.opcmethod AND m.amname IN ('btree', 'hash')"
+    "  JOIN pg_amop f ON f.amopfamily = c.opcfamily AND f.amoplefttype = c.opcintype AND f.amoprighttype = c.opcintype"
+    "   AND f.amopstrategy = CASE m.amname WHEN 'btree' THEN 3 ELSE 1 END"
+    "  JOIN pg_operator p ON p.oid = f.amopopr JOIN pg_namespace n ON n.oid = p.oprnamespace"
+    "  WHERE c.opcdefault AND c.opcintype = b.oid ORDER BY m.amname LIMIT 1) o ON b.oid >= 16384"
+    " WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+)
+_KEY: Final = sa.text(
+    # The local replica identity index, else the primary key (rule C11) unless that is deferrable (rule C13).
+    # An index keeps the names that its columns had when it was made, so they are the table's.
+    "SELECT a.attname FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
+    " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
+    " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
+    " CROSS JOIN unnest(k.indkey[0:k.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, place)"
+    " JOIN pg_attribute a ON a.attrelid = :oid AND a.attnum = u.attnum ORDER BY u.place"
+)
+
+_LEAVES: Final = sa.text(
+    # Of each partition that has rows: its number, what rows it takes, and its key by the same rule as _KEY.
+    "SELECT c.oid::int8, pg_get_partition_constraintdef(c.oid) AS bounds, (SELECT array_agg(a.attname ORDER BY u.place)"
+    "  FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"
+    "    AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
+    "    ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
+    "   CROSS JOIN unnest(k.indkey[0:k.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, place)"
+    "   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.attnum) AS key"
+    " FROM pg_partition_tree(CAST(:oid AS oid)) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf ORDER BY c.oid"
+)
+_PARTITION_COLUMNS: Final = sa.text(
+    # A column of the partition key, or of an expression in it, depends on its table as a part of it.
+    "SELECT DISTINCT a.attname FROM pg_partition_tree(CAST(:oid AS oid)) p"
+    " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = p.relid AND d.objsubid > 0 AND d.deptype = 'i'"
+    "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relid AND d.refobjsubid = 0"
+    " JOIN pg_attribute a ON a.attrelid = p.relid AND a.attnum = d.objsubid ORDER BY a.attname"
+)
+_UNIQUE_INDEXES: Final = sa.text(
+    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS NOT DISTINCT.
+    "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
+    "  ELSE a.attname END ORDER BY k) AS keys, array_agg(a.attname ORDER BY k) AS columns,"
+    " pg_get_expr(i.indpred, i.indrelid, true) AS predicate,"
+    " coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false' AS nulls_distinct"
+    " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
+    " JOIN pg_namespace n ON n.oid = t.relnamespace"
+    " CROSS JOIN unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS u (attnum, k)"
+    " LEFT JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = u.attnum AND u.attnum <> 0"
+    " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
+    " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
+)
+_ROW_VERSION: Final = sa.text(
+    # CASE: the function raises where commit times are not kept.
+    "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " LEFT JOIN LATERAL (SELECT * FROM pg_xact_commit_timestamp_origin(CAST(:xmin AS xid))"
+    "  WHERE current_setting('track_commit_timestamp') = 'on') v ON true"
+    " LEFT JOIN pg_replication_origin o ON o.roident = v.roident WHERE c.oid = CAST(:place AS oid)"
+)
+_INDEX_OF_PARTITION: Final = sa.text(
+    "WITH RECURSIVE below (indexrelid) AS (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    "  WHERE n.nspname = :schema AND c.relname = :index"
+    " UNION ALL SELECT h.inhrelid FROM pg_inherits h JOIN below b ON h.inhparent = b.indexrelid)"
+    " SELECT c.relname FROM below JOIN pg_index i USING (indexrelid) JOIN pg_class c ON c.oid = i.indexrelid"
+    " JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace"
+    " WHERE n.nspname = :leaf_schema AND t.relname = :leaf"
+)
+
+_SEQUENCE: Final = sa.text(
+    # Owned (serial: 'a', identity: 'i'), else the one sequence that the default's expression names.
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+    " JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
+    " JOIN pg_depend d ON (d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+    "  AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i'))"
+    "  OR (d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid AND d.refclassid = 'pg_class'::regclass)"
+    " JOIN pg_class s ON s.relkind = 'S' AND s.oid = CASE WHEN d.refobjid = a.attrelid THEN d.objid ELSE d.refobjid END"
+    " JOIN pg_sequence q ON q.seqrelid = s.oid WHERE n.nspname = :schema AND c.relname = :table AND a.attname = :column AND NOT a.attisdropped"
+    " ORDER BY d.refobjid = a.attrelid LIMIT 1"
+)
+
+_NAMED_SEQUENCE: Final = sa.text(
+    "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_class s"
+    " JOIN pg_namespace n ON n.oid = s.relnamespace JOIN pg_sequence q ON q.seqrelid = s.oid"
+    " WHERE n.nspname = :schema AND s.relname = :name"
+)
+
+
+def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str) -> TargetTable | None:
+    """A table, or whatever has its name; None where nothing has.
+
+    Args:
+        connection: where to ask.
+        schema: its schema.
+        table: its name.
+        fires: of which letters ``tgenabled`` and ``ev_enabled`` are, where triggers and rules act in our sessions.
+
+    Raises:
+        TargetRelationError: row-level security, or a rule, would act on what is applied.
+    """
+    row = connection.execute(_RELATION, {"schema": schema, "table": table, "firing": fires}).one_or_none()
+    if row is None:
+        return None
+    if row.is_secured:
+        raise row_security_error(row.role, table)
+    if row.rule is not None:
+        raise rule_error(row.rule, table)
+    columns = connection.execute(_COLUMNS, {"oid": row.oid, "rounded": _ROUNDED, "aliases": _ALIASES}).all()
+    key = tuple(connection.execute(_KEY, {"oid": row.oid}).scalars().all())
+    routing = None
+    if row.relkind == "p" and not key:
+        key, routing = _key_of_leaves(connection, row.oid)
+    return TargetTable(
+        schema,
+        table,
+        tuple(_column(column) for column in columns),
+        key or None,
+        _KINDS.get(row.relkind, "other"),
+        locator="ctid",
+        partition="tableoid" if row.relkind == "p" else None,
+        routing=routing,
+        may_suppress=row.may_suppress,
+    )
+
+
+def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...], LeafRouting | None]:
+    """The key that all partitions have, whose root has none, and how to tell the partition of a row (rules C12, C26)."""
+    leaves = connection.execute(_LEAVES, {"oid": root}).all()
+    keys = {tuple(leaf.key or ()) for leaf in leaves}
+    if len(keys) != 1 or () in keys:
+        return (), None
+    columns = connection.execute(_PARTITION_COLUMNS, {"oid": root}).scalars().all()
+    # A default partition that is alone takes everything, and has no bounds to tell.
+    cases = (f"WHEN {leaf.bounds or 'true'} THEN CAST({leaf.oid} AS pg_catalog.oid)" for leaf in leaves)
+    return keys.pop(), LeafRouting(f"CASE {' '.join(cases)} END", tuple(columns))
+
+
+def _column(row: Sequence[Any]) -> TargetColumn:
+    name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form, required = row
+    return TargetColumn(
+        name,
+        declared,
+        _MODIFIER.sub("", declared),
+        nullable,
+        generated=generated,
+        identity_always=identity_always,
+        compared_as=compared_as,
+        own_operator=own_operator,
+        binary_form=binary_form,
+        required=required,
+    )
+
+
+def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+    """See :meth:`Target.unique_indexes`; expressions and predicates too."""
+    rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
+    return [
+        UniqueIndex(
+            row.name,
+            tuple(row.keys),
+            frozenset(key for key, column in zip(row.keys, row.columns, strict=True) if column is None),
+            row.predicate,
+            nulls_distinct=row.nulls_distinct,
+        )
+        for row in rows
+    ]
+
+
+def read_row_version(
+    connection: sa.Connection, table: TargetTable, transaction: str | None, place: str | None
+) -> RowVersion:
+    """See :meth:`Target.read_row_version`; when and by which origin is known with ``track_commit_timestamp`` only.
+
+    Args:
+        connection: where to ask.
+        table: the row's table, or its root.
+        transaction: the version's ``xmin``.
+        place: its ``tableoid``.
+    """
+    row = connection.execute(_ROW_VERSION, {"xmin": transaction, "place": place}).one()
+    leaf = (row.nspname, row.relname) if table.kind == "partitioned table" else None
+    return RowVersion(int(str(transaction)), row.at, row.origin, leaf)
+
+
+def find_index_of_partition(connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]) -> str:
+    """The name that a partition has for an index of its root; partitions of partitions too."""
+    place = {"schema": table.schema, "index": index, "leaf_schema": leaf[0], "leaf": leaf[1]}
+    return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
+
+
+def find_sequence(connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
+    """The sequence that a column owns, or that its default takes values from."""
+    place = {"schema": table.schema, "table": table.name, "column": column}
+    return _sequence(connection, connection.execute(_SEQUENCE, place).one_or_none())
+
+
+def find_named_sequence(connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
+    """The sequence of this name."""
+    return _sequence(connection, connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none())
+
+
+def _sequence(connection: sa.Connection, row: sa.Row[Any] | None) -> TargetSequence | None:
+    if row is None:
+        return None
+    # The name is as regclass writes it: quoted, and with its schema.
+    written = str(row.name).replace("%", "%%")
+    last, called = connection.exec_driver_sql(f"SELECT last_value, is_called FROM {written}").one()
+    position = SequencePosition(last_value=last, is_called=called, increment=row.seqincrement)
+    return TargetSequence(row.name, position, row.seqmin, row.seqmax)

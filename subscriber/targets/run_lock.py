@@ -1,0 +1,71 @@
+"""A runner's lock for a target that is a file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from subscriber.errors import AlreadyRunning, TargetUnavailable
+from subscriber.targets.place import obstacle
+
+_PATIENCE_SECONDS: Final = 0.5
+"""Who asks :func:`is_locked` holds the lock himself for a moment, and is no runner."""
+_PAUSE_SECONDS: Final = 0.02
+
+
+@contextmanager
+def locked_file(database: str) -> Iterator[None]:
+    """Hold an advisory lock on ``<database>.subscriber-lock``, which ends with the process.
+
+    Args:
+        database: path of the database's file.
+
+    Raises:
+        AlreadyRunning: another process holds it.
+        TargetUnavailable: the lock file cannot be opened.
+    """
+    path = Path(f"{database}.subscriber-lock")
+    try:
+        handle = path.open("a")
+    except OSError as error:
+        raise TargetUnavailable(
+            f"cannot open the lock file {path}: {error.strerror}",
+            hint=obstacle(database) or "It stands beside the database.",
+        ) from error
+    with handle:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not _try_lock(handle, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                raise AlreadyRunning(
+                    f'another "subscriber run" is at work on {database}',
+                    hint="Stop it first; one process runs all subscriptions of a target.",
+                )
+            time.sleep(_PAUSE_SECONDS)
+        handle.truncate(0)
+        handle.write(f"{os.getpid()}\n")
+        handle.flush()
+        yield
+
+
+def is_locked(database: str) -> bool | None:
+    """Whether a process holds the lock of :func:`locked_file`; None where the lock file cannot be read."""
+    try:
+        with Path(f"{database}.subscriber-lock").open() as handle:
+            return not _try_lock(handle, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+
+
+def _try_lock(handle: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

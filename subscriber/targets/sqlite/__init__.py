@@ -1,0 +1,1 @@
+"""SQLite as a target: one file, one writer."""

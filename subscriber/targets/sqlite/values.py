@@ -1,0 +1,231 @@
+"""Which PostgreSQL value becomes what in SQLite, and which columns would change it.
+
+SQLite's columns have an *affinity*, taken from the declared type's letters, that converts values as
+they are stored: the text ``007`` becomes the integer 7 in a column declared ``JSON`` (affinity NUMERIC),
+``12.50`` becomes 12.5. Nothing is said when it happens, so such columns are refused when the relation is
+opened (invariant refuse_not_guess).
+
+========================  ==========================================  =============================
+PostgreSQL                bound as                                    affinities
+========================  ==========================================  =============================
+boolean                   0, 1 (``t``, ``f`` for TEXT)                INTEGER NUMERIC BLOB TEXT
+smallint integer oid      integer (its digits for TEXT)               INTEGER NUMERIC BLOB TEXT REAL
+bigint                    integer (its digits for TEXT)               INTEGER NUMERIC BLOB TEXT
+real, double precision    float; NaN as the text ``NaN``              REAL NUMERIC BLOB
+bytea                     blob, which no affinity touches             all
+numeric                   exact text                                  TEXT BLOB
+timestamptz               text, ``+00`` completed to ``+00:00``       all
+date, uuid, arrays, ...   text that never looks like a number         all
+everything else           text                                        TEXT BLOB
+========================  ==========================================  =============================
+
+Columns of INTEGER, REAL and TEXT affinity also take values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.targets.conversion`). Where a column is declared by one of our names for a type (``INT``, ``NUMERIC_TEXT``, ...) it
+is that type that is read: a bigint that is no integer is refused by an ``INT``, as PostgreSQL would, and a text that is too long by
+``CHARACTER VARYING(10)``; but decimals that ``NUMERIC_TEXT(10,2)`` has no place for are kept.
+
+What is known to be lost: the sign of a floating-point negative zero (SQLite keeps small whole REALs as
+integers; PostgreSQL calls the two zeros equal). A ``real`` is bound as the shortest double that rounds to
+it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from subscriber.errors import TargetRelationError
+from subscriber.targets import conversion
+from subscriber.targets.conversion import converted, converts
+from subscriber.targets.declared_columns import check_digits, check_text_length, declared_length
+from subscriber.targets.target_table import TargetColumn
+from subscriber.types import BUILT_IN_TYPES, family_of, type_name
+
+INTEGER, TEXT, BLOB, REAL, NUMERIC = "INTEGER", "TEXT", "BLOB", "REAL", "NUMERIC"
+_ALL: Final = frozenset({INTEGER, TEXT, BLOB, REAL, NUMERIC})
+_EXACT_TEXT: Final = frozenset({TEXT, BLOB})
+
+_BIGINT, _TIMESTAMPTZ, _FLOAT4 = 20, 1184, 700
+
+_STANDS_FOR: Final = {INTEGER: conversion.BIGINT, REAL: conversion.DOUBLE, TEXT: conversion.TEXT}
+"""Affinity → the PostgreSQL type that values which it does not hold are read as."""
+_DECLARES: Final = {
+    "BOOLEAN_INTEGER": conversion.BOOLEAN,
+    "SMALLINT": conversion.SMALLINT,
+    "INT": conversion.INTEGER,
+    "NUMERIC_TEXT": conversion.NUMERIC,
+    "TIMESTAMP_TEXT": conversion.TIMESTAMP,
+}
+"""What :func:`declaration` calls a type → the type, of which SQLite itself knows nothing: values of others are read as it."""
+
+_NEVER_A_NUMBER: Final = frozenset(
+    {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always a dash, a colon or a letter
+    | {2950, 869, 650, 829, 774, 3220}  # uuid, inet, cidr, macaddr, macaddr8, pg_lsn
+    | {600, 601, 602, 603, 604, 628, 718}  # geometry: parentheses, braces, angle brackets
+    | {3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536}  # ranges, multiranges
+)
+"""Types whose text SQLite never reads as a number, whatever the value; arrays (braces) are too."""
+
+
+def affinity(declared_type: str, *, strict: bool = False) -> str:
+    """The affinity of a declared type, by the rules of https://www.sqlite.org/datatype3.html section 3.1.
+
+    >>> affinity("NUMERIC_TEXT(12,2)"), affinity("numeric(12,2)"), affinity("timestamp"), affinity("")
+    ('TEXT', 'NUMERIC', 'NUMERIC', 'BLOB')
+    """
+    declared = declared_type.upper()
+    if strict and declared == "ANY":
+        return BLOB
+    for letters, kind in (("INT", INTEGER), ("CHAR", TEXT), ("CLOB", TEXT), ("TEXT", TEXT), ("BLOB", BLOB)):
+        if letters in declared:
+            return kind
+    if not declared:
+        return BLOB
+    return REAL if any(letters in declared for letters in ("REAL", "FLOA", "DOUB")) else NUMERIC
+
+
+def check_column(type_oid: int, column: TargetColumn) -> None:
+    """Refuse a column whose affinity would change values of the type (see the table above).
+
+    Raises:
+        TargetRelationError: naming column and declared type, with a declaration that works.
+    """
+    if column.storage in _allowed(type_oid) or _conversion(type_oid, column) is not None:
+        return
+    name = type_name(type_oid)
+    raise TargetRelationError(
+        f'column "{column.name}" declared "{column.declared_type}" cannot hold type {name} exactly',
+        detail=f"SQLite gives the column {column.storage} affinity, which changes values as it stores them.",
+        hint=f"Declare the column as {_declaration(type_oid)} to keep every value of type {name}.",
+        column=column.name,
+    )
+
+
+def _conversion(type_oid: int, column: TargetColumn) -> int | None:
+    """The PostgreSQL type that values of another type are read as before they are bound; None where nothing is converted."""
+    declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
+    if type_oid == declared:
+        return None
+    if converts(type_oid, declared):
+        return declared
+    into = _STANDS_FOR.get(column.storage)
+    return into if column.storage not in _allowed(type_oid) and converts(type_oid, into) else None
+
+
+@cache
+def _allowed(type_oid: int) -> frozenset[str]:
+    arrow_type = family_of(type_oid).arrow_type
+    if pa.types.is_binary(arrow_type) or type_oid in _NEVER_A_NUMBER or type_name(type_oid).endswith("[]"):
+        return _ALL
+    if pa.types.is_boolean(arrow_type) or type_oid == _BIGINT:
+        return _ALL - {REAL}
+    if pa.types.is_integer(arrow_type):
+        return _ALL
+    if pa.types.is_floating(arrow_type):
+        return frozenset({REAL, NUMERIC, BLOB})
+    return _EXACT_TEXT
+
+
+def _declaration(type_oid: int) -> str:
+    arrow_type = family_of(type_oid).arrow_type
+    if pa.types.is_floating(arrow_type):
+        return "REAL"
+    if pa.types.is_boolean(arrow_type) or pa.types.is_integer(arrow_type):
+        return "INTEGER"
+    return "NUMERIC_TEXT or TEXT" if type_name(type_oid) == "numeric" else "TEXT"
+
+
+def declaration(type_oid: int, type_name: str) -> str:
+    """How to declare a column that :func:`check_column` accepts, and that tells a reader what it holds.
+
+    Never ``INTEGER``: as the only column of a primary key it would be an alias of the rowid, which makes a value of NULL.
+
+    >>> [declaration(23, "integer"), declaration(1700, "numeric(10,2)"), declaration(1184, "timestamp with time zone")]
+    ['INT', 'NUMERIC_TEXT(10,2)', 'TIMESTAMPTZ_TEXT']
+    """
+    arrow_type = family_of(type_oid).arrow_type
+    if type_oid in _DECLARED:
+        return _DECLARED[type_oid]
+    if pa.types.is_integer(arrow_type):
+        return "BIGINT"
+    if type_oid in _SIZED:
+        return type_name.upper()
+    if type_oid == _NUMERIC:
+        return f"{_DECLARED_NUMERIC}{type_name.removeprefix('numeric')}"
+    word = type_name.partition("(")[0]
+    # A name with INT in it would have integer affinity.
+    named = type_oid in BUILT_IN_TYPES and word.isalnum() and "int" not in word and word != "text"
+    return f"{word.upper()}_TEXT" if named else "TEXT"
+
+
+_NUMERIC: Final = 1700
+_DECLARED_NUMERIC, _DECLARED_VARCHAR = "NUMERIC_TEXT", "CHARACTER VARYING"
+_SIZED: Final = frozenset({1042, 1043})
+_DECLARED: Final = {
+    16: "BOOLEAN_INTEGER",
+    17: "BLOB",
+    21: "SMALLINT",
+    23: "INT",
+    700: "REAL",
+    701: "DOUBLE PRECISION",
+    1083: "TIME_TEXT",
+    1114: "TIMESTAMP_TEXT",
+    1184: "TIMESTAMPTZ_TEXT",
+    1266: "TIMETZ_TEXT",
+}
+
+
+def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+    """The values to bind; see the table above.
+
+    Raises:
+        UnsupportedValue: a value that is none of the column's declared type.
+    """
+    into = _conversion(type_oid, column)
+    if into is not None:
+        type_oid, values = into, converted(into, column, values)
+    arrow_type = values.type
+    if pa.types.is_boolean(arrow_type):
+        values = pc.if_else(values, "t", "f") if column.storage == TEXT else values.cast(pa.int8())
+    elif pa.types.is_integer(arrow_type):
+        values = values.cast(pa.string()) if column.storage == TEXT else values
+    elif pa.types.is_floating(arrow_type):
+        return _bind_floats(values)
+    elif type_oid == _TIMESTAMPTZ:
+        values = _complete_offset(values)
+    else:
+        values = _sized(column, values)
+    bound: list[Any] = values.to_pylist()
+    return bound
+
+
+def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:
+    """Texts and numbers for a column with a size, which SQLite does not look at; blanks at the end may be cut, as in PostgreSQL."""
+    word, sized, _ = column.declared_type.partition("(")
+    if sized and word == _DECLARED_NUMERIC:
+        check_digits(column, values)
+    elif sized and word == _DECLARED_VARCHAR:
+        check_text_length(column, values)
+        return pc.utf8_slice_codeunits(values, 0, declared_length(column.declared_type))
+    return values
+
+
+def _bind_floats(values: pa.Array) -> list[Any]:
+    if pa.types.is_float32(values.type):
+        values = values.cast(pa.string()).cast(pa.float64())
+    bound: list[Any] = values.to_pylist()
+    if pc.any(pc.is_nan(values)).as_py():
+        # SQLite turns a NaN that is bound as a float into NULL.
+        return ["NaN" if value is not None and math.isnan(value) else value for value in bound]
+    return bound
+
+
+def _complete_offset(values: pa.Array) -> pa.Array:
+    # The replication session runs in UTC, so the offset is +00 - in front of " BC", and absent from infinity.
+    if pc.all(pc.ends_with(values, "+00")).as_py():
+        return pc.binary_join_element_wise(values, ":00", "")
+    return pc.replace_substring_regex(values, r"\+00( BC)?$", r"+00:00\1")

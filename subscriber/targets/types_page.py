@@ -1,0 +1,238 @@
+"""``docs/types.md``, made by asking the targets themselves: ``make docs`` writes it, and a test keeps it true.
+
+A cell is what :meth:`Target.column_type` declares. It is marked *text* where the column is stored as that of a ``text`` is, and its notes
+are those of :data:`_SAMPLES` that :meth:`Target.bind_values` refuses there. No database is connected to.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from subscriber.errors import UnsupportedValue
+from subscriber.targets.conversion import SOURCES
+from subscriber.targets.dialects import open_target
+from subscriber.targets.target import Target
+from subscriber.targets.target_table import TargetColumn
+from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, decode_column, type_name
+from subscriber.types.binary_forms import read_forms
+
+_TARGETS: Final = (
+    "sqlite:///target.db",
+    "duckdb:///target.duckdb",
+    "mariadb://user@host/target",
+    "postgresql://user@host/target",
+)
+_TEXT: Final = 25
+_TEXTS: Final = frozenset({_TEXT, 1043, 1042, 19, 18})
+"""Types whose values are texts: there is nothing to say about a column that keeps them as such."""
+_NUMERIC, _VARCHAR, _BPCHAR = 1700, 1043, 1042
+_OF_A_USER: Final = 16_384
+"""The first OID that a catalog gives out."""
+
+
+class _Sample(NamedTuple):
+    """A value that some database has no place for, and what values of its kind are called."""
+
+    kind: str
+    text: str
+
+
+_NOT_A_NUMBER: Final = (_Sample("NaN", "NaN"), _Sample("the infinities", "-Infinity"))
+_MOMENTS: Final = (
+    _Sample("the infinities", "infinity"),
+    _Sample("years before Christ", "0044-03-15{} BC"),
+    _Sample("years after 9999", "10000-01-01{}"),
+    _Sample("what is later than 294247-01-10 04:00:54.775806", "294276-12-31{}"),
+)
+_SAMPLES: Final[dict[int, tuple[_Sample, ...]]] = {
+    700: _NOT_A_NUMBER,
+    701: _NOT_A_NUMBER,
+    _NUMERIC: _NOT_A_NUMBER,
+    1082: tuple(_Sample(kind, text.format("")) for kind, text in _MOMENTS[:3]),
+    1083: (_Sample("24:00:00", "24:00:00"),),
+    1114: tuple(_Sample(kind, text.format(" 00:00:00")) for kind, text in _MOMENTS),
+    1184: tuple(_Sample(kind, text.format(" 00:00:00+00")) for kind, text in _MOMENTS),
+}
+_LONG: Final = {
+    17: (_Sample("more than 255 bytes", "\\x" + "00" * 256),),
+    _TEXT: (_Sample("more than 255 characters", "x" * 256),),
+    _VARCHAR: (_Sample("more than 255 characters", "x" * 256),),
+    _NUMERIC: (_Sample("more than 255 characters", "1" * 256),),
+    _OF_A_USER: (_Sample("more than 255 characters", "x" * 256),),
+}
+"""What an index may have no room for."""
+
+_HEAD: Final = """\
+# Types
+
+This page is made by `make docs` from the code that replicates values.
+
+The tables show how `create_tables` declares a column of each PostgreSQL type, so that every value comes back as it was:
+
+- without a mark, the target has a type of its own for it, with the same values;
+- *text* means that the column keeps the text that PostgreSQL's output function writes (dates in ISO format, times in UTC, bytea in hex).
+  It is exact as well, but the target sorts, compares and computes with it as with any text.
+
+What a column has no place for is named in a note. Such a value is never changed: the subscription stops with the SQLSTATE of the note,
+and the error names relation, column and LSN, but not the value. PostgreSQL has no character of code 0 in a text, so no target has to keep one.
+
+Tables that you have made yourself may declare columns in other ways. One whose type would change values without saying so is refused when the
+first change for its table arrives, with a hint how to declare it.
+"""
+_CONVERSIONS: Final = """\
+## Columns of another type
+
+As with PostgreSQL, a column may have another type than the publisher's. Then its value is what PostgreSQL's input function makes of the
+publisher's text, or the error that it raises, 22P02 or 22003. A number that PostgreSQL would round is refused with 22003. This
+is done for the pairs of this table; other columns are refused as above. A PostgreSQL target reads all texts itself.
+
+| The target's column | The publisher's |
+|---|---|"""
+_BINARY_FORMS: Final = """\
+
+## Values in binary form
+
+A subscription with `binary = true` gets values in the form of their type's send function. A PostgreSQL target then takes a value other than
+NULL only for a column that reads this form, as PostgreSQL's subscriber does, and stops with PostgreSQL's error where there is one (08P01,
+22P03, 42804, 42883). It stops with 22P03 also where PostgreSQL would read the bytes as another value and say nothing, such as those of a
+`bigint` as a `timestamp`. The initial copy from PostgreSQL 16 and later goes by the same rule.
+
+Read are columns of the same type, domains by their base type, and the pairs of this table; enums and extensions' texts (`citext`) as
+`text`. What is refused goes through as text, with `ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no
+binary form: there values are converted as in the table above, whatever way they came.
+
+| The publisher's | Read by columns of |
+|---|---|"""
+
+
+def types_page() -> str:
+    """The page, in Markdown."""
+    targets = [open_target(url) for url in _TARGETS]
+    try:
+        return "\n".join([_HEAD, *_table("Built-in types", _built_in(), targets), *_table("Other types", _OTHERS, targets),
+                          *_table("Columns of a key", _IN_KEYS, targets, key=True), _CONVERSIONS, *_conversions(), _BINARY_FORMS, *_binary_forms()]) + "\n"  # fmt: skip
+    finally:
+        for target in targets:
+            target.close()
+
+
+class _Row(NamedTuple):
+    """What one line is about."""
+
+    type_oid: int
+    type_name: str
+    shown: str
+
+
+_OTHERS: Final = tuple(
+    _Row(_OF_A_USER, name, shown)
+    for name, shown in (
+        ("mood", "an enum"),
+        ("percentage", "a domain"),
+        ("pair", "a composite type"),
+        ("hstore", "an extension's type (`hstore`, `citext`, …)"),
+    )
+)
+_IN_KEYS: Final = (
+    _Row(_TEXT, "text", "`text`"),
+    _Row(_VARCHAR, "character varying(300)", "`character varying(300)`"),
+    _Row(17, "bytea", "`bytea`"),
+    _Row(_NUMERIC, "numeric", "`numeric`"),
+    _Row(_OF_A_USER, "mood", "every type that is kept as a text"),
+)
+
+
+def _built_in() -> Iterator[_Row]:
+    for oid in sorted(BUILT_IN_TYPES - ELEMENT_TYPES.keys(), key=type_name):
+        name = type_name(oid)
+        yield _Row(oid, name, f"`{name}`")
+        sizes = {_NUMERIC: ("(10,2)", "(50,20)", "(100,50)"), _VARCHAR: ("(20)", "(300)"), _BPCHAR: ("(20)", "(300)")}
+        for size in sizes.get(oid, ()):
+            yield _Row(oid, f"{name}{size}", f"`{name}{size}`")
+    array = next(array for array, element in ELEMENT_TYPES.items() if element == _TEXT)
+    yield _Row(array, "text[]", "arrays of each of these")
+
+
+def _table(title: str, rows: Iterable[_Row], targets: list[Target], *, key: bool = False) -> Iterator[str]:
+    notes: dict[str, int] = {}
+    yield f"## {title}"
+    yield ""
+    yield f"| PostgreSQL type | {' | '.join(target.capabilities.database for target in targets)} |"
+    yield "|---" * (len(targets) + 1) + "|"
+    for row in rows:
+        yield f"| {row.shown} | {' | '.join(_cell(target, row, notes, key=key) for target in targets)} |"
+    yield ""
+    for note, number in notes.items():
+        yield f"{number}. {note}"
+    if notes:
+        yield ""
+
+
+def _cell(target: Target, row: _Row, notes: dict[str, int], *, key: bool) -> str:
+    declared = target.column_type(row.type_oid, row.type_name, key=key)
+    column = TargetColumn("c", declared, target.storage(declared))
+    target.check_column(row.type_oid, column)
+    texts = {target.storage(target.column_type(_TEXT, "text", key=in_key)) for in_key in (False, True)}
+    mark = " *text*" if column.storage in texts and row.type_oid not in _TEXTS and declared != row.type_name else ""
+    samples = _samples(row, key=key)
+    numbers = [
+        notes.setdefault(note, len(notes) + 1) for note in dict.fromkeys(_notes(target, row.type_oid, column, samples))
+    ]
+    return f"`{_short(declared)}`{mark}" + "".join(f" ({number})" for number in numbers)
+
+
+def _samples(row: _Row, *, key: bool) -> tuple[_Sample, ...]:
+    if row.type_oid == _NUMERIC and "(" in row.type_name:
+        return _NOT_A_NUMBER[:1]  # one with a precision has no infinities
+    return (_LONG if key else _SAMPLES).get(row.type_oid, ())
+
+
+def _notes(target: Target, type_oid: int, column: TargetColumn, samples: Iterable[_Sample]) -> Iterator[str]:
+    """What is not kept, by SQLSTATE; what is kept in another form; what is lost."""
+    refused: dict[str, list[str]] = {}
+    for kind, text in samples:
+        raw = pa.array([text.encode()], pa.binary())
+        decoded = decode_column(type_oid, raw, binary=False, column=1)
+        try:
+            (bound,) = target.bind_values(type_oid, column, decoded)
+        except UnsupportedValue as error:
+            refused.setdefault(error.sqlstate, []).append(kind)
+            continue
+        if isinstance(bound, str) and pa.types.is_floating(decoded.type) and not target.capabilities.postgresql_text:
+            yield f"{kind} is the text `{bound}`."
+        elif isinstance(bound, str) and bound == f"{text}:00":
+            yield "The zone is written as `+00:00`."
+    for sqlstate, kinds in refused.items():
+        yield f"Refused with {sqlstate}: {', '.join(kinds)}."
+    if type_oid in (700, 701) and not target.capabilities.signed_zero:
+        yield "The sign of a negative zero is lost. PostgreSQL calls the two zeros equal."
+
+
+def _short(declared: str) -> str:
+    """Without the character set and the collation, which are the same everywhere."""
+    return declared.partition(" CHARACTER SET ")[0]
+
+
+def _conversions() -> Iterator[str]:
+    yield "| a text | every type |"
+    for into, sources in SOURCES.items():
+        own = ", types of a user" if _TEXT in sources else ""
+        names = ", ".join(f"`{type_name(oid)}`" for oid in sorted(sources - {into}))
+        yield f"| `{type_name(into)}` | {names}{own} |"
+
+
+def _binary_forms() -> Iterator[str]:
+    for sent, columns in read_forms():
+        yield f"| {_named(sent)} | {_named(columns)} |"
+
+
+def _named(oids: Iterable[int]) -> str:
+    return ", ".join(f"`{type_name(oid)}`" for oid in oids)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(types_page())

@@ -1,0 +1,1 @@
+"""Are the publisher's tables and the target's equal, row by row?"""

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from subscriber.apply.local_relations import RelationMap
+from subscriber.apply.relation_names import parse_names
+from subscriber.errors import ColumnsToAdd, TargetRelationError
+from tests.frames import relation
+
+AB = {"a": "int4", "b": "text"}
+
+
+@pytest.fixture
+def open_relation(target):
+    def call(remote):
+        with target.begin() as connection:
+            return RelationMap(target, connection).open(remote)
+
+    return call
+
+
+def refused(call, remote) -> TargetRelationError:
+    with pytest.raises(TargetRelationError) as raised:
+        call(remote)
+    assert raised.value.relation == remote.qualified_name
+    return raised.value
+
+
+def test_columns_match_by_name_whatever_their_order(execute, open_relation):
+    """C2"""
+    execute("CREATE TABLE t (extra INT, b TEXT, a INTEGER)")
+    assert [column.name for column in open_relation(relation("public.t", AB)).columns] == ["a", "b"]
+
+
+def test_a_missing_table_is_named(open_relation):
+    """C3"""
+    error = refused(open_relation, relation("public.t", AB))
+    assert error.message == 'logical replication target relation "public.t" does not exist'
+    assert error.sqlstate == "55000"
+
+
+def test_a_table_of_another_spelling_is_another_table(execute, open_relation):
+    """C1: exact names, though SQLite itself would find it"""
+    execute('CREATE TABLE "T" (a INT, b TEXT)')
+    assert "does not exist" in refused(open_relation, relation("public.t", AB)).message
+
+
+def test_a_view_cannot_be_a_target(execute, open_relation):
+    """C3"""
+    execute("CREATE VIEW t AS SELECT 1 AS a, '' AS b")
+    error = refused(open_relation, relation("public.t", AB))
+    assert error.message == 'cannot use relation "public.t" as logical replication target'
+    assert error.detail == "This operation is not supported for views."
+
+
+def test_one_missing_column_is_named(execute, open_relation):
+    """C3"""
+    execute("CREATE TABLE t (a INT)")
+    message = refused(open_relation, relation("public.t", AB)).message
+    assert message == 'logical replication target relation "public.t" is missing replicated column: "b"'
+
+
+def test_missing_columns_are_named_in_remote_order_before_generated_ones(execute, open_relation):
+    """C3"""
+    execute("CREATE TABLE t (b TEXT, g INT GENERATED ALWAYS AS (1))")
+    message = refused(open_relation, relation("public.t", {"z": "int4", "g": "int4", "b": "text", "a": "int4"})).message
+    assert message == 'logical replication target relation "public.t" is missing replicated columns: "z", "a"'
+
+
+def test_missing_columns_are_named_with_both_shapes_and_what_to_run(execute, open_relation):
+    """C3: the error is PostgreSQL's; how to go on is ours. Beside B there is no place for b."""
+    execute('CREATE TABLE "s.t" (a INTEGER, "B" TEXT)')
+    error = refused(open_relation, relation("s.t", {"a": "int4", "b": "text", "m": "text", "n": "numeric"}))
+    assert error.detail == ("The publisher has (a integer, b text, m text, n numeric), the target (a INTEGER, B TEXT).")
+    assert error.hint == (
+        'Use ALTER TABLE main."s.t" ADD COLUMN m TEXT; ALTER TABLE main."s.t" ADD COLUMN n NUMERIC_TEXT in the target,'
+        ' or ALTER SUBSCRIPTION ... SET (schema_changes = \'add_columns\'). SQLite takes "b" and "B" for one name, PostgreSQL'
+        ' for two: rename the target\'s column to "b", or publish the table without one of them.'
+    )
+
+
+@pytest.mark.parametrize("kind", ["STORED", "VIRTUAL"])
+def test_generated_columns_cannot_be_written(execute, open_relation, kind):
+    """C3"""
+    execute(f"CREATE TABLE t (a INT, b TEXT GENERATED ALWAYS AS ('x') {kind})")
+    message = refused(open_relation, relation("public.t", AB)).message
+    assert message == 'logical replication target relation "public.t" has incompatible generated column: "b"'
+
+
+def test_a_column_that_would_change_values_is_refused(execute, open_relation):
+    """refuse_not_guess"""
+    execute("CREATE TABLE t (a INT, b NUMERIC)")
+    error = refused(open_relation, relation("public.t", AB))
+    assert error.column == "b"
+    assert str(error.detail).endswith("The publisher has (a integer, b text), the target (a INT, b NUMERIC).")
+
+
+def test_a_relation_is_looked_up_once_for_each_shape(execute, target):
+    """C1"""
+    execute("CREATE TABLE t (a INT, b TEXT)")
+    with target.begin() as connection:
+        relations = RelationMap(target, connection)
+        one = relations.open(relation("public.t", AB))
+        assert relations.open(relation("public.t", AB)) is one
+        assert relations.open(relation("public.t", {"a": "int4"})).columns != one.columns
+
+
+def test_another_schema_is_a_dotted_name_or_an_attached_database(execute, target, open_relation, tmp_path):
+    execute('CREATE TABLE "sales.t" (a INT, b TEXT)')
+    assert open_relation(relation("sales.t", AB)).table.name == "sales.t"
+    with target.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT 1")
+        connection.rollback()
+        connection.connection.driver_connection.execute(f"ATTACH '{tmp_path / 'other.db'}' AS archive")
+        connection.exec_driver_sql("CREATE TABLE archive.t (a INT, b TEXT)")
+        found = RelationMap(target, connection).open(relation("archive.t", AB)).table
+        assert (found.schema, found.name) == ("archive", "t")
+        connection.rollback()
+
+
+def test_the_publishers_schema_main_is_not_the_database_itself(execute, open_relation):
+    execute("CREATE TABLE t (a INT, b TEXT)")
+    assert "does not exist" in refused(open_relation, relation("main.t", AB)).message
+
+
+# names of the target --------------------------------------------------------------------------------
+
+
+def test_a_relation_is_found_under_the_name_that_the_map_gives_it(execute, target):
+    execute("CREATE TABLE t (z INT)")
+    execute('CREATE TABLE "archive.u" (a INT, b TEXT)')
+    with target.begin() as connection:
+        found = RelationMap(target, connection, parse_names("public.t => archive.u")).open(relation("public.t", AB))
+    assert (found.table.name, found.qualified_name, found.remote.qualified_name) == (
+        "archive.u",
+        "archive.u",
+        "public.t",
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ("SELECT 1", 'logical replication target relation "archive.u" does not exist'),
+        ('CREATE VIEW "archive.u" AS SELECT 1', 'cannot use relation "archive.u" as logical replication target'),
+        (
+            'CREATE TABLE "archive.u" (a INT)',
+            'logical replication target relation "archive.u" is missing replicated column: "b"',
+        ),
+    ],
+)
+def test_errors_name_the_targets_relation(execute, target, made, message):
+    """C3: PostgreSQL's messages name the relation that the subscriber has"""
+    execute(made)
+    with target.begin() as connection, pytest.raises(TargetRelationError) as raised:
+        RelationMap(target, connection, parse_names("public.* => archive.*, public.t => archive.u")).open(
+            relation("public.t", AB)
+        )
+    assert (raised.value.message, raised.value.relation) == (message, "archive.u")
+
+
+# columns that are added -----------------------------------------------------------------------------
+
+
+def test_a_relation_whose_changes_are_ignored_is_looked_up_as_far_as_postgresql_would(execute, target):
+    """C4: a missing column stops it; a column's type is nobody's matter, and is ours only where values are written"""
+    execute("CREATE TABLE t (a INT, b NUMERIC)")
+    execute("CREATE TABLE u (a INT)")
+    with target.begin() as connection:
+        relations = RelationMap(target, connection)
+        relations.look_up(relation("public.t", AB))
+        with pytest.raises(TargetRelationError, match=r'"public\.u" is missing replicated column: "b"'):
+            relations.look_up(relation("public.u", AB))
+        with pytest.raises(TargetRelationError, match="cannot hold type text"):
+            relations.open(relation("public.t", AB))
+
+
+def test_a_relation_whose_changes_are_ignored_gets_no_columns(execute, target):
+    execute("CREATE TABLE t (a INT)")
+    with target.begin() as connection:
+        RelationMap(target, connection, add_columns=True).look_up(relation("public.t", AB))
+    assert execute("SELECT name FROM pragma_table_info('t')") == [("a",)]
+
+
+def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target):
+    """SQLite tells names apart by more than their case; PostgreSQL does not."""
+    execute("CREATE TABLE t (a INT, B TEXT)")
+    with target.begin() as connection, pytest.raises(TargetRelationError) as raised:
+        RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
+    error = raised.value
+    assert 'missing replicated column: "b"' in error.message
+    assert str(error.detail).startswith("They could not be added: SQLite refused a statement")
+    assert "schema_changes" not in str(error.hint)
+
+
+def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execute, target, monkeypatch):
+    """MariaDB's way, without one: what the batch has done so far must not be committed."""
+    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, transactional_ddl=False))
+    execute("CREATE TABLE t (a INT)")
+    with target.begin() as connection:
+        with pytest.raises(ColumnsToAdd) as raised:
+            RelationMap(target, connection, add_columns=True).open(relation("public.t", AB))
+        assert raised.value.shape == relation("public.t", AB)
+        local = RelationMap(target, connection, add_columns=True, alone=True).open(relation("public.t", AB))
+    assert [column.name for column in local.columns] == ["a", "b"]
+
+
+def test_our_own_state_is_no_target(execute, target, open_relation):
+    """B1: that of a publisher which is a target, too, comes with FOR ALL TABLES; it is ignored, and never written"""
+    remote = relation("public.subscriber_subscription", {"subid": "int4", "anything": "text"})
+    error = refused(open_relation, remote)
+    assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)
+    execute('CREATE TABLE "archive.mine" (subid INT, anything TEXT)')
+    with target.begin() as connection:
+        RelationMap(target, connection).look_up(remote)
+        mapped = RelationMap(target, connection, parse_names("public.subscriber_subscription => archive.mine"))
+        assert mapped.open(remote).qualified_name == "archive.mine"

@@ -1,0 +1,49 @@
+"""What ``subscriber status`` says of tables that were altered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from subscriber.catalog import SchemaChange
+from subscriber.cli.schema_change_table import schema_change_parts
+from tests.unit.cli.test_status import STATUS
+
+ADDED = SchemaChange(
+    "2026-11-21T10:00:00.000+00:00",
+    "public.t",
+    "0/100",
+    "ALTER TABLE t ADD COLUMN c INT",
+    'Column "c" came up.',
+    None,
+    None,
+)
+DIFFERS = replace(ADDED, statement=None, difference="Rows have NULL.")
+
+
+def parts(*changes: SchemaChange) -> list[str]:
+    return list(schema_change_parts([replace(STATUS, schema_changes=changes)]))
+
+
+def test_each_alter_table_has_a_row():
+    (table,) = parts(ADDED)
+    assert [cell.strip() for cell in table.splitlines()[-2].split("|")] == [
+        "shop",
+        "public.t",
+        "2026-11-21T10:00:00.000+00:00",
+        "0/100",
+        "ALTER TABLE t ADD COLUMN c INT",
+    ]
+
+
+def test_what_may_differ_is_warned_of_until_the_table_is_copied_again():
+    (warning,) = parts(DIFFERS)
+    assert warning.splitlines()[0] == (
+        "WARNING:  rows of table public.t (shop) may differ from the publisher's since 2026-11-21T10:00:00.000+00:00"
+    )
+    assert warning.splitlines()[1] == 'DETAIL:  Column "c" came up. Rows have NULL.'
+    assert warning.splitlines()[2].startswith("HINT:  To copy the table again: ")
+    assert parts(replace(DIFFERS, resolved_at="2026-11-22T10:00:00.000+00:00")) == []
+
+
+def test_where_nothing_was_altered_nothing_is_said():
+    assert parts() == []

@@ -1,0 +1,100 @@
+"""Emulated publications at work: what is kept with a subscription, and what holds for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from subscriber import catalog
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands.own_publications import kept_text, read_publishing, selection_of
+from subscriber.errors import PublicationsChanged, PublisherError, UsageError
+from subscriber.lsn import LSN
+from subscriber.publication.definition import Publication
+from subscriber.publication.publishing import Publishing
+from subscriber.publisher.copy_plan import Selection
+from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
+from subscriber.targets import Target, open_target
+from tests.publications import as_sent, entry, table, tables
+
+T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
+SYSTEM = replace(table("pg_catalog.pg_class", {}, oid=2), is_system=True)
+P = Publication("p", tables=(entry(T, "(a > 1)"),))
+
+
+@pytest.fixture
+def target(tmp_path) -> Iterator[Target]:
+    with open_target(f"sqlite:///{tmp_path / 't.db'}") as opened:
+        catalog.ensure_catalog(opened.engine)
+        yield opened
+
+
+def subscribed(connection: Any, carrier: str | None = "c") -> catalog.Subscription:
+    return catalog.insert_subscription(connection, "s", "", ("p",), SubscriptionOptions(carrier=carrier))
+
+
+def test_what_is_kept_is_read_back_without_the_systems_own_tables(target):
+    settled = frozenset({as_sent(T)})
+    with target.begin() as connection:
+        subscription = subscribed(connection)
+        catalog.insert_publication(connection, P, "postgres")
+        text = kept_text(Publishing((P,), tables(T, SYSTEM), settled))
+        catalog.set_publisher_tables(connection, subscription.subid, text)
+        assert read_publishing(connection, subscription) == Publishing((P,), tables(T), settled)
+
+
+def test_a_subscription_without_a_carrier_publishes_nothing_itself(target):
+    with target.begin() as connection:
+        assert read_publishing(connection, subscribed(connection, carrier=None)) is None
+
+
+def test_a_dropped_publication_is_waited_for(target):
+    """It may be made again; what was received meanwhile is not lost."""
+    with target.begin() as connection:
+        subscription = subscribed(connection)
+        catalog.set_publisher_tables(connection, subscription.subid, kept_text(Publishing((P,), tables(T))))
+        with pytest.raises(UsageError, match=r'^publication "p" does not exist$') as caught:
+            read_publishing(connection, subscription)
+    assert (caught.value.transient, caught.value.sqlstate) == (True, "42704")
+
+
+def test_a_subscription_whose_tables_were_never_read_says_what_reads_them(target):
+    with target.begin() as connection, pytest.raises(UsageError, match="have not been read yet") as caught:
+        read_publishing(connection, subscribed(connection))
+    assert "REFRESH PUBLICATION" in str(caught.value.hint)
+
+
+def test_a_batch_that_was_filtered_by_other_definitions_is_filtered_again(target):
+    """B7, as far as a subscriber can: ALTER PUBLICATION holds from the next batch on."""
+    with target.begin() as connection:
+        subscription = subscribed(connection)
+        catalog.insert_publication(connection, P, "postgres")
+        (relation,) = _relations(connection, subscription)
+    publishing = Publishing((P,), tables(T))
+    rules = BatchRules(subscription)
+    rules.publishing = publishing
+    catch_up = CatchUpRules(subscription, relation, publishing)
+    with target.begin() as connection:
+        assert rules(connection).should_apply(as_sent(T), LSN(2))
+        assert catch_up(connection).should_apply(as_sent(T), LSN(2))
+        catalog.replace_publication(connection, replace(P, via_root=True))
+        for read in (rules, catch_up):
+            with pytest.raises(PublicationsChanged):
+                read(connection)
+
+
+def _relations(connection: Any, subscription: catalog.Subscription) -> list[catalog.SubscriptionRelation]:
+    catalog.set_relation_state(connection, subscription.subid, "public", "t", catalog.RelationState.READY, LSN(1))
+    return catalog.relations_of(connection, subscription.subid)
+
+
+def test_the_copy_selects_what_the_publications_say():
+    """D7, D8"""
+    publishing = Publishing((P,), tables(T))
+    assert selection_of(publishing, "public", "t") == Selection(("a", "b"), ("(a > 1)",))
+    assert selection_of(None, "public", "t") is None
+    with pytest.raises(PublisherError, match="is not published any more"):
+        selection_of(publishing, "public", "u")

@@ -1,0 +1,86 @@
+"""exp, ln, log and power of numeric: digits and scales that the server gave (rule B11)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import subscriber.filters.functions  # noqa: F401 - registers the functions
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions import numeric_powers
+from subscriber.filters.functions.function_registry import Context, implementation_of
+from subscriber.filters.functions.numeric import numeric_text
+
+
+def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
+    types = ",".join("numeric" if isinstance(one, str) else "int4" for one in arguments)
+    found = implementation_of(f"{name}({types})")
+    assert found is not None
+    context = [Context((), 1700, version)] if found.context else []
+    result = found.function(*context, *(Decimal(one) if isinstance(one, str) else one for one in arguments))
+    return numeric_text(result) if isinstance(result, Decimal) else str(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("exp", ("1.0",), "2.7182818284590452"),
+        ("exp", ("-Infinity",), "0"),
+        ("ln", ("2.0",), "0.6931471805599453"),
+        ("log", ("100",), "2.0000000000000000"),
+        ("log", ("2", "64"), "6.0000000000000000"),
+        ("log", ("Infinity", "2"), "0"),
+        ("power", ("2", "0.5"), "1.4142135623730950"),
+        ("power", ("-2", "3"), "-8.0000000000000000"),
+        ("power", ("0", "0"), "1.0000000000000000"),
+        ("power", ("NaN", "0"), "1"),
+        ("power", ("-Infinity", "3"), "-Infinity"),
+        ("power", ("-0.5", "27"), "-0.000000007450580596923828"),
+        ("width_bucket", ("5.35", "0.024", "10.06", 5), "3"),
+        ("width_bucket", ("-1", "10", "0", 5), "6"),
+    ],
+)
+def test_the_digits_are_the_servers(name, arguments, expected):
+    assert computed(name, *arguments) == expected
+
+
+def test_whole_powers_had_sixteen_decimals_before_16():
+    assert computed("power", "-0.5", "27", version=150000) == "-0.0000000074505806"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sqlstate"),
+    [
+        ("ln", ("0",), "2201E"),
+        ("log", ("-Infinity",), "2201E"),
+        ("log", ("1", "2"), "22012"),
+        ("power", ("0", "-1"), "2201F"),
+        ("power", ("-1", "0.5"), "2201F"),
+        ("power", ("10", "1000000"), "22003"),
+        ("exp", ("6000",), "22003"),
+        ("width_bucket", ("1", "2", "2", 5), "2201G"),
+        ("width_bucket", ("1", "2", "3", 0), "2201G"),
+    ],
+)
+def test_what_has_no_result_has_the_servers_sqlstate(name, arguments, sqlstate):
+    with pytest.raises(RowFilterError) as caught:
+        computed(name, *arguments)
+    assert caught.value.sqlstate == sqlstate
+
+
+@given(
+    left=st.integers(-(10**80), 10**80),
+    right=st.integers(-(10**80), 10**80),
+    scales=st.tuples(st.integers(0, 90), st.integers(0, 90), st.integers(0, 60)),
+)
+def test_a_product_that_is_cut_differs_from_the_exact_one_by_a_unit_at_most(left, right, scales):
+    """And has the scale that was asked for."""
+    one, other = numeric_powers._Number(left, scales[0]), numeric_powers._Number(right, scales[1])
+    product = numeric_powers._product(one, other, scales[2])
+    exact = left * right
+    shift = scales[0] + scales[1] - scales[2]
+    assert product.scale == scales[2]
+    assert abs(product.units * 10 ** max(shift, 0) - exact * 10 ** max(-shift, 0)) <= 10 ** max(shift, 0)

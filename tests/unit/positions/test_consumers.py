@@ -1,0 +1,221 @@
+"""A subscription's consumers: who they are, when they are written, and who removes what nobody reads any more."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from subscriber.catalog import Subscription
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.errors import JournalUnavailable
+from subscriber.journal.retention import Consumer, list_consumers, read_consumer
+from subscriber.journal.storage import LocalStorage, open_storage
+from subscriber.lsn import INVALID_LSN, LSN
+from subscriber.positions.consumers import (
+    JournalConsumers,
+    apply_consumer,
+    collect_consumers,
+    place_of,
+    sync_consumer,
+)
+from subscriber.targets import open_target
+from tests.frames import transaction
+from tests.journals import T, insert, passed, publish, writing
+from tests.streams import SLOT, SYSTEM
+
+OURS = "8c1f" * 8
+ANOTHERS = "00ff" * 8
+
+
+def subscription(subid: int, slot: str | None = SLOT, system: str | None = SYSTEM) -> Subscription:
+    options = SubscriptionOptions(slot_name=slot, copy_data=False)
+    return Subscription(subid, f"s{subid}", "", ("p",), options, True, slot, INVALID_LSN, system)
+
+
+@pytest.fixture
+def storage(tmp_path):
+    """A journal of slot SLOT below ``tmp_path``, with transactions that end at 200 and 300."""
+    storage = open_storage(f"{tmp_path}/{SYSTEM}_{SLOT}")
+    with writing(storage) as journal:
+        publish(journal, 0x200, transaction(0x200, T, insert(1)))
+        publish(journal, 0x300, transaction(0x300, T, insert(2)))
+    return storage
+
+
+def consumers(storage, name: str = "s") -> JournalConsumers:
+    return JournalConsumers(storage.url, OURS, 1, subscription=name, place="sqlite:///t.db")
+
+
+def left(storage) -> set[Consumer | None]:
+    return {one.consumer for one in list_consumers(storage)}
+
+
+def collect(tmp_path, *subscriptions, keep=()) -> list[str]:
+    removed, complete = collect_consumers(str(tmp_path), OURS, subscriptions, keep)
+    assert complete
+    return removed
+
+
+# Taking over ------------------------------------------------------------------------------------
+
+
+def test_who_takes_a_slot_over_removes_what_its_last_subscription_left(storage, tmp_path):
+    """Of whatever target that is, and also what a worker wrote that was still ending."""
+    released, late = Consumer(ANOTHERS, 7, "released"), apply_consumer(ANOTHERS, 7)
+    stranger = apply_consumer("77aa" * 8, 1)
+    for who in (released, late, stranger):
+        passed(storage, 0x200, who)
+    assert collect(tmp_path, subscription(1)) == []
+    ours = consumers(storage)
+    ours.take_over()
+    assert left(storage) == {released, late, stranger}  # its own position is not there yet
+    ours.note_applied(LSN(0x200))
+    ours.take_over()
+    assert left(storage) == {apply_consumer(OURS, 1), stranger}
+
+
+def test_a_number_that_is_given_again_does_not_keep_what_was_released_under_it(storage):
+    passed(storage, 0x200, Consumer(OURS, 1, "released"))
+    ours = consumers(storage)
+    ours.note_applied(LSN(0x200))
+    ours.keep(LSN(0x200))
+    ours.take_over()
+    assert left(storage) == {apply_consumer(OURS, 1), sync_consumer(OURS, 1)}
+
+
+# Collecting ---------------------------------------------------------------------------------------
+
+
+def test_a_subscription_that_was_dropped_elsewhere_holds_nothing_back(storage, tmp_path):
+    gone, stays = apply_consumer(OURS, 1), apply_consumer(OURS, 2)
+    for who, lsn in ((gone, 0x200), (sync_consumer(OURS, 1), 0x180), (stays, 0x300)):
+        passed(storage, lsn, who)
+    with writing(storage) as journal:
+        journal.trim()
+        assert journal.applied() == 0x180
+        assert collect(tmp_path, subscription(2)) == sorted([gone.file, sync_consumer(OURS, 1).file])
+        journal.trim()
+        assert journal.applied() == 0x300
+    assert left(storage) == {stays}
+
+
+def test_a_subscription_with_another_slot_lets_go_of_its_former_journal(storage, tmp_path):
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    assert collect(tmp_path, subscription(1, slot="another"))
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    assert collect(tmp_path, subscription(1, slot=None))
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    assert collect(tmp_path, subscription(1, system="1"))
+
+
+@pytest.mark.parametrize("system", [SYSTEM, None])
+def test_a_subscription_that_streams_from_the_slot_keeps_its_consumers(storage, tmp_path, system):
+    """One that has not asked its publisher yet may be the one."""
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    assert collect(tmp_path, subscription(1, system=system)) == []
+    assert left(storage) == {apply_consumer(OURS, 1)}
+
+
+def test_a_slot_that_waits_to_be_handed_on_keeps_what_was_not_applied(storage, tmp_path):
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    assert collect(tmp_path, keep=[(SYSTEM, SLOT)]) == []
+    assert collect(tmp_path) == [apply_consumer(OURS, 1).file]
+
+
+def test_consumers_of_other_targets_and_of_earlier_versions_are_not_ours_to_judge(storage, tmp_path):
+    passed(storage, 0x200, apply_consumer(ANOTHERS, 1))
+    (storage.folder / "consumer-s.lsn").write_text("0/200")
+    assert collect(tmp_path) == []
+    assert left(storage) == {apply_consumer(ANOTHERS, 1), None}
+
+
+def test_a_journal_that_cannot_be_read_keeps_no_other_from_being_seen_to(storage, tmp_path):
+    passed(storage, 0x200, apply_consumer(OURS, 1))
+    broken = LocalStorage(tmp_path / "1_a")
+    broken.replace("journal.json", b"no control file", durable=False)
+    passed(broken, 0x200, apply_consumer(OURS, 1))
+    assert collect_consumers(str(tmp_path), OURS, []) == ([apply_consumer(OURS, 1).file], False)
+    assert left(storage) == set()
+    assert left(broken) == {apply_consumer(OURS, 1)}
+
+
+# Earlier versions ---------------------------------------------------------------------------------
+
+
+def test_a_worker_replaces_what_an_earlier_version_kept_under_its_name(storage):
+    (storage.folder / "consumer-s.lsn").write_text("0/200")
+    (storage.folder / "consumer-s (table sync).lsn").write_text("0/180")
+    (storage.folder / "consumer-S.lsn").write_text("0/250")
+    consumers(storage).replace_earlier()
+    assert read_consumer(storage, apply_consumer(OURS, 1)) == 0x200
+    assert read_consumer(storage, sync_consumer(OURS, 1)) == 0x180
+    assert [one.subscription for one in list_consumers(storage) if one.consumer is None] == ["S"]
+
+
+def test_a_replacement_that_was_interrupted_keeps_the_newer_position(storage):
+    passed(storage, 0x300, apply_consumer(OURS, 1))
+    (storage.folder / "consumer-s.lsn").write_text("0/200")
+    consumers(storage).replace_earlier()
+    assert read_consumer(storage, apply_consumer(OURS, 1)) == 0x300
+    assert left(storage) == {apply_consumer(OURS, 1)}
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "../7300_s/journal", "x" * 63, "a\nb", "'\"", "a ", "é" * 31])
+def test_a_name_reaches_no_file(storage, tmp_path, name):
+    before = {path.name for path in storage.folder.iterdir()}
+    one = consumers(storage, name)
+    one.replace_earlier()
+    one.note_applied(LSN(0x200))
+    one.keep(LSN(0x180))
+    added = {path.name for path in storage.folder.iterdir()} - before
+    assert added == {apply_consumer(OURS, 1).file, sync_consumer(OURS, 1).file}
+    assert {found.subscription for found in list_consumers(storage)} == {name}
+    assert [path.name for path in tmp_path.iterdir()] == [storage.folder.name]
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+def test_a_position_that_cannot_be_written_is_written_later_and_said_once(storage, monkeypatch, caplog):
+    """The target has committed: nothing is gained by failing."""
+    one = consumers(storage)
+    one.note_applied(LSN(0x200))
+    written = LocalStorage.replace
+
+    def full(*_, **__):
+        raise JournalUnavailable("could not write the journal: No space left on device")
+
+    monkeypatch.setattr(LocalStorage, "replace", full)
+    with caplog.at_level(logging.WARNING):
+        one.note_applied(LSN(0x280))
+        one.write_late()
+        one.note_applied(LSN(0x300))
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    monkeypatch.setattr(LocalStorage, "replace", written)
+    assert read_consumer(storage, apply_consumer(OURS, 1)) == 0x200
+    one.write_late()
+    assert read_consumer(storage, apply_consumer(OURS, 1)) == 0x300
+
+
+def test_only_what_tables_need_is_written_durably(storage, monkeypatch):
+    """Without it a power failure lets the changes of a table go that has not caught up."""
+    durable = {}
+    written = LocalStorage.replace
+
+    def replace(self, name, content, **options):
+        durable[name] = options["durable"]
+        written(self, name, content, **options)
+
+    monkeypatch.setattr(LocalStorage, "replace", replace)
+    one = consumers(storage)
+    one.note_applied(LSN(0x200))
+    one.keep(LSN(0x180))
+    assert durable == {apply_consumer(OURS, 1).file: False, sync_consumer(OURS, 1).file: True}
+
+
+def test_a_place_has_no_password(tmp_path):
+    with open_target(f"sqlite:///{tmp_path}/t.db") as target:
+        target.url = target.url.set(username="u", password="secret", query={"x": "secret"})
+        assert "secret" not in place_of(target)
+        assert place_of(target).endswith("/t.db")

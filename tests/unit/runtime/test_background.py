@@ -1,0 +1,49 @@
+"""Work that may wait for a server, done beside the supervisor's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from subscriber.errors import PublisherUnavailable
+from subscriber.runtime.background import Background
+
+
+def taken(background):
+    """The result, waited for."""
+    deadline = time.monotonic() + 10
+    while (result := background.take()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return result
+
+
+def test_nobody_waits_for_what_is_not_there_yet():
+    may_end = threading.Event()
+
+    def work() -> str:
+        may_end.wait(10)
+        return "done"
+
+    background = Background(work, "test")
+    assert background.take() is None
+    assert background.take() is None
+    may_end.set()
+    assert taken(background) == "done"
+
+
+def test_what_it_raises_is_raised_where_the_result_is_taken_and_it_is_done_again():
+    calls: list[int] = []
+
+    def work() -> int:
+        calls.append(1)
+        if len(calls) == 1:
+            raise PublisherUnavailable("away")
+        return len(calls)
+
+    background = Background(work, "test")
+    with pytest.raises(PublisherUnavailable, match="away"):
+        taken(background)
+    assert taken(background) == 2

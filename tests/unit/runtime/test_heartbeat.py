@@ -1,0 +1,103 @@
+"""The heartbeat of a run: written beside its work, left out while nobody else may write, and not the only thing that tells who is alive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from subscriber import catalog
+from subscriber.catalog import Runner
+from subscriber.errors import TargetUnavailable
+from subscriber.runtime import heartbeat
+from subscriber.runtime.heartbeat import beating, is_alive
+from subscriber.runtime.subscription_status import RunnerStatus, runner_status
+from subscriber.targets import Target, open_target
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def target(tmp_path, monkeypatch) -> Iterator[Target]:
+    monkeypatch.setattr(heartbeat, "INTERVAL_SECONDS", 0.01)
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        catalog.ensure_catalog(opened.engine)
+        yield opened
+
+
+def known(target: Target) -> bool:
+    return runner_status(target) is not None
+
+
+def last(target: Target) -> RunnerStatus:
+    found = runner_status(target)
+    assert found is not None
+    return found
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.002)
+
+
+def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):
+    assert runner_status(target) is None
+    with target.run_lock(), beating(target, lambda: None):
+        wait_until(lambda: known(target))
+        first = last(target)
+        assert (first.alive, first.ended_at, first.busy_since) == (True, None, None)
+        wait_until(lambda: last(target).heartbeat_at > first.heartbeat_at)
+        assert last(target).started_at == first.started_at
+    ended = last(target)
+    assert not ended.alive
+    assert ended.ended_at is not None
+    assert ended.ended_at >= first.heartbeat_at
+
+
+def test_no_heartbeat_is_written_while_a_batch_is_the_only_writer(target):
+    """SQLite's; the run is alive all the same, because it holds its lock."""
+    busy = threading.Event()
+    with target.run_lock(), beating(target, lambda: time.monotonic() if busy.is_set() else None):
+        wait_until(lambda: known(target))
+        busy.set()
+        with target.begin():
+            before = last(target)
+            time.sleep(0.1)
+            assert last(target).heartbeat_at == before.heartbeat_at
+        assert last(target).alive
+
+
+def test_a_target_that_is_away_only_makes_a_run_miss_heartbeats(target, monkeypatch):
+    asked = []
+
+    def away() -> None:
+        asked.append(1)
+        raise TargetUnavailable("the target is away")
+
+    monkeypatch.setattr(target, "begin", away)
+    with beating(target, lambda: None):
+        wait_until(lambda: len(asked) > 2)
+
+
+def test_where_others_may_write_a_heartbeat_says_since_when_a_batch_is_in_progress(target, monkeypatch):
+    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, single_writer=False))
+    with beating(target, lambda: time.monotonic() - 60):
+        wait_until(lambda: known(target))
+    since = datetime.fromisoformat(last(target).busy_since or "")
+    assert 59 < (datetime.now(UTC) - since).total_seconds() < 60 + PATIENCE
+
+
+def test_the_lock_goes_before_the_heartbeat_and_without_one_that_counts_that_is_young():
+    now = datetime.now(UTC)
+    young, old = (now.isoformat(), (now - timedelta(seconds=heartbeat.STALE_SECONDS + 1)).isoformat())
+    runner = Runner("h", 1, old, young)
+    assert [is_alive(replace(runner, heartbeat_at=moment), locked) for moment in (young, old) for locked in (True, False, None)] == [
+        True, False, True, True, False, False,
+    ]  # fmt: skip
+    assert not is_alive(replace(runner, ended_at=young), None)

@@ -1,0 +1,293 @@
+"""``run --once``: it went well only when everything is done; whatever is not is named with its reason (the issue's first fault)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from subscriber import catalog
+from subscriber.apply import progress
+from subscriber.apply.relation_names import RelationNames
+from subscriber.catalog import RelationState, SubscriptionRelation
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
+from subscriber.lsn import LSN
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.runtime import once
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+
+MARK = LSN(80)
+
+
+@pytest.fixture
+def target(tmp_path) -> Iterator[Target]:
+    """A target with subscriptions s1 and s2, which have a table t each that is ready."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        catalog.ensure_catalog(opened.engine)
+        with opened.begin() as connection:
+            for name in ("s1", "s2"):
+                made = catalog.insert_subscription(
+                    connection, name, "", ["p"], SubscriptionOptions(slot_name=name), "1"
+                )
+                progress.create_progress(connection, made.origin, LSN(50))
+                catalog.set_relation_state(connection, made.subid, "public", "t", RelationState.READY)
+        yield opened
+
+
+def nothing(*_: object, **__: object) -> Any:
+    raise AssertionError("nothing is to be done by Spark")
+
+
+class Half:
+    """A receiver, a query or a round of copies that works."""
+
+    running = streaming = True
+    ready = False
+    attempts = SimpleNamespace(failures=0)
+    applied = LSN(0)
+
+    def __init__(self, failures: int = 0) -> None:
+        self._failures = failures
+
+    def failures(self, relation: SubscriptionRelation) -> int:
+        del relation
+        return self._failures
+
+    def cancel(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def tick(self, _relations: object) -> None:
+        pass
+
+
+class Run:
+    """``run --once`` whose workers have received up to 100 and applied it; ``at_tick`` may say otherwise, at each worker's tick."""
+
+    def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.target = target
+        self.stop = threading.Event()
+        self.ticks = 0
+        self.at_tick: Callable[[SubscriptionWorker], None] = lambda _worker: None
+        self.warned: list[str] = []
+        self.supervisor = Supervisor(
+            target,
+            Pipeline(nothing, nothing),
+            Settings("", wal_retrieve_retry_interval=0.001),
+            once=True,
+            tick_seconds=0.001,
+            catalog_seconds=60.0,
+        )
+
+        def tick(worker: SubscriptionWorker) -> None:
+            self.ticks += 1
+            assert self.ticks < 10_000, "it does not end"
+            if not worker.stopped and worker._receiver is None:
+                worker._receiver = worker._query = Half()  # type: ignore[assignment]
+                worker.applied = LSN(100)
+                worker._journal = "journal"
+            self.at_tick(worker)
+
+        monkeypatch.setattr(SubscriptionWorker, "tick", tick)
+        monkeypatch.setattr(SubscriptionWorker, "positions", lambda _worker: (LSN(100), LSN(100)))
+        monkeypatch.setattr(SubscriptionWorker, "_write_barrier", lambda _worker: MARK)
+        monkeypatch.setattr(
+            once, "warn_of_unknown_tables", lambda _target, subscription, _known: self.warned.append(subscription.name)
+        )
+
+    def went_well(self) -> bool:
+        return self.supervisor.run(self.stop)
+
+    def set_state(self, subid: int, state: RelationState, table: str = "t", error: str | None = None) -> None:
+        with self.target.begin() as connection:
+            catalog.set_relation_state(connection, subid, "public", table, state)
+            if error:
+                catalog.record_relation_error(connection, subid, "public", table, error)
+
+    def change(self, what: Callable[[Any], None]) -> None:
+        with self.target.begin() as connection:
+            what(connection)
+
+
+@pytest.fixture
+def run(target, monkeypatch) -> Run:
+    return Run(target, monkeypatch)
+
+
+def test_with_every_table_ready_and_everything_applied_it_went_well(run, caplog):
+    assert run.went_well()
+    assert (run.warned, [record for record in caplog.records if record.levelname == "ERROR"]) == (["s1", "s2"], [])
+
+
+def test_a_table_whose_copy_fails_again_and_again_is_named_with_its_state_its_reason_and_what_to_do(run, caplog):
+    """Supervisor.run used to ask whether a worker had given up when that had forgotten its table synchronization."""
+    report = "ERROR:  column own must not be null\nDETAIL:  It is the target's own.\nHINT:  Give it a default."
+    run.set_state(1, RelationState.DATASYNC, error=report)
+
+    def failing(worker: SubscriptionWorker) -> None:
+        if worker.subscription.name == "s1":
+            worker._sync = Half(failures=2)  # type: ignore[assignment]
+
+    run.at_tick = failing
+    assert not run.went_well()
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert said == (
+        'table "public.t" of subscription "s1" is not ready (state "d", being copied): column own must not be null\n'
+        "HINT:  Give it a default."
+    )
+
+
+@pytest.mark.parametrize("state", [state for state in RelationState if state is not RelationState.READY])
+def test_a_table_in_any_other_state_than_ready_is_not_done(run, state, caplog):
+    run.set_state(2, state)
+
+    def end(worker: SubscriptionWorker) -> None:
+        if run.ticks > 20:
+            run.stop.set()
+
+    run.at_tick = end
+    assert not run.went_well()
+    assert f'table "public.t" of subscription "s2" is not ready (state "{state.value}", ' in caplog.text
+
+
+def test_a_failing_table_does_not_end_the_copies_of_others(run):
+    """They may take hours; what fails is said when they are done."""
+    run.set_state(1, RelationState.DATASYNC, "broken")
+    run.set_state(1, RelationState.DATASYNC, "large")
+    seen: list[int] = []
+
+    def one_fails(worker: SubscriptionWorker) -> None:
+        if worker.subscription.name != "s1":
+            return
+        sync = Half()
+        sync.failures = lambda relation: 2 if relation.name == "broken" else 0  # type: ignore[method-assign]
+        worker._sync = sync  # type: ignore[assignment]
+        seen.append(1)
+        if len(seen) == 50:
+            run.set_state(1, RelationState.READY, "large")
+            worker._read_relations()
+
+    run.at_tick = one_fails
+    assert not run.went_well()
+    assert len(seen) >= 50
+
+
+def test_an_interrupted_run_has_not_caught_up(run, caplog):
+    def behind(worker: SubscriptionWorker) -> None:
+        worker._query = None
+        run.stop.set()
+
+    run.at_tick = behind
+    assert not run.went_well()
+    assert "the run was told to end before everything had caught up" in caplog.text
+    assert 'subscription "s1" has not caught up: it has applied changes up to 0/64' in caplog.text
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_a_target_where_nothing_is_enabled_is_not_done(run, caplog, disabled):
+    def remove(connection: Any) -> None:
+        for name in ("s1", "s2"):
+            if disabled:
+                catalog.set_enabled(connection, name, enabled=False)
+            else:
+                catalog.delete_subscription(connection, name)
+
+    run.change(remove)
+    assert not run.went_well()
+    assert "no subscription is enabled in this target" in caplog.text
+    assert ('disabled: "s1", "s2"' in caplog.text) == disabled
+
+
+def test_a_disabled_subscription_beside_one_that_is_done_is_named(run, caplog):
+    run.change(lambda connection: catalog.set_enabled(connection, "s2", enabled=False))
+    assert run.went_well()
+    assert 'disabled subscriptions are not run, and nothing is known of how far they are: "s2"' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda one: catalog.set_enabled(one, "s1", enabled=False), 'subscription "s1" was disabled before it had'),
+        (lambda one: catalog.delete_subscription(one, "s1"), 'subscription "s1" was dropped before it had caught up'),
+    ],
+)
+def test_a_subscription_that_a_command_takes_away_meanwhile_is_not_done(run, caplog, change, said):
+    run.at_tick = lambda _worker: run.change(change) if run.ticks == 1 else None
+    assert not run.went_well()
+    assert said in caplog.text
+
+
+def test_a_subscription_that_an_error_disables_is_not_done(run, caplog):
+    def fail(worker: SubscriptionWorker) -> None:
+        if worker.subscription.name == "s1" and not worker.stopped:
+            worker._applying.error = ConflictError("duplicate key")
+            worker._disable()
+
+    run.at_tick = fail
+    assert not run.went_well()
+    assert 'subscription "s1" was disabled because of an error: duplicate key' in caplog.text
+    assert "ALTER SUBSCRIPTION s1 ENABLE;" in caplog.text
+
+
+def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
+    """The catalog is read once a second, and once more before the end."""
+    added: list[int] = []
+
+    def add(worker: SubscriptionWorker) -> None:
+        if not added:
+            run.set_state(1, RelationState.INIT, "late")
+            added.append(run.ticks)
+        elif run.ticks == 100:
+            run.set_state(1, RelationState.READY, "late")
+            run.supervisor._next_look = 0.0
+
+    run.at_tick = add
+    assert run.went_well()
+    assert run.ticks > 100
+
+
+def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, caplog):
+    """With no worker left because a command had changed its subscription, nothing was left to be done either."""
+    real = Supervisor._read_catalog
+    looks = iter(range(1_000))
+
+    def read(supervisor: Supervisor) -> Any:
+        if next(looks) == 0:
+            return real(supervisor)
+        supervisor.workers.clear()
+        raise TargetUnavailable("the target is away")
+
+    monkeypatch.setattr(Supervisor, "_read_catalog", read)
+    run.supervisor._catalog_seconds = 0.001
+    assert not run.went_well()
+    assert "the catalog cannot be read" in caplog.text
+
+
+def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeypatch, caplog):
+    """A role without the right to write a logical message used to be waited for without end, and without a word."""
+
+    def refuse(_worker: SubscriptionWorker) -> LSN:
+        raise PublisherUnavailable("permission denied for function pg_logical_emit_message")
+
+    def play(worker: SubscriptionWorker) -> None:
+        worker._receiver = worker._query = Half()  # type: ignore[assignment]
+
+    monkeypatch.setattr(SubscriptionWorker, "_write_barrier", refuse)
+    monkeypatch.setattr(SubscriptionWorker, "tick", play)
+    assert not run.went_well()
+    assert 'subscription "s2" has not caught up: permission denied for function pg_logical_emit_message' in caplog.text
+    assert "the publisher has not been asked how far it is" in caplog.text
+
+
+def test_published_tables_that_a_subscription_does_not_have_are_found_but_for_those_of_subscribers():
+    published = [("public", "a"), ("s", "b"), ("public", "subscriber_control")]
+    assert once.unknown_tables(published, [("public", "a")], RelationNames()) == ["s.b"]

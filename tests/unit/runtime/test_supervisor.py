@@ -1,0 +1,253 @@
+"""The supervisor: nothing that happens to one subscription ends or delays another (one_does_not_end_another)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from subscriber import catalog
+from subscriber.apply import progress
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.errors import JournalUnavailable, TargetError
+from subscriber.journal.sparing import Sparing
+from subscriber.lsn import LSN
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.runtime import worker
+from subscriber.runtime.supervisor import Supervisor
+from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.settings import Settings
+from subscriber.targets import Target, open_target
+
+SOON = 10.0
+
+
+@pytest.fixture
+def target(tmp_path) -> Iterator[Target]:
+    """A target with subscriptions s1 and s2."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
+        catalog.ensure_catalog(opened.engine)
+        with opened.begin() as connection:
+            for name in ("s1", "s2"):
+                options = SubscriptionOptions(slot_name=name)
+                made = catalog.insert_subscription(connection, name, "", ["p"], options, "1")
+                progress.create_progress(connection, made.origin, LSN(50))
+        yield opened
+
+
+def nothing(*_: object, **__: object) -> Any:
+    raise AssertionError("nothing is to be done by Spark")
+
+
+class Run:
+    """A supervisor that runs until what is asked for has happened; receivers and queries are played.
+
+    ``at_tick`` is called by each worker's tick, with its name.
+    """
+
+    def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch, **pipeline: Any) -> None:
+        self.ticks: dict[str, int] = {"s1": 0, "s2": 0}
+        self.at_tick: Callable[[SubscriptionWorker], None] = lambda _worker: None
+        self.stop = threading.Event()
+        self.supervisor = Supervisor(
+            target,
+            Pipeline(nothing, nothing, **pipeline),
+            Settings("", wal_retrieve_retry_interval=0.01),
+            once=False,
+            tick_seconds=0.001,
+            catalog_seconds=0.001,
+        )
+        monkeypatch.setattr(SubscriptionWorker, "_start_receiver", lambda _worker: None)
+        real = SubscriptionWorker.tick
+
+        def tick(one: SubscriptionWorker) -> None:
+            self.ticks[one.subscription.name] += 1
+            self.at_tick(one)
+            real(one)
+
+        monkeypatch.setattr(SubscriptionWorker, "tick", tick)
+
+    def until(self, condition: Callable[[], bool], ticks: int = 100_000) -> bool:
+        """Run; tells what the run has told."""
+        left = iter(range(ticks))
+
+        def look(_supervisor: Supervisor) -> None:
+            assert next(left, None) is not None, "it has not happened"
+            if condition():
+                self.stop.set()
+
+        return self.supervisor.run(self.stop, look)
+
+
+@pytest.fixture
+def run(target, monkeypatch) -> Run:
+    return Run(target, monkeypatch)
+
+
+def errors_of(target: Target) -> dict[int, str]:
+    with target.engine.connect() as connection:
+        return {subid: catalog.statistics_of(connection, subid).get("last_error", "") for subid in (1, 2)}
+
+
+def test_a_fault_of_the_program_stops_its_own_subscription_alone(run, target, caplog):
+    def fault(one: SubscriptionWorker) -> None:
+        if one.subscription.name == "s1" and not one.stopped:
+            raise ValueError("customer 17 has a secret")
+
+    run.at_tick = fault
+    assert not run.until(lambda: run.ticks["s2"] > 20)
+    first, second = run.supervisor.workers.values()
+    assert (first.stopped, second.stopped) == (True, False)
+    assert "This is a fault of the program" in errors_of(target)[1]
+    assert errors_of(target)[2] is None or not errors_of(target)[2]
+    assert "ValueError at test_supervisor.py:" in caplog.text
+    assert "secret" not in caplog.text + errors_of(target)[1]
+
+
+def test_when_spark_has_ended_the_run_ends_with_what_it_has_met(target, monkeypatch):
+    run = Run(target, monkeypatch, has_ended=lambda: True)
+
+    def lost(_worker: SubscriptionWorker) -> None:
+        raise ConnectionRefusedError
+
+    run.at_tick = lost
+    with pytest.raises(ConnectionRefusedError):
+        run.until(lambda: False)
+
+
+def watched(ask: Callable[[], tuple[LSN, LSN]]) -> Sparing[tuple[LSN, LSN]]:
+    """The positions of a journal as a worker asks for them."""
+    return Sparing(ask, remote=False)
+
+
+def test_a_journal_that_cannot_be_read_is_tried_again_and_the_other_subscription_goes_on(run, target, monkeypatch):
+    """One transient error of a remote journal used to end all subscriptions."""
+    asked: list[str] = []
+
+    def positions(url: str) -> tuple[LSN, LSN]:
+        asked.append(url)
+        if url == "far away" and asked.count(url) < 4:
+            raise JournalUnavailable("the journal cannot be read now")
+        return LSN(50), LSN(50)
+
+    started: list[str] = []
+    monkeypatch.setattr(SubscriptionWorker, "_start_query", lambda one: started.append(one.subscription.name))
+
+    def at_tick(one: SubscriptionWorker) -> None:
+        one._watched = watched(partial(positions, "far away" if one.subscription.name == "s1" else "near"))
+
+    run.at_tick = at_tick
+    assert run.until(lambda: "s1" in started)
+    assert started[0] == "s2"
+    first, second = run.supervisor.workers.values()
+    assert first.failed_attempts[1] == 3
+    assert second.failed_attempts[1] == 0
+    assert "the journal cannot be read now" in errors_of(target)[1]
+
+
+def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(target, monkeypatch):
+    """Where a slot's changes begin is asked of the publisher, and connecting may take as long as its timeout."""
+    start = SubscriptionWorker._start_receiver
+    run = Run(target, monkeypatch)
+    monkeypatch.setattr(SubscriptionWorker, "_start_receiver", start)
+    answers = threading.Event()
+    began: list[str] = []
+
+    def adopt(_target: Target, subscription: catalog.Subscription, _settings: Settings) -> Any:
+        if subscription.name == "s1":
+            answers.wait(60)
+        return subscription, LSN(50)
+
+    monkeypatch.setattr(worker, "adopt_slot", adopt)
+    monkeypatch.setattr(
+        SubscriptionWorker, "_open_consumers", lambda one, _journal: began.append(one.subscription.name)
+    )
+    monkeypatch.setattr(worker, "ReceiverProcess", nothing)
+    try:
+        run.until(lambda: began == ["s2"] and run.ticks["s1"] > 20)
+    finally:
+        answers.set()
+
+
+def test_what_is_shown_of_a_worker_needs_no_journal(run):
+    """The live table, and `run --once`, ask for positions at every tick."""
+    run.until(lambda: True)
+    (one, _) = run.supervisor.workers.values()
+    one._watched = watched(lambda: (LSN(70), LSN(60)))
+    assert one.positions() == (70, 60)
+
+    def unavailable() -> Any:
+        raise JournalUnavailable("the journal cannot be read now")
+
+    one._watched = watched(unavailable)
+    assert one.positions() == (70, 60)
+    assert "received 0/46" in one.summary()
+    assert not one.caught_up()
+
+
+def test_a_catalog_that_cannot_be_read_for_a_while_ends_nothing(run, caplog, monkeypatch):
+    real = Supervisor._read_catalog
+    looks = iter(range(1_000_000))
+
+    def read(supervisor: Supervisor) -> Any:
+        if 3 <= next(looks) < 6:
+            raise TargetError("the database says no")
+        return real(supervisor)
+
+    monkeypatch.setattr(Supervisor, "_read_catalog", read)
+    with caplog.at_level(logging.WARNING):
+        assert run.until(lambda: next(looks) > 40)
+    assert caplog.text.count("the catalog cannot be read now: the database says no") == 1
+    assert len(run.supervisor.workers) == 2
+
+
+class SlowHalf:
+    """A query whose end takes as long as it is told to take."""
+
+    running = True
+    streaming = False
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.may_end = threading.Event()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def stop(self) -> None:
+        self.may_end.wait(SOON)
+
+
+def test_a_worker_that_takes_long_to_end_delays_no_other_and_its_successor_waits_for_it(run, target):
+    """DISABLE, then ENABLE, while a large batch is rolled back"""
+    half = SlowHalf()
+    first: list[SubscriptionWorker] = []
+
+    def at_tick(one: SubscriptionWorker) -> None:
+        if one.subscription.name == "s1" and not first:
+            first.append(one)
+            one._query = half  # type: ignore[assignment]
+            with target.begin() as connection:
+                catalog.set_enabled(connection, "s1", enabled=False)
+
+    run.at_tick = at_tick
+    seen: list[int] = []
+
+    def ended() -> bool:
+        workers = run.supervisor.workers
+        if half.cancelled and not seen and 1 not in workers:
+            with target.begin() as connection:
+                catalog.set_enabled(connection, "s1", enabled=True)
+            seen.append(run.ticks["s2"])
+        if seen and run.ticks["s2"] > seen[0] + 50 and not half.may_end.is_set():
+            assert 1 not in workers, "two workers for one subscription"
+            half.may_end.set()
+        return half.may_end.is_set() and 1 in workers
+
+    assert run.until(ended)
+    assert run.supervisor.workers[1] is not first[0]
+    assert first[0].ended

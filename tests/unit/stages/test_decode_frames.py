@@ -1,0 +1,255 @@
+"""Rows of the journal become frames: what was sent, and nothing that was not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from subscriber.errors import NotSupportedError, ProtocolError, SubscriberError
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.changes import ChangeGroup, Frame
+from subscriber.protocol.decode import decode
+from subscriber.protocol.encode import encode
+from subscriber.stages.decode_frames import FrameDecoder, decode_frames
+from tests.frames import prepared, relation, transaction, values
+
+T = relation("public.t", {"a": "int4", "b": "text", "c": "int8"}, key=["a"])
+U = relation("public.u", {"a": "int4"}, key=["a"], oid=20000)
+
+
+def frame_of(*messages: m.Message | bytes, as_text: bool = False) -> Frame:
+    return FrameDecoder(as_text=as_text).decode(*columns(messages))
+
+
+def columns(messages) -> tuple[pa.Array, pa.Array]:
+    raw = [message if isinstance(message, bytes) else encode(message) for message in messages]
+    return pa.array(raw, pa.binary()), pa.array(range(0x1000, 0x1000 + len(raw)), pa.int64())
+
+
+def update(
+    new: tuple[m.ColumnValue, ...], *, kind: m.OldKind | None = None, old: tuple[m.ColumnValue, ...] | None = None
+):
+    return m.Update(T.relation_id, kind, old, new)
+
+
+def sent(group: ChangeGroup) -> list[dict[str, object]]:
+    assert group.new is not None
+    rows: list[dict[str, object]] = group.new.to_pylist()
+    return rows
+
+
+# Absence ------------------------------------------------------------------------------------------
+
+
+def test_null_is_a_null_cell_and_unchanged_is_no_column():
+    """Invariant absence_is_typed, rule A11."""
+    frame = frame_of(T, update(values("1", None, "5")), update(values("2", m.UNCHANGED, "6")))
+    null, unchanged = sorted(frame.groups, key=lambda group: group.positions[0])
+    assert sent(null) == [{"a": 1, "b": None, "c": 5}]
+    assert sent(unchanged) == [{"a": 2, "c": 6}]
+
+
+def test_rows_are_one_group_exactly_if_the_same_columns_were_sent():
+    rows = [values("1", "x", "1"), values("2", m.UNCHANGED, "2"), values("3", None, "3"), values("4", m.UNCHANGED, None),
+            values("5", m.UNCHANGED, m.UNCHANGED)]  # fmt: skip
+    frame = frame_of(T, *(update(row) for row in rows))
+    groups = {tuple(group.new.schema.names): group.positions.tolist() for group in frame.groups if group.new}
+    assert groups == {("a", "b", "c"): [1, 3], ("a", "c"): [2, 4], ("a",): [5]}
+
+
+def test_an_update_that_changed_nothing_is_a_row_without_columns():
+    frame = frame_of(T, update(values(m.UNCHANGED, m.UNCHANGED, m.UNCHANGED)))
+    (group,) = frame.groups
+    assert group.new is not None
+    assert (group.new.num_rows, group.new.num_columns) == (1, 0)
+
+
+def test_an_old_key_has_the_identity_s_columns_only():
+    """Of a K tuple the other columns are sent as NULL, and are not NULL (rule A13)."""
+    (group,) = frame_of(T, m.Delete(T.relation_id, "K", values("1", None, None))).groups
+    assert group.old is not None
+    assert group.old.to_pylist() == [{"a": 1}]
+    assert group.new is None
+
+
+def test_an_old_row_has_every_column_and_its_nulls():
+    (group,) = frame_of(T, m.Delete(T.relation_id, "O", values("1", None, "7"))).groups
+    assert group.old is not None
+    assert group.old.to_pylist() == [{"a": 1, "b": None, "c": 7}]
+
+
+def test_a_changed_key_has_both_tuples():
+    frame = frame_of(T, update(values("2", m.UNCHANGED, "6"), kind="K", old=values("1", None, None)))
+    (group,) = frame.groups
+    assert group.old is not None
+    assert (group.old_kind, group.old.to_pylist(), sent(group)) == ("K", [{"a": 1}], [{"a": 2, "c": 6}])
+
+
+def test_a_column_that_is_null_throughout_keeps_its_type():
+    (group,) = frame_of(T, m.Insert(T.relation_id, values("1", None, None))).groups
+    assert group.new is not None
+    assert group.new.schema.types == [pa.int32(), pa.string(), pa.int64()]
+
+
+# Text and binary ----------------------------------------------------------------------------------
+
+
+def test_binary_and_text_values_of_one_column_mean_the_same():
+    """Rule A12: a column may come as text in a binary stream."""
+    binary = m.Insert(T.relation_id, (m.BinaryValue(b"\0\0\0\7"), m.BinaryValue(b"x"), m.NULL))
+    text = m.Insert(T.relation_id, values("7", "x", None))
+    frame = frame_of(T, text, binary, text, binary)
+    assert sorted(group.positions.tolist() for group in frame.groups) == [[1, 3], [2, 4]]
+    for group in frame.groups:
+        assert sent(group) == [{"a": 7, "b": "x", "c": None}] * 2
+        assert group.binary == ({"a", "b"} if group.positions[0] == 2 else set())
+        assert group.new is not None
+        assert group.new.schema.types == [pa.int32(), pa.string(), pa.int64()]
+
+
+def test_nulls_do_not_split_binary_rows():
+    rows: list[m.TupleData] = [
+        (m.BinaryValue(b"\0\0\0\1"), m.NULL, m.NULL),
+        (m.BinaryValue(b"\0\0\0\2"), m.BinaryValue(b"y"), m.NULL),
+    ]
+    frame = frame_of(T, *(m.Insert(T.relation_id, row) for row in rows))
+    (group,) = frame.groups
+    assert sent(group) == [{"a": 1, "b": None, "c": None}, {"a": 2, "b": "y", "c": None}]
+
+
+def test_a_column_came_in_binary_form_if_one_of_its_tuples_did():
+    """C5: in an old row, or in the new one; NULL and what was not sent say nothing."""
+    old, new = (
+        (m.BinaryValue(b"\0\0\0\1"), m.BinaryValue(b"y"), m.NULL),
+        (m.BinaryValue(b"\0\0\0\1"), m.UNCHANGED, m.NULL),
+    )
+    groups = frame_of(T, update(new, kind="O", old=old), m.Delete(T.relation_id, "K", (old[0], m.NULL, m.NULL))).groups
+    assert {(group.action, group.binary) for group in groups} == {("U", frozenset("ab")), ("D", frozenset("a"))}
+
+
+def test_as_text_leaves_what_postgresql_wrote():
+    (group,) = frame_of(T, m.Insert(T.relation_id, values("1", "x", None)), as_text=True).groups
+    assert sent(group) == [{"a": "1", "b": "x", "c": None}]
+
+
+# Places -------------------------------------------------------------------------------------------
+
+
+def test_controls_keep_their_bytes_and_places():
+    messages = transaction(
+        0x200, T, m.Insert(T.relation_id, values("1", "x", None)), m.LogicalMessage(True, LSN(1), "p", b"x")
+    )
+    frame = frame_of(*messages)
+    assert [(control.position, decode(control.message)) for control in frame.controls] == [
+        (0, messages[0]), (3, messages[3]), (4, messages[4]),
+    ]  # fmt: skip
+    assert [group.positions.tolist() for group in frame.groups] == [[2]]
+
+
+def test_truncate_gets_the_shape_that_holds_at_its_place():
+    """Rule C1."""
+    wider = replace(T, columns=(*T.columns, U.columns[0]))
+    truncate = m.Truncate((T.relation_id, U.relation_id), False, False)
+    frame = frame_of(T, U, truncate, wider, truncate)
+    assert [(control.position, control.relations) for control in frame.controls] == [(2, (T, U)), (4, (wider, U))]
+
+
+def test_the_relation_map_lives_on_from_batch_to_batch():
+    decoder = FrameDecoder()
+    decoder.decode(*columns([T]))
+    frame = decoder.decode(
+        *columns([m.Truncate((T.relation_id,), False, False), m.Insert(T.relation_id, values("1", "x", "2"))])
+    )
+    assert frame.controls[0].relations == (T,)
+    assert frame.groups[0].relation == T
+
+
+def test_a_frame_survives_its_bytes():
+    frame = frame_of(
+        T, *transaction(0x200, m.Insert(T.relation_id, values("1", None, "2")), update(values("1", m.UNCHANGED, None)))
+    )
+    again = Frame.decode(frame.encode())
+    assert again.controls == frame.controls
+    for one, other in zip(frame.groups, again.groups, strict=True):
+        assert one.new is not None
+        assert one.new.equals(other.new)
+        assert np.array_equal(one.positions, other.positions)
+
+
+def test_a_partition_is_one_frame_a_batch_and_empty_batches_are_none():
+    def batch(messages):
+        raw, lsns = columns(messages)
+        return pa.record_batch([lsns, lsns, raw], ["lsn", "finish_lsn", "message"])
+
+    batches = [batch([T]), batch([]), batch([m.Insert(T.relation_id, values("1", "x", None))])]
+    frames = list(decode_frames(iter(batches), as_text=False))
+    assert [len(frame.groups) for frame in frames] == [0, 1]
+
+
+def test_a_begin_prepare_says_where_its_transaction_finishes():
+    """C50a: b does not tell; what reads the journal knows"""
+    raw, lsns = columns([*prepared(300), m.RollbackPrepared(LSN(1), LSN(2), 3, 4, 732, "g")])
+    finishes = pa.array([290 + number for number in range(len(raw))], pa.int64())
+    (frame,) = decode_frames([pa.record_batch([lsns, finishes, raw], ["lsn", "finish_lsn", "message"])], as_text=False)
+    assert [(chr(one.message[0]), one.finish_lsn) for one in Frame.decode(frame.encode()).controls] == [
+        ("b", 290), ("P", 0), ("K", 0), ("r", 0),
+    ]  # fmt: skip
+
+
+def test_a_table_without_columns_has_rows():
+    bare = relation("public.bare", {}, oid=5)
+    (group,) = frame_of(bare, m.Insert(5, ()), m.Insert(5, ())).groups
+    assert group.new is not None
+    assert (group.new.num_rows, group.new.num_columns) == (2, 0)
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_value_that_cannot_be_read_is_reported_with_relation_column_and_its_own_lsn(place):
+    """Nothing that could not be read becomes NULL (rule C5), and the report names the change, not its group."""
+    rows = [m.Insert(T.relation_id, values("1", "x", "5")) for _ in range(3)]
+    rows[place] = m.Insert(T.relation_id, values("1", "x", "five"))
+    with pytest.raises(ProtocolError) as caught:
+        frame_of(T, *rows)
+    error = caught.value
+    assert (error.relation, error.column, error.lsn) == ("public.t", "c", 0x1001 + place)
+    assert error.message == "invalid input syntax for type bigint"
+    assert "five" not in error.report()
+
+
+def test_the_lsn_is_right_in_a_group_of_some_rows_too():
+    good, other = update(values("1", "x", "5")), update(values("1", m.UNCHANGED, "6"))
+    with pytest.raises(ProtocolError) as caught:
+        frame_of(T, good, other, good, other, update(values("1", m.UNCHANGED, "bad")))
+    assert (caught.value.column, caught.value.lsn) == ("c", 0x1005)
+
+
+def test_a_value_of_an_old_tuple_is_reported_too():
+    with pytest.raises(ProtocolError) as caught:
+        frame_of(T, m.Delete(T.relation_id, "K", values("one", None, None)))
+    assert (caught.value.relation, caught.value.column, caught.value.lsn) == ("public.t", "a", 0x1001)
+
+
+def test_a_type_without_binary_form_here_is_refused_by_column():
+    shape = relation("public.j", {"a": "money"}, oid=7)
+    with pytest.raises(NotSupportedError) as caught:
+        frame_of(shape, m.Insert(7, (m.BinaryValue(b"\1{}"),)))
+    assert (caught.value.relation, caught.value.column, caught.value.lsn) == ("public.j", "a", 0x1001)
+
+
+def test_a_truncate_of_what_was_never_described_is_refused_where_it_is():
+    with pytest.raises(ProtocolError, match="no relation map entry for remote relation ID 99") as caught:
+        frame_of(T, m.Truncate((T.relation_id, 99), False, False))
+    assert (caught.value.lsn, caught.value.message_type) == (0x1001, "T")
+
+
+def test_a_malformed_message_is_refused_where_it_is():
+    with pytest.raises(SubscriberError) as caught:
+        frame_of(T, encode(m.Insert(T.relation_id, values("1", "x", "5")))[:-1])
+    assert (caught.value.relation, caught.value.lsn) == ("public.t", 0x1001)

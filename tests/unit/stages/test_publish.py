@@ -1,0 +1,137 @@
+"""The publication stage: frames in, frames out, in order; errors say where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from subscriber.errors import PublisherTablesOutdated, RowFilterError, SubscriberError
+from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
+from subscriber.protocol.decode import decode
+from subscriber.publication.definition import Publication
+from subscriber.publication.publishing import Compiled, Publishing
+from subscriber.stages.publish import publish
+from tests.frames import frame, transaction, values
+from tests.publications import as_sent, entry, python_filter, table, tables
+
+T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
+U = table("public.u", {"a": "int4", "b": "text"}, key=["a"], oid=2)
+ROOT = table("public.root", {"a": "int4", "b": "text"}, key=["a"], oid=3, partitioned=True)
+LEAF = table("public.leaf", {"b": "text", "a": "int4"}, key=["a"], oid=4, partition_of=ROOT)
+RELATIONS = {one.name: as_sent(one) for one in (T, U, LEAF)}
+NEW = m.Relation(99, "public", "new", "d", RELATIONS["t"].columns)
+"""A relation that the tables do not know."""
+
+
+def compile_where(texts, one, known):
+    """A filter that is true for a > 0, and cannot be evaluated for 0."""
+
+    def above(row):
+        if row["a"] == 0:
+            raise RowFilterError(f"cannot evaluate for b of table {one.name}")
+        return row["a"] > 0
+
+    return python_filter("a", above)
+
+
+def programs(*publications: Publication) -> Compiled:
+    return Compiled(Publishing(publications, tables(T, U, ROOT, LEAF)), compile_where)
+
+
+def insert(name: str, a: int) -> m.Insert:
+    return m.Insert(RELATIONS[name].relation_id, values(str(a), "x") if name != "leaf" else values("x", str(a)))
+
+
+def published(messages: list[m.Message], *publications: Publication) -> Frame:
+    made = frame(RELATIONS.values(), messages)
+    (found,) = publish(made, programs(*publications), np.arange(0x1000, 0x1000 + len(messages)))
+    return found
+
+
+FILTERED = Publication("p", tables=(entry(T, "a > 0"), entry(U, "a > 0")))
+
+
+def test_changes_keep_their_positions_and_transactions_their_ends():
+    """Invariant commit_order: also of a transaction that is empty now."""
+    found = published(
+        [
+            *transaction(0x200, insert("t", 1), insert("u", -1), insert("t", -1), insert("t", 2)),
+            *transaction(0x300, insert("t", -1)),
+        ],
+        FILTERED,
+    )
+    assert {group.relation.name: group.positions.tolist() for group in found.groups if len(group)} == {"t": [1, 4]}
+    assert [chr(control.message[0]) for control in found.controls] == ["B", "C", "B", "C"]
+    assert [control.position for control in found.controls] == [0, 5, 6, 8]
+
+
+def test_a_frame_that_was_published_survives_the_way_to_the_driver():
+    found = published(transaction(0x200, insert("leaf", 1)), Publication("p", tables=(entry(ROOT),), via_root=True))
+    (group,) = Frame.decode(found.encode()).groups
+    assert (group.relation.qualified_name, group.relation.relation_id) == ("public.root", 3)
+    assert group.new is not None
+    assert group.new.to_pylist() == [{"a": 1, "b": "x"}]
+
+
+def test_a_truncate_goes_on_for_what_publishes_it():
+    """Rules A26, B21, B22."""
+    truncate = m.Truncate((2, 4, 1), cascade=True, restart_identity=True)
+    found = published(
+        [truncate], Publication("p", tables=(entry(T),)), Publication("q", tables=(entry(ROOT),), via_root=True)
+    )
+    (control,) = found.controls
+    assert decode(control.message) == m.Truncate((3, 1), cascade=True, restart_identity=True)
+    assert [relation.name for relation in control.relations] == ["root", "t"]
+
+
+def test_a_truncate_of_nothing_that_is_published_is_left_out():
+    """Rule A26."""
+    messages: list[m.Message] = [
+        m.Truncate((2,), cascade=False, restart_identity=False),
+        m.LogicalMessage(transactional=True, lsn=1, prefix="p", content=b""),
+    ]
+    found = published(messages, Publication("p", tables=(entry(T),)))
+    assert [chr(control.message[0]) for control in found.controls] == ["M"]
+
+
+def failing(messages: list[m.Message], *publications: Publication) -> tuple[list[int], SubscriberError]:
+    """Positions of what comes before the error, and the error."""
+    made = frame([*RELATIONS.values(), NEW], messages)
+    frames = publish(made, programs(*publications), np.arange(0x1000, 0x1000 + len(messages)))
+    before = next(frames)
+    with pytest.raises(SubscriberError) as caught:
+        next(frames)
+    positions = [position for group in before.groups for position in group.positions.tolist()]
+    return sorted([*positions, *(control.position for control in before.controls)]), caught.value
+
+
+def test_a_filter_s_error_is_the_first_in_the_stream_and_says_which_change_it_was():
+    """As the server, which stops there; no value of the row is in it."""
+    changes: list[m.Message] = [
+        insert("t", 1),
+        insert("u", 1),
+        insert("u", 0),
+        insert("t", 0),
+        insert("t", 0),
+        insert("u", 2),
+    ]
+    before, error = failing(changes, FILTERED)
+    assert isinstance(error, RowFilterError)
+    assert (error.message, error.relation, error.lsn) == ("cannot evaluate for b of table u", "public.u", 0x1002)
+    assert before == [0, 1]
+
+
+def test_a_table_that_is_not_known_is_reported_at_its_first_change():
+    changes: list[m.Message] = [insert("t", 1), m.Insert(99, values("1", "x")), m.Insert(99, values("2", "x"))]
+    before, error = failing(changes, Publication("p", all_tables=True))
+    assert isinstance(error, PublisherTablesOutdated)
+    assert (before, error.lsn, error.shape) == ([0], 0x1001, NEW)
+
+
+def test_an_error_of_a_truncate_says_where_it_was():
+    listed = Publication("p", tables=(entry(T, columns=["a"]),)), Publication("q", tables=(entry(T),))
+    truncate = m.Truncate((2, 1), cascade=False, restart_identity=False)
+    before, error = failing([*transaction(0x200, insert("u", 1)), truncate], *listed)
+    assert "cannot use different column lists" in error.message
+    assert (before, error.lsn) == ([0, 2], 0x1003)

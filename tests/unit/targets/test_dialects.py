@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+
+import pytest
+
+from subscriber.errors import NotSupportedError, TargetUnavailable, UsageError
+from subscriber.targets import dialects, open_target
+from subscriber.targets.duckdb.target import DuckDBTarget
+from subscriber.targets.generic.target import GenericTarget
+from subscriber.targets.mariadb.target import MariaDBTarget
+from subscriber.targets.postgresql.target import PostgreSQLTarget
+from subscriber.targets.sqlite.target import SQLiteTarget
+
+
+def test_the_urls_dialect_chooses_the_target(tmp_path):
+    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), SQLiteTarget)
+    assert isinstance(open_target(f"duckdb:///{tmp_path / 't.duckdb'}"), DuckDBTarget)
+    assert isinstance(open_target("mysql://user@host/db"), MariaDBTarget)
+    assert isinstance(open_target("mariadb+pymysql://user@host/db"), MariaDBTarget)
+    assert isinstance(open_target("postgresql+psycopg://user@host/db"), PostgreSQLTarget)
+    assert isinstance(open_target("postgresql://user@host/db"), PostgreSQLTarget)
+
+
+def test_another_dialect_is_opened_with_a_warning(caplog, monkeypatch, tmp_path):
+    monkeypatch.setattr(dialects, "OPENERS", {})
+    caplog.set_level(logging.WARNING)
+    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), GenericTarget)
+    assert "sqlite is not a tested target" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("no url, secret", "the target URL is not a SQLAlchemy URL"),
+        ("postgresql://user:secret@host:port/db", "the target URL is not a SQLAlchemy URL"),
+        ("nonsense://user:secret@host/db", 'unknown database "nonsense"'),
+        ("oracle+oracledb://user:secret@host/db", r'driver of "oracle\+oracledb" is not installed'),
+        ("sqlite://", "an in-memory SQLite database cannot be a target"),
+        ("sqlite:///:memory:", "an in-memory SQLite database cannot be a target"),
+        ("sqlite:///file:x?mode=memory&uri=true", "an in-memory SQLite database cannot be a target"),
+        ("postgresql://user:one@secret@host/db", "ambiguous where the password of the target URL ends"),
+        ("postgresql://user:secret@host/db?nonsense=1", 'invalid connection option "nonsense"'),
+        ("postgresql://user:secret@host/db?connect_timeout=soon", "bad value for connect_timeout"),
+        ("mariadb://user:secret@host/db?nonsense=1", 'unknown option "nonsense"'),
+        ("sqlite:///t.db?nonsense=1", "options that SQLite does not know, among nonsense"),
+    ],
+)
+def test_a_url_that_is_no_target_is_a_usage_error(url, message):
+    """names_are_data: and no password shows"""
+    with pytest.raises(UsageError, match=message) as raised:
+        open_target(url)
+    assert raised.value.hint
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "install"),
+    [("duckdb:///t.duckdb", 'pip install "subscriber[duckdb]"'), ("oracle+oracledb://h/d", "pip install oracledb")],
+)
+def test_a_driver_that_is_not_installed_is_named_with_what_installs_it(url, install, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb_engine", None)
+    with pytest.raises(UsageError, match="is not installed") as raised:
+        open_target(url)
+    assert str(raised.value.hint).endswith(install)
+
+
+def test_another_driver_for_postgresql_is_refused():
+    with pytest.raises(NotSupportedError, match="psycopg2"):
+        open_target("postgresql+psycopg2://user@host/db")
+
+
+@pytest.mark.parametrize("scheme", ["sqlite", "duckdb"])
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("missing/t.db", "There is no folder"),
+        ("file/t.db", "is not a folder"),
+        ("folder", "is a folder; a file is needed"),
+    ],
+)
+def test_a_path_that_cannot_be_is_told_from_a_file_that_is_busy(scheme, place, said, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    target = open_target(f"{scheme}:///{tmp_path / place}")
+    with pytest.raises(TargetUnavailable) as raised, target.begin():
+        pass
+    assert said in str(raised.value.hint)
+
+
+def test_a_target_that_does_not_answer_says_where_it_was_looked_for():
+    with pytest.raises(TargetUnavailable) as raised, open_target("mariadb://user:secret@127.0.0.1:1/db").begin():
+        pass
+    assert "'127.0.0.1'" in str(raised.value.detail)
+    assert "target's URL" in str(raised.value.hint)
+    assert "secret" not in raised.value.report()
+
+
+def test_a_certificate_that_is_not_there_is_no_traceback():
+    target = open_target("mariadb://user@127.0.0.1:1/db?ssl_ca=/nowhere/ca.pem")
+    with pytest.raises(TargetUnavailable, match="SSL_CONNECTION_ERROR") as raised, target.begin():
+        pass
+    assert "No such file" in str(raised.value.detail)
