@@ -2,12 +2,15 @@
 
 ::
 
-    receive       walsender → journal: replication protocol, spool, feedback
-    journal       finished transactions in commit order, durable, re-readable
-    pipeline      the Spark job: format("pgoutput") → decode → frames
-    apply         one micro-batch → one target transaction, progress included
-    target        any SQLAlchemy database and what it can do
-    subscription  CREATE / DROP SUBSCRIPTION, the catalog, the supervisor
+    publisher ─▶ receive ─▶ journal ─▶ stages, on Spark (pipeline) ─▶ apply ─▶ targets
+    what is      stream     durable,   decode the stream, publish     one       any SQLAlchemy
+    asked of     in         in commit  it by the subscriber's own     target    database, and what
+    the server              order      publications and filters       txn       it can do
+
+    cli ─▶ scenario ─▶ runtime ─▶ commands ─▶ catalog      who calls; docs/architecture.md has all
+
+protocol, types, sql and schema are what all of them stand on: the wire, PostgreSQL's values, the
+words of its commands, and descriptions of tables.
 
 Public names: :func:`subscriber.emulate`, the same stages in one process without Spark,
 :class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and :class:`subscriber.ReceivedMessage`, what
