@@ -10,195 +10,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 import psycopg
-import pyarrow as pa
 import pytest
 
-from subscriber.errors import SubscriberError
-from subscriber.filters.analyze import tree
-from subscriber.filters.check import analyze_filter, check_filter, filter_text
-from subscriber.filters.evaluate.operations import operation
-from subscriber.filters.evaluate.row_values import Rows, listed
-from subscriber.filters.evaluate.simplify import simplify
-from subscriber.filters.functions.forms import form_of
-from subscriber.publisher.catalog_tables import read_publisher_tables
-from tests.catalog_filters import EDGES, ROWS, Entry, Sample, Writer, entries
+from tests.catalog_filters import EDGES, Entry
 from tests.conftest import fresh_database
+from tests.filter_answers import Both
 from tests.server_functions import zones_of
 
 SAMPLE_SEED: Final = 14
-REFUSED: Final = "ERROR 0A000"
-NOT_NULL: Final = "not null"
-"""All that we say of a value of a type that we cannot print."""
-_AT_ONCE: Final = 50
-
-_EXAMINED: Final = """
-CREATE FUNCTION pg_temp.examined(expression text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE canonical text; answer text; answers text[] := '{}'; row int;
-    shown text := 'CASE WHEN x IS NULL THEN NULL ELSE format(''%s'', x) END';
-    computed text := '(SELECT i, (' || expression || ') AS x FROM sample OFFSET 0) AS _';
-BEGIN
-    BEGIN
-        EXECUTE 'ALTER PUBLICATION p SET TABLE sample WHERE ((' || expression || ') IS NOT NULL)';
-        SELECT pg_get_expr(prqual, prrelid) INTO canonical FROM pg_publication_rel;
-    EXCEPTION WHEN OTHERS THEN
-        RETURN ARRAY['ERROR ' || SQLSTATE];
-    END;
-    BEGIN
-        EXECUTE 'SELECT array_agg(' || shown || ' ORDER BY i) FROM ' || computed INTO answers;
-        RETURN canonical || answers;
-    EXCEPTION WHEN OTHERS THEN
-        NULL;
-    END;
-    FOR row IN SELECT i FROM sample ORDER BY i LOOP
-        BEGIN
-            EXECUTE 'SELECT ' || shown || ' FROM ' || replace(computed, 'FROM sample', 'FROM sample WHERE i = ' || row) INTO answer;
-        EXCEPTION WHEN OTHERS THEN
-            answer := 'ERROR ' || SQLSTATE;
-        END;
-        answers := answers || answer;
-    END LOOP;
-    RETURN canonical || answers;
-END $$
-"""
-_ANSWERS: Final = """
-SELECT ARRAY(SELECT textsend(said) FROM unnest(pg_temp.examined(one)) WITH ORDINALITY AS _(said, row) ORDER BY row)
-  FROM unnest(%s::text[]) WITH ORDINALITY AS _(one, place) ORDER BY place
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What is said of an expression.
-
-    Attributes:
-        canonical: as ``pg_get_expr`` prints it; why it is refused, ``ERROR sqlstate``.
-        rows: its value for each row, or ``ERROR sqlstate``.
-    """
-
-    canonical: str
-    rows: tuple[str | None, ...] = ()
-
-
-class Both:
-    """A server and the subscriber, asked the same."""
-
-    def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
-        self._connection = connection
-        connection.execute("SET TimeZone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres'")
-        connection.execute("SET statement_timeout = '3s'")
-        self.sample = sample = Sample(random)
-        connection.execute(sample.ddl.encode())
-        connection.execute("CREATE PUBLICATION p")
-        connection.execute(_EXAMINED)
-        self._tables = read_publisher_tables(connection)
-        self._table = self._tables.tables["public", "sample"]
-        self._columns = {
-            column: pa.array(
-                [
-                    text
-                    for (text,) in connection.execute(
-                        f"SELECT CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END FROM sample ORDER BY i".encode()
-                    )
-                ],
-                pa.string(),
-            )
-            for column in sample.types
-        }
-        self.entries = entries(connection)
-        self.writer = Writer(random, sample, self.entries)
-        self.compared = self.refused = 0
-
-    def differences(self, expressions: Sequence[str]) -> Iterator[str]:
-        """Where the two differ."""
-        for begin in range(0, len(expressions), _AT_ONCE):
-            for text, theirs in self._their_answers(list(expressions[begin : begin + _AT_ONCE])):
-                yield from self._difference(text, theirs)
-
-    def _their_answers(self, texts: list[str]) -> list[tuple[str, Answer]]:
-        """Of all that the server can compute in time: some text is a gigabyte long, and that again and again."""
-        try:
-            rows = self._connection.execute(_ANSWERS, [texts]).fetchall()
-        except psycopg.errors.QueryCanceled:
-            half = len(texts) // 2
-            return [] if half == 0 else self._their_answers(texts[:half]) + self._their_answers(texts[half:])
-        # Not all that a "char" is made to is text in the database's encoding.
-        said = [[None if one is None else one.decode(errors="surrogateescape") for one in found] for (found,) in rows]
-        return [(text, Answer(one[0] or "", tuple(one[1:]))) for text, one in zip(texts, said, strict=True)]
-
-    def _difference(self, text: str, theirs: Answer) -> Iterator[str]:
-        ours = self._our_answer(text)
-        if ours.canonical == REFUSED:
-            self.refused += 1
-        elif ours.canonical != theirs.canonical:
-            yield f"{text}\n  server: {theirs.canonical}\n  ours:   {ours.canonical}"
-        else:
-            self.compared += len(ours.rows)
-            for row, (their, our) in enumerate(zip(theirs.rows, ours.rows, strict=True)):
-                if our == REFUSED:  # what only the value tells: a pattern from a column may be one of POSIX's own
-                    self.refused += 1
-                    continue
-                if their != our and not (our == NOT_NULL and their is not None):
-                    yield f"{text}\n  row {row}, server: {their}\n  row {row}, ours:   {our}"
-                    return
-
-    def _our_answer(self, text: str) -> Answer:
-        written = f"({text}) IS NOT NULL"
-        try:
-            canonical = filter_text(analyze_filter(written, self._table, self._tables), self._tables)
-        except SubscriberError as error:
-            return Answer(f"ERROR {error.sqlstate}")
-        except Exception as error:
-            return Answer(f"EXCEPTION {error!r}")
-        try:
-            found = check_filter(written, self._table, self._tables)
-        except SubscriberError:
-            return Answer(REFUSED)
-        except Exception as error:
-            return Answer(f"EXCEPTION {error!r}")
-        assert isinstance(found, tree.NullTest)
-        return Answer(canonical, tuple(self._values(found.argument)))
-
-    def _values(self, node: tree.Expression) -> list[str | None]:
-        """Of all rows at once; where one of them raises, of each alone."""
-        try:
-            return self._shown(node, self._columns, ROWS)
-        except _OneRaises:
-            return [
-                answer
-                for row in range(ROWS)
-                for answer in self._attempt(
-                    node, {name: values.slice(row, 1) for name, values in self._columns.items()}
-                )
-            ]
-
-    def _attempt(self, node: tree.Expression, columns: dict[str, pa.Array]) -> list[str | None]:
-        try:
-            return self._shown(node, columns, 1)
-        except _OneRaises as raised:
-            return [raised.answer]
-
-    def _shown(self, node: tree.Expression, columns: dict[str, pa.Array], count: int) -> list[str | None]:
-        form = form_of(node.type_oid)
-        try:
-            values = listed(operation(simplify(node)).evaluate(Rows(columns, count)), count)
-            return [None if value is None else NOT_NULL if form is None else form.to_text(value) for value in values]
-        except SubscriberError as error:
-            raise _OneRaises(f"ERROR {error.sqlstate}") from None
-        except Exception as error:
-            raise _OneRaises(f"EXCEPTION {error!r}") from error
-
-
-class _OneRaises(Exception):
-    """A value cannot be computed, and this is the answer."""
-
-    def __init__(self, answer: str) -> None:
-        super().__init__(answer)
-        self.answer = answer
 
 
 @pytest.fixture
@@ -226,7 +49,7 @@ def test_a_sample_of_the_catalog_and_of_nested_filters_has_the_servers_answers(p
     for both in _both(postgresql18, SAMPLE_SEED):
         texts = _calls(both, both.entries[SAMPLE_SEED % 6 :: 6]) + [both.writer.nested() for _ in range(600)]
         _assert_none(list(both.differences(texts)), SAMPLE_SEED)
-        assert both.compared > 25_000
+        assert both.ours.compared > 25_000
 
 
 DIFFERED: Final = {
@@ -353,7 +176,7 @@ def test_filters_that_once_differed_have_the_servers_answers(both, cause):
     columns["texts"] = both.sample.columns("text[]")[0]
     texts = [text.format_map(columns) for text in DIFFERED[cause]]
     assert list(both.differences(texts)) == []
-    assert both.compared
+    assert both.ours.compared
 
 
 @pytest.mark.long
@@ -362,7 +185,7 @@ def test_every_operator_function_and_cast_of_the_catalog_has_the_servers_answers
     """B11, B23-B28; issue 14."""
     for both in _both(postgresql18, seed):
         _assert_none(list(both.differences(_calls(both, both.entries))), seed)
-        assert both.compared > 100_000
+        assert both.ours.compared > 100_000
 
 
 @pytest.mark.long
@@ -375,4 +198,4 @@ def test_nested_operators_functions_and_casts_have_the_servers_answers(postgresq
         while time.monotonic() < end:
             differences += both.differences([both.writer.nested() for _ in range(200)])
         _assert_none(differences, seed)
-        assert both.compared > 1000
+        assert both.ours.compared > 1000

@@ -1,0 +1,217 @@
+"""A server and the subscriber, asked about the same row filters.
+
+An answer is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and its value for
+each row. Tests compare the subscriber's answers with those of a running server, and with the
+recorded ones of :mod:`tests.recordings.record_filters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import psycopg
+import pyarrow as pa
+
+from subscriber.errors import SubscriberError
+from subscriber.filters.analyze import tree
+from subscriber.filters.check import analyze_filter, check_filter, filter_text
+from subscriber.filters.evaluate.operations import operation
+from subscriber.filters.evaluate.row_values import Rows, listed
+from subscriber.filters.evaluate.simplify import simplify
+from subscriber.filters.functions.forms import form_of
+from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from tests.catalog_filters import ROWS, Sample, Writer, entries
+
+REFUSED: Final = "ERROR 0A000"
+NOT_NULL: Final = "not null"
+"""All that we say of a value of a type that we cannot print."""
+_AT_ONCE: Final = 50
+
+_EXAMINED: Final = """
+CREATE FUNCTION pg_temp.examined(expression text) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE canonical text; answer text; answers text[] := '{}'; row int;
+    shown text := 'CASE WHEN x IS NULL THEN NULL ELSE format(''%s'', x) END';
+    computed text := '(SELECT i, (' || expression || ') AS x FROM sample OFFSET 0) AS _';
+BEGIN
+    BEGIN
+        EXECUTE 'ALTER PUBLICATION p SET TABLE sample WHERE ((' || expression || ') IS NOT NULL)';
+        SELECT pg_get_expr(prqual, prrelid) INTO canonical FROM pg_publication_rel;
+    EXCEPTION WHEN OTHERS THEN
+        RETURN ARRAY['ERROR ' || SQLSTATE];
+    END;
+    BEGIN
+        EXECUTE 'SELECT array_agg(' || shown || ' ORDER BY i) FROM ' || computed INTO answers;
+        RETURN canonical || answers;
+    EXCEPTION WHEN OTHERS THEN
+        NULL;
+    END;
+    FOR row IN SELECT i FROM sample ORDER BY i LOOP
+        BEGIN
+            EXECUTE 'SELECT ' || shown || ' FROM ' || replace(computed, 'FROM sample', 'FROM sample WHERE i = ' || row) INTO answer;
+        EXCEPTION WHEN OTHERS THEN
+            answer := 'ERROR ' || SQLSTATE;
+        END;
+        answers := answers || answer;
+    END LOOP;
+    RETURN canonical || answers;
+END $$
+"""
+_ANSWERS: Final = """
+SELECT ARRAY(SELECT textsend(said) FROM unnest(pg_temp.examined(one)) WITH ORDINALITY AS _(said, row) ORDER BY row)
+  FROM unnest(%s::text[]) WITH ORDINALITY AS _(one, place) ORDER BY place
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said of an expression.
+
+    Attributes:
+        canonical: as ``pg_get_expr`` prints it; why it is refused, ``ERROR sqlstate``.
+        rows: its value for each row, or ``ERROR sqlstate``.
+    """
+
+    canonical: str
+    rows: tuple[str | None, ...] = ()
+
+
+@dataclass(slots=True)
+class OurAnswers:
+    """The subscriber, asked about filters of one table.
+
+    Attributes:
+        table: the table.
+        tables: all of the publisher's.
+        columns: the table's values, as text, by the names of the columns.
+        rows: how many rows the columns have.
+        compared: how many values were compared by :meth:`differences_from`.
+        refused: how many filters and values the subscriber refused by name (0A000).
+    """
+
+    table: PublisherTable
+    tables: PublisherTables
+    columns: Mapping[str, pa.Array]
+    rows: int
+    compared: int = 0
+    refused: int = 0
+
+    def differences_from(self, theirs: Answer, text: str) -> Iterator[str]:
+        """Where the answer of a server differs; what the subscriber refuses is no difference."""
+        ours = self.answer(text)
+        if ours.canonical == REFUSED:
+            self.refused += 1
+        elif ours.canonical != theirs.canonical:
+            yield f"{text}\n  server: {theirs.canonical}\n  ours:   {ours.canonical}"
+        else:
+            self.compared += len(ours.rows)
+            for row, (their, our) in enumerate(zip(theirs.rows, ours.rows, strict=True)):
+                # Only the value tells that a pattern from a column is one of POSIX's basic ones.
+                if our == REFUSED:
+                    self.refused += 1
+                    continue
+                if their != our and not (our == NOT_NULL and their is not None):
+                    yield f"{text}\n  row {row}, server: {their}\n  row {row}, ours:   {our}"
+                    return
+
+    def answer(self, text: str) -> Answer:
+        """What the subscriber says of ``(text) IS NOT NULL`` and of the values of ``text``."""
+        written = f"({text}) IS NOT NULL"
+        try:
+            canonical = filter_text(analyze_filter(written, self.table, self.tables), self.tables)
+        except SubscriberError as error:
+            return Answer(f"ERROR {error.sqlstate}")
+        except Exception as error:
+            return Answer(f"EXCEPTION {error!r}")
+        try:
+            found = check_filter(written, self.table, self.tables)
+        except SubscriberError:
+            return Answer(REFUSED)
+        except Exception as error:
+            return Answer(f"EXCEPTION {error!r}")
+        assert isinstance(found, tree.NullTest)
+        return Answer(canonical, tuple(self._values(found.argument)))
+
+    def _values(self, node: tree.Expression) -> list[str | None]:
+        """Of all rows at once; where one of them raises, of each alone."""
+        try:
+            return self._shown(node, self.columns, self.rows)
+        except _OneRaises:
+            return [
+                answer
+                for row in range(self.rows)
+                for answer in self._attempt(node, {name: values.slice(row, 1) for name, values in self.columns.items()})
+            ]
+
+    def _attempt(self, node: tree.Expression, columns: dict[str, pa.Array]) -> list[str | None]:
+        try:
+            return self._shown(node, columns, 1)
+        except _OneRaises as raised:
+            return [raised.answer]
+
+    def _shown(self, node: tree.Expression, columns: Mapping[str, pa.Array], count: int) -> list[str | None]:
+        form = form_of(node.type_oid)
+        try:
+            values = listed(operation(simplify(node)).evaluate(Rows(dict(columns), count)), count)
+            return [None if value is None else NOT_NULL if form is None else form.to_text(value) for value in values]
+        except SubscriberError as error:
+            raise _OneRaises(f"ERROR {error.sqlstate}") from None
+        except Exception as error:
+            raise _OneRaises(f"EXCEPTION {error!r}") from error
+
+
+class _OneRaises(Exception):
+    """A value cannot be computed, and this is the answer."""
+
+    def __init__(self, answer: str) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+class Both:
+    """A server and the subscriber, asked the same."""
+
+    def __init__(self, connection: psycopg.Connection[Any], random: Random) -> None:
+        self._connection = connection
+        connection.execute("SET TimeZone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres'")
+        connection.execute("SET statement_timeout = '3s'")
+        self.sample = sample = Sample(random)
+        connection.execute(sample.ddl.encode())
+        connection.execute("CREATE PUBLICATION p")
+        connection.execute(_EXAMINED)
+        tables = read_publisher_tables(connection)
+        columns = {
+            column: pa.array(
+                [
+                    text
+                    for (text,) in connection.execute(
+                        f"SELECT CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END FROM sample ORDER BY i".encode()
+                    )
+                ],
+                pa.string(),
+            )
+            for column in sample.types
+        }
+        self.ours = OurAnswers(tables.tables["public", "sample"], tables, columns, ROWS)
+        self.entries = entries(connection)
+        self.writer = Writer(random, sample, self.entries)
+
+    def differences(self, expressions: Sequence[str]) -> Iterator[str]:
+        """Where the two differ."""
+        for begin in range(0, len(expressions), _AT_ONCE):
+            for text, theirs in self.server_answers(expressions[begin : begin + _AT_ONCE]):
+                yield from self.ours.differences_from(theirs, text)
+
+    def server_answers(self, texts: Sequence[str]) -> list[tuple[str, Answer]]:
+        """Of all that the server can compute in time: some text is a gigabyte long, and that again and again."""
+        try:
+            rows = self._connection.execute(_ANSWERS, [list(texts)]).fetchall()
+        except psycopg.errors.QueryCanceled:
+            half = len(texts) // 2
+            return [] if half == 0 else self.server_answers(texts[:half]) + self.server_answers(texts[half:])
+        # Not all that a "char" is made to is text in the database's encoding.
+        said = [[None if one is None else one.decode(errors="surrogateescape") for one in found] for (found,) in rows]
+        return [(text, Answer(one[0] or "", tuple(one[1:]))) for text, one in zip(texts, said, strict=True)]
