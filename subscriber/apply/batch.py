@@ -22,15 +22,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from subscriber.apply import progress
 from subscriber.apply.conflict import as_conflict, error_context, note_applied_before, transaction_context
-from subscriber.apply.conflict_log import ConflictLog, ConflictTally
+from subscriber.apply.conflict_tally import ConflictTally
 from subscriber.apply.local import LocalTransactions
-from subscriber.apply.logical_messages import commit_messages, keep_message
-from subscriber.apply.prepared import forget_prepared, gid_to_commit, read_prepared, write_to_prepare
+from subscriber.apply.logical_messages import keep_message
+from subscriber.apply.prepared import gid_to_commit, write_to_prepare
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
+from subscriber.catalog.conflicts import ConflictLog
+from subscriber.catalog.logical_messages import commit_messages
+from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
+from subscriber.catalog.statistics import count_conflicts
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages
@@ -340,8 +343,8 @@ class Batch:
         rules, connection = self._local.rules, self._local.connection
         if self._skip.lsn != rules.skip_lsn:
             rules.clear_skip(connection)
-        progress.count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
-        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.pending)
+        count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
+        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.records())
         self._uncounted = ConflictTally()
 
     def _local_name(self, relation: Relation) -> str:

@@ -18,10 +18,10 @@ from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
-from subscriber.apply.schema_change_log import Alteration
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
 from subscriber.apply.walk import Run
+from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation

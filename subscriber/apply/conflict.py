@@ -17,22 +17,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.targets import RowVersion
 
-MISSING: Final = {"U": "update_missing", "D": "delete_missing"}
-EXISTS: Final = {"I": "insert_exists", "U": "update_exists"}
-ORIGIN_DIFFERS: Final = {"U": "update_origin_differs", "D": "delete_origin_differs"}
-MULTIPLE: Final = "multiple_unique_conflicts"
+MISSING: Final = {"U": ConflictKind.UPDATE_MISSING, "D": ConflictKind.DELETE_MISSING}
+EXISTS: Final = {"I": ConflictKind.INSERT_EXISTS, "U": ConflictKind.UPDATE_EXISTS}
+ORIGIN_DIFFERS: Final = {"U": ConflictKind.UPDATE_ORIGIN_DIFFERS, "D": ConflictKind.DELETE_ORIGIN_DIFFERS}
 
 _MISSING_ROWS: Final = {
-    "update_missing": "Could not find the row to be updated.",
-    "delete_missing": "Could not find the row to be deleted.",
+    ConflictKind.UPDATE_MISSING: "Could not find the row to be updated.",
+    ConflictKind.DELETE_MISSING: "Could not find the row to be deleted.",
 }
 _TOUCHED_ROWS: Final = {
-    "update_origin_differs": "Updating the row that was modified",
-    "delete_origin_differs": "Deleting the row that was modified",
+    ConflictKind.UPDATE_ORIGIN_DIFFERS: "Updating the row that was modified",
+    ConflictKind.DELETE_ORIGIN_DIFFERS: "Deleting the row that was modified",
 }
 _MESSAGE_TYPES: Final = {
     "I": "INSERT",
@@ -122,7 +122,7 @@ class Conflict:
         version: who has written it.
     """
 
-    kind: str
+    kind: ConflictKind
     relation: str
     place: ChangePlace
     violated: tuple[ViolatedKey, ...] = ()
@@ -135,7 +135,7 @@ class Conflict:
 # What is said ---------------------------------------------------------------------------------------
 
 
-def headline(kind: str, relation: str) -> str:
+def headline(kind: ConflictKind, relation: str) -> str:
     """The first line of the message (rule C19)."""
     return f'conflict detected on relation "{relation}": conflict={kind}'
 
@@ -262,7 +262,7 @@ def conflict_of(error: SubscriberError) -> Conflict | None:
     return vars(error).get("conflict")
 
 
-def conflict_kind(error: SubscriberError) -> str | None:
+def conflict_kind(error: SubscriberError) -> ConflictKind | None:
     """Its name, such as ``insert_exists``; for the counters (rule C22)."""
     conflict = conflict_of(error)
     return None if conflict is None else conflict.kind

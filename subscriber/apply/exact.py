@@ -33,7 +33,6 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.apply import progress
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.batch_rules import ReadRules, Rules
 from subscriber.apply.change_writer import ChangeWriter, StatementCache
@@ -42,8 +41,9 @@ from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
 from subscriber.apply.local import LocalTransactions, MakeWriter
 from subscriber.apply.local_relations import Answer, Following, RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
-from subscriber.apply.progress import Progress
-from subscriber.apply.schema_change_log import SchemaChanges
+from subscriber.catalog.conflict_kinds import ConflictKind
+from subscriber.catalog.progress import OriginProgress, Progress
+from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
@@ -76,7 +76,7 @@ class ApplyResult:
     progress: LSN
     transactions: int = 0
     changes: int = 0
-    conflicts: Mapping[str, int] = field(default_factory=dict)
+    conflicts: Mapping[ConflictKind, int] = field(default_factory=dict)
     commit_timestamp: int | None = None
 
 
@@ -116,7 +116,7 @@ class ExactApplier:
         self.subscription = subscription
         self.subid = subid
         self._read_rules = read_rules or _apply_everything
-        self._progress: Final = kept or progress.OriginProgress(subid)
+        self._progress: Final = kept or OriginProgress(subid)
         self._on_message = on_message
         self._ask = ask
         self._answers: dict[Relation, Answer] = {}

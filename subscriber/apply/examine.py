@@ -15,8 +15,9 @@ from typing import Any
 
 from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.collisions import Collisions, find_collisions
-from subscriber.apply.conflict import MULTIPLE, NOWHERE, ChangePlace, Conflict, conflict_of, note_conflict
+from subscriber.apply.conflict import NOWHERE, ChangePlace, Conflict, conflict_of, note_conflict
 from subscriber.apply.walk import Run
+from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.errors import ConflictError, SubscriberError
 
 
@@ -39,7 +40,7 @@ def refine(error: SubscriberError, collisions: Collisions | None) -> None:
         return
     refined = replace(
         conflict,
-        kind=MULTIPLE if len(collisions.violated) > 1 else conflict.kind,
+        kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
         relation=conflict.relation if collisions.leaf is None else ".".join(collisions.leaf),
         violated=collisions.violated,
         search=collisions.search,

@@ -23,9 +23,9 @@ from subscriber import failpoints
 from subscriber.apply.batch_rules import ReadRules, Rules
 from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.conflict import note_at_commit
-from subscriber.apply.prepared import PreparedTransaction, mark_committed
-from subscriber.apply.progress import OriginProgress, Progress
-from subscriber.apply.schema_change_log import Alteration
+from subscriber.catalog.prepared_transactions import PreparedTransaction, mark_committed
+from subscriber.catalog.progress import OriginProgress, Progress
+from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.targets import Interruption, Target

@@ -27,14 +27,16 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber import failpoints
-from subscriber.apply.added_columns import KeptShape, OlderRows, columns_of, moved, next_baseline, older_rows, renames
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames
-from subscriber.apply.schema_change_log import COPY_AGAIN, Alteration, SchemaChanges
+from subscriber.apply.added_columns import OlderRows, moved, next_baseline, older_rows, renames
+from subscriber.catalog.own_tables import is_own_table
+from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChanges
 from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError, UnsupportedValue
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.kept_shape import KeptShape, columns_of
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.targets import Target, TargetColumn, TargetTable
 from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
@@ -156,7 +158,11 @@ class RelationMap:
         Raises:
             TargetRelationError: as :meth:`open`.
         """
-        if remote in self._open or remote in self._looked_up or self._names.is_own(remote.namespace, remote.name):
+        if (
+            remote in self._open
+            or remote in self._looked_up
+            or is_own_table(self._names, remote.namespace, remote.name)
+        ):
             return
         table = self._find(remote)
         if not self._adds_columns:
@@ -190,7 +196,7 @@ class RelationMap:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _find(self, remote: Relation) -> TargetTable:
-        if self._names.is_own(remote.namespace, remote.name):
+        if is_own_table(self._names, remote.namespace, remote.name):
             raise TargetRelationError(
                 f'cannot use relation "{self._name(remote)}" as logical replication target',
                 sqlstate="42809",

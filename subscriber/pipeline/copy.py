@@ -32,10 +32,8 @@ from typing import Any, Final, Protocol
 from pyspark.sql import SparkSession
 
 from subscriber import failpoints
-from subscriber.apply.added_columns import Baseline, first_baseline
 from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, add_shapes
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames
-from subscriber.apply.schema_change_log import SchemaChanges
+from subscriber.catalog import SchemaChanges
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
@@ -43,6 +41,8 @@ from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
+from subscriber.schema.kept_shape import Baseline, first_baseline
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Target
