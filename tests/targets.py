@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.catalog.conflict_kinds import ConflictKind
-from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.targets import RowVersion
 
@@ -46,7 +45,6 @@ _MESSAGE_TYPES: Final = {
     "P": "PREPARE",
     "K": "COMMIT PREPARED",
 }
-_UNIQUE_VIOLATION: Final = "23505"
 _ROW_BYTES: Final = 64
 """Of each value of a row this much is shown (rule C21)."""
 
@@ -231,62 +229,3 @@ def error_context(origin: str, message_type: str, relation: str | None, column: 
 def transaction_context(xid: int, final_lsn: LSN) -> str:
     """The end of the CONTEXT line: which transaction, and the LSN that SKIP takes."""
     return f" in transaction {xid}, finished at {format_lsn(final_lsn)}"
-
-
-# What an error knows --------------------------------------------------------------------------------
-
-
-def as_conflict(error: SubscriberError, action: str, relation: str, place: ChangePlace) -> None:
-    """Word a unique violation as PostgreSQL 18 does (rules C19, C22) and note the conflict on the error.
-
-    Which keys are violated, the database has told of one at most: :meth:`ExactApplier.examine` finds them all.
-    """
-    if error.sqlstate == _UNIQUE_VIOLATION and action in EXISTS:
-        _note(error, Conflict(EXISTS[action], relation, place))
-
-
-def note_conflict(error: SubscriberError, conflict: Conflict) -> None:
-    """Word ``error`` as what ``conflict`` tells."""
-    error.detail = describe(conflict)
-    _note(error, conflict)
-
-
-def _note(error: SubscriberError, conflict: Conflict) -> None:
-    vars(error)["conflict"] = conflict
-    error.message = headline(conflict.kind, conflict.relation)
-    error.args = (error.message,)
-
-
-def conflict_of(error: SubscriberError) -> Conflict | None:
-    """The conflict that an apply error is; None for any other error."""
-    return vars(error).get("conflict")
-
-
-def conflict_kind(error: SubscriberError) -> ConflictKind | None:
-    """Its name, such as ``insert_exists``; for the counters (rule C22)."""
-    conflict = conflict_of(error)
-    return None if conflict is None else conflict.kind
-
-
-def applied_before(error: SubscriberError) -> LSN | None:
-    """Where the last transaction before the failing one finished: what can still be committed.
-
-    None when the error is no change's fault: then the whole batch is to be tried again.
-    """
-    return vars(error).get("applied_before")
-
-
-def fails_at_commit(error: SubscriberError) -> bool:
-    """Whether the target refused the whole transaction when it was to commit, and would do so again."""
-    return "at_commit" in vars(error) and not error.transient
-
-
-def note_at_commit(error: SubscriberError) -> None:
-    """Remember on ``error`` what :func:`fails_at_commit` returns."""
-    vars(error)["at_commit"] = True
-
-
-def note_applied_before(error: SubscriberError, lsn: LSN) -> None:
-    """Remember on ``error`` what :func:`applied_before` returns; transient errors have no such place."""
-    if not error.transient:
-        vars(error)["applied_before"] = lsn

@@ -146,8 +146,7 @@ class RelationMap:
             try:
                 local = self._open[remote] = self._resolve(remote)
             except SubscriberError as error:
-                error.relation = error.relation or self._name(remote)
-                raise
+                raise error.replace(relation=error.relation or self._name(remote)) from None
         return local
 
     def look_up(self, remote: Relation) -> None:
@@ -181,16 +180,15 @@ class RelationMap:
             remote = replace(remote, columns=tuple(column for column in remote.columns if column.name in there))
         return self._fit(remote, table)
 
-    def with_shapes(self, error: SubscriberError, remote: Relation) -> None:
-        """Add the two shapes to an error that may be about them (:func:`add_shapes`).
+    def with_shapes(self, error: SubscriberError, remote: Relation) -> SubscriberError:
+        """The error with the two shapes, where it may be about them (:func:`with_shapes`).
 
         Args:
             error: of a change that was written.
             remote: the relation, which has been opened.
         """
         local = self._open.get(remote)
-        if local is not None:
-            add_shapes(error, local)
+        return error if local is None else with_shapes(error, local)
 
     def _name(self, remote: Relation) -> str:
         return self._names.qualified(remote.namespace, remote.name)
@@ -227,8 +225,7 @@ class RelationMap:
             try:
                 self._target.check_column(announced.type_oid, column)
             except TargetRelationError as error:
-                error.detail = _joined(error.detail, side_by_side(remote, table))
-                raise
+                raise error.replace(detail=_joined(error.detail, side_by_side(remote, table))) from None
         return LocalRelation(remote, table, columns, self._name(remote))
 
     def _follow(self, remote: Relation, table: TargetTable) -> TargetTable:
@@ -395,8 +392,8 @@ class RelationMap:
             if error.transient:
                 raise
             refused = self._missing_error(remote, table, missing)
-            refused.detail = _joined(f"They could not be added: {error.message}.", refused.detail)
-            raise refused from None
+            detail = _joined(f"They could not be added: {error.message}.", refused.detail)
+            raise refused.replace(detail=detail) from None
         return self._find(remote)
 
     def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
@@ -494,17 +491,18 @@ class RelationMap:
         return {one.name: there[one.name.lower()] for one in missing if one.name.lower() in there}
 
 
-def add_shapes(error: SubscriberError, local: LocalRelation) -> None:
-    """Add what publisher and target say of the columns to an error of a row that was written.
+def with_shapes(error: SubscriberError, local: LocalRelation) -> SubscriberError:
+    """An error of a row that was written, with what publisher and target say of the columns.
 
     Of a NULL where the target's table has none, that is both shapes; of a value that a column cannot hold, the two types of the column.
     """
     if error.sqlstate == _NOT_NULL_VIOLATION:
-        error.detail = _joined(error.detail, side_by_side(local.remote, local.table))
+        return error.replace(detail=_joined(error.detail, side_by_side(local.remote, local.table)))
     if isinstance(error, UnsupportedValue):
         for announced, column in zip(local.remote.columns, local.columns, strict=True):
             if column.name == error.column:
-                error.detail = _joined(error.detail, _two_types(announced, column, local.qualified_name))
+                return error.replace(detail=_joined(error.detail, _two_types(announced, column, local.qualified_name)))
+    return error
 
 
 def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:

@@ -39,7 +39,8 @@ from functools import partial
 from typing import Any, Final
 
 from subscriber import catalog, failpoints
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CatchUpProgress, RelationState, SchemaChanges, Subscription, SubscriptionRelation
 from subscriber.commands.own_publications import read_publishing, selection_of
 from subscriber.errors import (

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
 from subscriber.commands.own_publications import read_publishing, read_tables_anew, read_tables_at_start

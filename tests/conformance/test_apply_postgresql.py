@@ -13,7 +13,6 @@ import pytest
 
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError, TargetUnavailable, UnsupportedValue
@@ -25,6 +24,7 @@ from subscriber.targets import open_target
 from subscriber.types import family_of
 from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
+from tests.failures import applied_before
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.targets import set_sequence
 

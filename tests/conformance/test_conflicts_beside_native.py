@@ -23,7 +23,6 @@ import pytest
 
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import conflict_kind
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import ConflictKind
 from subscriber.errors import ConflictError
@@ -32,6 +31,7 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from tests.conftest import server_or_skip
+from tests.failures import conflict_kind
 from tests.frames import frame
 from tests.targets import AppliedTo, applied_to
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import OriginProgress
 from subscriber.catalog.prepared_transactions import PreparedTransaction, list_prepared, write_prepared
 from subscriber.catalog.subscription_options import SubscriptionOptions
@@ -30,6 +30,7 @@ from subscriber.scenario.servers.open_servers import open_postgresql
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 from tests.conftest import server_or_skip
+from tests.failures import applied_before
 from tests.frames import finishes_of, frame, relation, transaction, values
 from tests.journals import commit_prepared, prepare
 

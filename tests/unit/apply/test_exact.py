@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import failpoints
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before, conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ApplyError,
@@ -27,6 +27,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.targets.generic.target import GenericTarget
+from tests.failures import applied_before, conflict_kind
 from tests.frames import frame, prepared, relation, transaction, values
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, ["a"])

@@ -11,8 +11,9 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,

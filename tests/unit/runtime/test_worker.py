@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply.conflict import ChangePlace, as_conflict
-from subscriber.catalog import RelationState, Subscription
+from subscriber.apply.conflict import ChangePlace, Conflict
+from subscriber.apply.failure import as_conflict
+from subscriber.catalog import ConflictKind, RelationState, Subscription
 from subscriber.catalog.own_tables import CONFLICT
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import (
@@ -168,9 +169,8 @@ def test_every_attempt_that_meets_a_conflict_is_counted_and_one_row_is_kept(stor
     """C22, C35: apply_error_count and the kind's counter go up together, as in PostgreSQL"""
     worker = stored()
     for attempt in range(3):
-        error = ConflictError("duplicate key", lsn=100)
-        as_conflict(error, "I", "public.t", ChangePlace(731, LSN(0x100), attempt))
-        worker._failed(worker._applying, error)
+        conflict = Conflict(ConflictKind.INSERT_EXISTS, "public.t", ChangePlace(731, LSN(0x100), attempt))
+        worker._failed(worker._applying, as_conflict(ConflictError("duplicate key", lsn=100), conflict))
     with worker._target.begin() as connection:
         statistics = catalog.statistics_of(connection, 1)
         rows = connection.execute(sa.select(CONFLICT)).all()
