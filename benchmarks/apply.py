@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.encode import encode
@@ -83,8 +83,8 @@ def _seconds(encoded: list[bytes]) -> float:
 
 def _create(target: Target) -> None:
     with target.begin() as connection:
-        progress.STATE.create_all(connection)
-        progress.create_progress(connection, progress.origin_name(1), START)
+        CATALOG.create_all(connection)
+        OriginProgress(1).create(connection, START)
         connection.exec_driver_sql(TABLE)
 
 

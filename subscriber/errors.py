@@ -39,11 +39,16 @@ There are two axes: *what failed* is the class, *whether trying again may help* 
 :attr:`SubscriberError.transient`. An error carries where it happened (relation, column, LSN,
 SQLSTATE) as attributes, says what to do next in ``hint``, and never holds a row's values or a
 password: errors are logged, stored in the target and printed.
+
+An error is not changed once it is raised. Whoever catches it and knows more raises a copy
+(:meth:`SubscriberError.replace`).
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+_Error = TypeVar("_Error", bound="SubscriberError")
 
 
 class SubscriberError(Exception):
@@ -59,10 +64,14 @@ class SubscriberError(Exception):
         lsn: the position concerned; for an apply error the transaction's finish LSN (the one that
             ``ALTER SUBSCRIPTION ... SKIP`` takes).
         context: where in the stream, as PostgreSQL's CONTEXT line (rule C37).
+        transient: whether trying again may help; the class's default unless replaced.
+        failure: what the stage that met the error knows beside it (``ApplyFailure`` of
+            :mod:`subscriber.apply.failure`); None where it is nothing.
     """
 
     sqlstate = "XX000"
     transient = False
+    failure: object | None = None
 
     def __init__(
         self,
@@ -94,6 +103,16 @@ class SubscriberError(Exception):
                 lines.append(f"{label}:  {text}")
         return "\n".join(lines)
 
+    def replace(self, **fields: Any) -> Self:
+        """A copy of this error with other values for some attributes, and with the frames that this one was raised in.
+
+        >>> UsageError("wrong").replace(message="right").report()
+        'ERROR:  right'
+        """
+        state = self.__dict__ | fields
+        copy = _rebuild(type(self), (state["message"],), state)
+        return copy.with_traceback(self.__traceback__)
+
     def without_frames(self) -> Self:
         """This error without the frames that it was raised in, for whoever keeps it: they hold rows, files and connections."""
         self.__traceback__ = self.__context__ = self.__cause__ = None
@@ -104,7 +123,7 @@ class SubscriberError(Exception):
         return (_rebuild, (type(self), self.args, self.__dict__))
 
 
-def _rebuild(cls: type[SubscriberError], args: tuple[Any, ...], state: dict[str, Any]) -> SubscriberError:
+def _rebuild(cls: type[_Error], args: tuple[Any, ...], state: dict[str, Any]) -> _Error:
     error = cls.__new__(cls)
     Exception.__init__(error, *args)
     error.__dict__.update(state)

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import progress
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
@@ -34,14 +35,14 @@ class AppliedTo:
         self.target = target
         self._applier = ExactApplier(target, subscription="sub", subid=1)
         with target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", LSN(100))
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(100))
 
     def apply(self, relations: Sequence[m.Relation], *messages: m.Message, end: int = 1000) -> ApplyResult:
         """One batch."""
         text = self.target.capabilities.postgresql_text
         with self.target.begin() as connection:
-            start = progress.read_progress(connection, "pg_1")
+            start = OriginProgress(1).read(connection)
         return self._applier.apply([frame(relations, messages, text=text)], start=start, end=LSN(end))
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

@@ -22,15 +22,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from subscriber.apply import progress
-from subscriber.apply.conflict import as_conflict, error_context, note_applied_before, transaction_context
-from subscriber.apply.conflict_log import ConflictLog, ConflictTally
+from subscriber.apply.conflict import error_context, transaction_context
+from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
+from subscriber.apply.conflict_tally import ConflictTally
+from subscriber.apply.failure import violation, with_failure
 from subscriber.apply.local import LocalTransactions
-from subscriber.apply.logical_messages import commit_messages, keep_message
-from subscriber.apply.prepared import forget_prepared, gid_to_commit, read_prepared, write_to_prepare
+from subscriber.apply.logical_messages import keep_message
+from subscriber.apply.prepared import gid_to_commit, write_to_prepare
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
+from subscriber.catalog.conflicts import ConflictLog
+from subscriber.catalog.logical_messages import commit_messages
+from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
+from subscriber.catalog.statistics import count_conflicts
 from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol import messages
@@ -51,6 +56,7 @@ class Scope:
         before: stop after the transaction that finished here.
         two_phase: the target prepares what the publisher has prepared; else it is applied when it commits.
         listens: logical messages are kept for a listener.
+        policy: decides about conflicts.
     """
 
     origin: str
@@ -60,6 +66,7 @@ class Scope:
     before: LSN | None
     two_phase: bool = False
     listens: bool = False
+    policy: ConflictPolicy = POSTGRESQL_POLICY
 
 
 class Batch:
@@ -90,8 +97,7 @@ class Batch:
             if self._open is not None:
                 raise JournalCorrupt(f"a batch ends inside transaction {self._open.xid}", lsn=self._open.final_lsn)
         except SubscriberError as error:
-            note_applied_before(error, self.applied)
-            raise
+            raise with_failure(error, applied_before=self.applied) from None
 
     def commit(self, applied: LSN) -> None:
         """Commit what is done, with ``applied`` as the progress."""
@@ -340,8 +346,8 @@ class Batch:
         rules, connection = self._local.rules, self._local.connection
         if self._skip.lsn != rules.skip_lsn:
             rules.clear_skip(connection)
-        progress.count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
-        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.pending)
+        count_conflicts(connection, self.scope.subid, self.scope.subscription, self._uncounted.by_kind())
+        ConflictLog(connection, self.scope.subid, self.scope.subscription).write(self._uncounted.records())
         self._uncounted = ConflictTally()
 
     def _local_name(self, relation: Relation) -> str:
@@ -353,10 +359,11 @@ class Batch:
         transaction = self._in_transaction(message_type)
         local = self._local_name(relation)
         if not error.transient:
-            error.relation = error.relation or local
-            self._local.writer.describe(error, relation)
-            as_conflict(error, message_type, local, transaction.place(count))
-        raise self._placed(error, message_type, transaction.xid, transaction.final_lsn, local)
+            error = self._local.writer.describe(error.replace(relation=error.relation or local), relation)
+            conflict = violation(error, message_type, local, transaction.place(count))
+            if conflict is not None:
+                error = stopped_by(conflict, self.scope.policy, refused=error) or error
+        raise self._placed(error, message_type, transaction.xid, transaction.final_lsn, local) from None
 
     @contextmanager
     def _at(self, message_type: str, xid: int, final_lsn: LSN) -> Iterator[None]:
@@ -370,8 +377,8 @@ class Batch:
         self, error: SubscriberError, message_type: str, xid: int, final_lsn: LSN, relation: str | None = None
     ) -> SubscriberError:
         """The error with its place in the stream; one that trying again may help has none."""
-        if not error.transient:
-            error.lsn = final_lsn
-            place = transaction_context(xid, final_lsn)
-            error.context = error_context(self.scope.origin, message_type, relation, error.column, place)
-        return error
+        if error.transient:
+            return error
+        place = transaction_context(xid, final_lsn)
+        context = error_context(self.scope.origin, message_type, relation, error.column, place)
+        return error.replace(lsn=final_lsn, context=context)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 
 ShouldApply = Callable[[Relation, LSN], bool]
 """Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5); its table is looked up either way."""

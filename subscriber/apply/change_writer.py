@@ -6,7 +6,7 @@ change on a shape of table never changes its SQL), tables for one batch, convert
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,13 +15,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from subscriber.apply.collisions import new_row, search_conditions, search_key
 from subscriber.apply.conflict import MISSING, NOWHERE, ChangePlace, Conflict
+from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, stopped_by
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
-from subscriber.apply.schema_change_log import Alteration
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
 from subscriber.apply.walk import Run
+from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.protocol.changes import ChangeGroup, Frame
 from subscriber.protocol.messages import Relation
@@ -53,6 +54,7 @@ class ChangeWriter:
         statements: compiled SQL, kept from batch to batch.
         relations: the target's tables.
         show_values: conflicts are told with their rows' values.
+        policy: decides about conflicts.
         binary: see :class:`~subscriber.apply.batch_rules.Rules`.
         check: raises where the batch is to end; called before every few changes.
     """
@@ -65,6 +67,7 @@ class ChangeWriter:
         relations: RelationMap | None = None,
         *,
         show_values: bool = False,
+        policy: ConflictPolicy = POSTGRESQL_POLICY,
         binary: bool = True,
         check: Callable[[], None] = lambda: None,
     ) -> None:
@@ -73,6 +76,7 @@ class ChangeWriter:
         self._statements = statements
         self._relations = relations or RelationMap(target, connection)
         self._shows_values = show_values
+        self._policy = policy
         self._binary = binary
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
@@ -92,9 +96,9 @@ class ChangeWriter:
         """
         self._relations.look_up(relation)
 
-    def describe(self, error: SubscriberError, relation: Relation) -> None:
-        """Say what the two shapes of a table are in an error that may be about them."""
-        self._relations.with_shapes(error, relation)
+    def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
+        """The error with what the two shapes of the table are, where it may be about them."""
+        return self._relations.with_shapes(error, relation)
 
     def open_frame(self, frame: Frame) -> None:
         """Runs are of ``frame`` from now on."""
@@ -130,11 +134,19 @@ class ChangeWriter:
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
-            conflicts += self._touched(changes, place)
+            conflicts += self._unless_stopped(self._touched(changes, place))
             missing = len(changes) - self._change(prepared.statement, rows[start : start + step], changes)
             if missing and not self._is_suppressed(changes):
-                conflicts.append((self._missing(changes, place), missing))
+                conflicts += self._unless_stopped([(self._missing(changes, place), missing)])
         return conflicts
+
+    def _unless_stopped(self, conflicts: Iterable[tuple[Conflict, int]]) -> Iterator[tuple[Conflict, int]]:
+        """The conflicts, up to one that stops the transaction: its error is raised."""
+        for conflict, number in conflicts:
+            error = stopped_by(conflict, self._policy)
+            if error is not None:
+                raise error
+            yield conflict, number
 
     def _change(self, statement: Statement, rows: Rows, changes: ChangeGroup) -> int:
         """Run an UPDATE or DELETE for each row; returns how many were there."""

@@ -17,22 +17,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.errors import SubscriberError
+from subscriber.catalog.conflict_kinds import ConflictKind
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.targets import RowVersion
 
-MISSING: Final = {"U": "update_missing", "D": "delete_missing"}
-EXISTS: Final = {"I": "insert_exists", "U": "update_exists"}
-ORIGIN_DIFFERS: Final = {"U": "update_origin_differs", "D": "delete_origin_differs"}
-MULTIPLE: Final = "multiple_unique_conflicts"
+MISSING: Final = {"U": ConflictKind.UPDATE_MISSING, "D": ConflictKind.DELETE_MISSING}
+EXISTS: Final = {"I": ConflictKind.INSERT_EXISTS, "U": ConflictKind.UPDATE_EXISTS}
+ORIGIN_DIFFERS: Final = {"U": ConflictKind.UPDATE_ORIGIN_DIFFERS, "D": ConflictKind.DELETE_ORIGIN_DIFFERS}
 
 _MISSING_ROWS: Final = {
-    "update_missing": "Could not find the row to be updated.",
-    "delete_missing": "Could not find the row to be deleted.",
+    ConflictKind.UPDATE_MISSING: "Could not find the row to be updated.",
+    ConflictKind.DELETE_MISSING: "Could not find the row to be deleted.",
 }
 _TOUCHED_ROWS: Final = {
-    "update_origin_differs": "Updating the row that was modified",
-    "delete_origin_differs": "Deleting the row that was modified",
+    ConflictKind.UPDATE_ORIGIN_DIFFERS: "Updating the row that was modified",
+    ConflictKind.DELETE_ORIGIN_DIFFERS: "Deleting the row that was modified",
 }
 _MESSAGE_TYPES: Final = {
     "I": "INSERT",
@@ -46,7 +45,6 @@ _MESSAGE_TYPES: Final = {
     "P": "PREPARE",
     "K": "COMMIT PREPARED",
 }
-_UNIQUE_VIOLATION: Final = "23505"
 _ROW_BYTES: Final = 64
 """Of each value of a row this much is shown (rule C21)."""
 
@@ -122,7 +120,7 @@ class Conflict:
         version: who has written it.
     """
 
-    kind: str
+    kind: ConflictKind
     relation: str
     place: ChangePlace
     violated: tuple[ViolatedKey, ...] = ()
@@ -135,7 +133,7 @@ class Conflict:
 # What is said ---------------------------------------------------------------------------------------
 
 
-def headline(kind: str, relation: str) -> str:
+def headline(kind: ConflictKind, relation: str) -> str:
     """The first line of the message (rule C19)."""
     return f'conflict detected on relation "{relation}": conflict={kind}'
 
@@ -231,62 +229,3 @@ def error_context(origin: str, message_type: str, relation: str | None, column: 
 def transaction_context(xid: int, final_lsn: LSN) -> str:
     """The end of the CONTEXT line: which transaction, and the LSN that SKIP takes."""
     return f" in transaction {xid}, finished at {format_lsn(final_lsn)}"
-
-
-# What an error knows --------------------------------------------------------------------------------
-
-
-def as_conflict(error: SubscriberError, action: str, relation: str, place: ChangePlace) -> None:
-    """Word a unique violation as PostgreSQL 18 does (rules C19, C22) and note the conflict on the error.
-
-    Which keys are violated, the database has told of one at most: :meth:`ExactApplier.examine` finds them all.
-    """
-    if error.sqlstate == _UNIQUE_VIOLATION and action in EXISTS:
-        _note(error, Conflict(EXISTS[action], relation, place))
-
-
-def note_conflict(error: SubscriberError, conflict: Conflict) -> None:
-    """Word ``error`` as what ``conflict`` tells."""
-    error.detail = describe(conflict)
-    _note(error, conflict)
-
-
-def _note(error: SubscriberError, conflict: Conflict) -> None:
-    vars(error)["conflict"] = conflict
-    error.message = headline(conflict.kind, conflict.relation)
-    error.args = (error.message,)
-
-
-def conflict_of(error: SubscriberError) -> Conflict | None:
-    """The conflict that an apply error is; None for any other error."""
-    return vars(error).get("conflict")
-
-
-def conflict_kind(error: SubscriberError) -> str | None:
-    """Its name, such as ``insert_exists``; for the counters (rule C22)."""
-    conflict = conflict_of(error)
-    return None if conflict is None else conflict.kind
-
-
-def applied_before(error: SubscriberError) -> LSN | None:
-    """Where the last transaction before the failing one finished: what can still be committed.
-
-    None when the error is no change's fault: then the whole batch is to be tried again.
-    """
-    return vars(error).get("applied_before")
-
-
-def fails_at_commit(error: SubscriberError) -> bool:
-    """Whether the target refused the whole transaction when it was to commit, and would do so again."""
-    return "at_commit" in vars(error) and not error.transient
-
-
-def note_at_commit(error: SubscriberError) -> None:
-    """Remember on ``error`` what :func:`fails_at_commit` returns."""
-    vars(error)["at_commit"] = True
-
-
-def note_applied_before(error: SubscriberError, lsn: LSN) -> None:
-    """Remember on ``error`` what :func:`applied_before` returns; transient errors have no such place."""
-    if not error.transient:
-        vars(error)["applied_before"] = lsn

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from subscriber.apply.conflict import error_context, fails_at_commit, note_applied_before, transaction_context
-from subscriber.apply.exact import ExactApplier
+from subscriber.apply.applier import Applier
+from subscriber.apply.conflict import error_context, transaction_context
+from subscriber.apply.failure import ApplyFailure, with_failure
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages
@@ -34,7 +35,7 @@ class _Finish:
     end: LSN
 
 
-def apply_before(applier: ExactApplier, read: ReadFrames, start: LSN, good: LSN) -> None:
+def apply_before(applier: Applier, read: ReadFrames, start: LSN, good: LSN) -> None:
     """Commit the transactions that finished at or before ``good``.
 
     Raises:
@@ -43,20 +44,25 @@ def apply_before(applier: ExactApplier, read: ReadFrames, start: LSN, good: LSN)
     try:
         applier.apply(read(), start=start, end=good, before=good)
     except SubscriberError as error:
-        if fails_at_commit(error):
-            apply_committable(applier, read, start, good, error)
+        if ApplyFailure.of(error).at_commit:
+            raise apply_committable(applier, read, start, good, error) from None
         raise
 
 
-def apply_committable(applier: ExactApplier, read: ReadFrames, start: LSN, end: LSN, error: SubscriberError) -> None:
-    """Commit the transactions before the one that cannot be committed, and say in the error which it is.
+def apply_committable(
+    applier: Applier, read: ReadFrames, start: LSN, end: LSN, error: SubscriberError
+) -> SubscriberError:
+    """Commit the transactions before the one that cannot be committed; gives the error with which that is.
 
     Args:
         applier: what has raised ``error`` when it committed.
         read: gives the batch's frames, as often as asked.
         start: end of the batch before.
         end: of the batch.
-        error: gets its place (rule C37).
+        error: what it has raised; the returned copy has its place (rule C37).
+
+    Raises:
+        SubscriberError: one of the transactions before it cannot be applied.
     """
     finishes = [finish for finish in _finishes(read()) if start < finish.end <= end]
     committed, failing = 0, len(finishes)
@@ -67,15 +73,15 @@ def apply_committable(applier: ExactApplier, read: ReadFrames, start: LSN, end: 
             applier.apply(read(), start=start, end=good, before=good)
             committed = middle
         except SubscriberError as other:
-            if not fails_at_commit(other):
+            if not ApplyFailure.of(other).at_commit:
                 raise
             failing = middle
-    if finishes:
-        at = finishes[failing - 1]
-        note_applied_before(error, finishes[committed - 1].end if committed else start)
-        error.lsn = at.final_lsn
-        place = transaction_context(at.xid, at.final_lsn)
-        error.context = error_context(applier.origin, "C", None, None, place)
+    if not finishes:
+        return error
+    at = finishes[failing - 1]
+    place = transaction_context(at.xid, at.final_lsn)
+    placed = error.replace(lsn=at.final_lsn, context=error_context(applier.origin, "C", None, None, place))
+    return with_failure(placed, applied_before=finishes[committed - 1].end if committed else start)
 
 
 def _finishes(frames: Iterable[Frame]) -> Iterable[_Finish]:

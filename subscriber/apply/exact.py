@@ -14,7 +14,7 @@
 A target transaction holds whole transactions of the publisher, in their order (invariant commit_order), and
 one frame at a time is in memory (invariant bounded_memory).
 
-When a change cannot be applied everything is rolled back, and the error tells (:func:`applied_before`) where
+When a change cannot be applied everything is rolled back, and the error tells (:class:`~subscriber.apply.failure.ApplyFailure`) where
 the last good transaction finished. The caller then applies once more with ``end`` and ``before`` at that LSN:
 the good prefix is committed as PostgreSQL would have, and the subscription stops at the bad transaction.
 Savepoints around every transaction would spare the second pass, and cost every batch for the sake of the
@@ -26,24 +26,24 @@ A target that can prepare transactions has more than one of its own in a batch: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.apply import progress
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch import Batch, Scope
 from subscriber.apply.batch_rules import ReadRules, Rules
 from subscriber.apply.change_writer import ChangeWriter, StatementCache
-from subscriber.apply.conflict import conflict_of
-from subscriber.apply.examine import ConflictExaminer, ExaminedError, refine
+from subscriber.apply.conflict import Conflict
+from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy
+from subscriber.apply.examine import ConflictExaminer, ExaminedError, refined
 from subscriber.apply.local import LocalTransactions, MakeWriter
 from subscriber.apply.local_relations import Answer, Following, RelationMap
 from subscriber.apply.logical_messages import MessageListener, deliver_messages
-from subscriber.apply.progress import Progress
-from subscriber.apply.schema_change_log import SchemaChanges
+from subscriber.catalog.progress import OriginProgress, Progress
+from subscriber.catalog.schema_changes import SchemaChanges
 from subscriber.errors import ColumnsToAdd, JournalGap, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.protocol.changes import Frame
@@ -60,26 +60,6 @@ _MOST_ANSWERS: Final = 1_000
 """To remember: far more than tables are altered while one query runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
-    """What one batch did.
-
-    Attributes:
-        progress: the applied LSN in the target now.
-        transactions: how many of the publisher's transactions were applied.
-        changes: row changes and truncates in them.
-        conflicts: kind to number, such as ``{"update_missing": 2}``.
-        commit_timestamp: the last applied transaction's commit time at its origin (microseconds since
-            2000-01-01 UTC), None when there was none.
-    """
-
-    progress: LSN
-    transactions: int = 0
-    changes: int = 0
-    conflicts: Mapping[str, int] = field(default_factory=dict)
-    commit_timestamp: int | None = None
-
-
 class ExactApplier:
     """Applies batches of one subscription to one target.
 
@@ -92,6 +72,7 @@ class ExactApplier:
         ask: asks the publisher for the attributes of a relation's table (see :mod:`subscriber.apply.added_columns`); where it is not given,
             nothing is known of older rows.
         on_message: called with the publisher's logical messages, see :mod:`subscriber.apply.logical_messages`.
+        policy: decides about conflicts.
 
     Attributes:
         interruption: by which another thread ends a batch in progress.
@@ -111,13 +92,15 @@ class ExactApplier:
         kept: Progress | None = None,
         ask: AskPublisher | None = None,
         on_message: MessageListener | None = None,
+        policy: ConflictPolicy = POSTGRESQL_POLICY,
     ) -> None:
         self.target = target
         self.subscription = subscription
         self.subid = subid
         self._read_rules = read_rules or _apply_everything
-        self._progress: Final = kept or progress.OriginProgress(subid)
+        self._progress: Final = kept or OriginProgress(subid)
         self._on_message = on_message
+        self._policy = policy
         self._ask = ask
         self._answers: dict[Relation, Answer] = {}
         self._changes: Final = SchemaChanges(subid, subscription)
@@ -146,7 +129,7 @@ class ExactApplier:
         Raises:
             JournalGap: the stored progress lies below ``start``.
             ProgressConflict: another runner moved the progress.
-            ApplyError: a change cannot be applied; see :func:`~subscriber.apply.conflict.applied_before`.
+            ApplyError: a change cannot be applied; see :class:`~subscriber.apply.failure.ApplyFailure`.
             ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
             ColumnsToAdd: :meth:`ask_publisher`, where it :meth:`has_not_asked`, else :meth:`add_columns`; and try again.
             MessageListenerError: all is applied, but not everything was heard.
@@ -162,16 +145,7 @@ class ExactApplier:
             if stored >= end:
                 return ApplyResult(stored)
             local.take()
-            scope = Scope(
-                self._progress.name,
-                self.subscription,
-                self.subid,
-                end,
-                before,
-                self.two_phase,
-                listens=self._on_message is not None,
-            )
-            batch = Batch(scope, local)
+            batch = Batch(self._scope(end, before, listens=self._on_message is not None), local)
             batch.run(frames)
             batch.commit(end)
         self.deliver_messages()
@@ -198,6 +172,9 @@ class ExactApplier:
         """
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
+
+    def _scope(self, end: LSN, before: LSN | None, *, listens: bool = False) -> Scope:
+        return Scope(self.origin, self.subscription, self.subid, end, before, self.two_phase, listens, self._policy)
 
     def _local(self, writer: MakeWriter) -> LocalTransactions:
         return LocalTransactions(
@@ -226,6 +203,7 @@ class ExactApplier:
             self._statements,
             relations,
             show_values=rules.log_conflict_values,
+            policy=self._policy,
             binary=rules.binary,
             check=self.interruption.check,
         )
@@ -233,34 +211,34 @@ class ExactApplier:
     def _following(self, rules: Rules, *, mixed: bool = False) -> Following:
         return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
 
-    def examine(self, frames: Iterable[Frame], error: SubscriberError, *, start: LSN, end: LSN) -> None:
+    def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
         """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates (rules C20-C22).
 
         The batch is applied once more, up to the change, and taken back. What stands before its transaction should have been committed
-        meanwhile. Where the conflict is gone, or the target away, ``error`` stays what it is.
+        meanwhile.
 
         Args:
             frames: the batch, as :meth:`apply` was given it.
-            error: what it raised; its message, detail and conflict tell all keys afterwards.
+            conflict: what the error of :meth:`apply` carries.
             start: as given to :meth:`apply`.
             end: as given to :meth:`apply`.
+
+        Returns:
+            The conflict with all keys; None where it is gone, or the target away.
         """
-        conflict = conflict_of(error)
-        if conflict is None:
-            return
         examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
             with self._local(examiner) as local:
                 if not start <= local.start() < end:
-                    return
+                    return None
                 local.take()
-                scope = Scope(self._progress.name, self.subscription, self.subid, end, None, self.two_phase)
-                Batch(scope, local).run(frames)
+                Batch(self._scope(end, None), local).run(frames)
                 raise ExaminedError
         except ExaminedError as examined:
-            refine(error, examined.collisions)
+            return refined(conflict, examined.collisions)
         except SubscriberError as other:
             logger.debug("a conflict could not be examined: %s", other.message)
+            return None
 
     def has_not_asked(self, needed: ColumnsToAdd) -> bool:
         """Whether the publisher is to be asked about the columns, and has not been."""
@@ -277,9 +255,10 @@ class ExactApplier:
         try:
             attributes = None if self._ask is None else self._ask(needed.shape)
         except SubscriberError as error:
-            error.relation = error.relation or needed.relation
-            error.context = error.context or "asking the publisher which value older rows have in a new column"
-            raise
+            raise error.replace(
+                relation=error.relation or needed.relation,
+                context=error.context or "asking the publisher which value older rows have in a new column",
+            ) from None
         if len(self._answers) >= _MOST_ANSWERS:
             self._answers.clear()
         self._answers[needed.shape] = Answer(None if needed.lsn is None else LSN(needed.lsn), attributes)

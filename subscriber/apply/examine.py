@@ -15,9 +15,10 @@ from typing import Any
 
 from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.collisions import Collisions, find_collisions
-from subscriber.apply.conflict import MULTIPLE, NOWHERE, ChangePlace, Conflict, conflict_of, note_conflict
+from subscriber.apply.conflict import NOWHERE, ChangePlace, Conflict
 from subscriber.apply.walk import Run
-from subscriber.errors import ConflictError, SubscriberError
+from subscriber.catalog.conflict_kinds import ConflictKind
+from subscriber.errors import ConflictError
 
 
 class ExaminedError(Exception):
@@ -32,20 +33,18 @@ class ExaminedError(Exception):
         self.collisions = collisions
 
 
-def refine(error: SubscriberError, collisions: Collisions | None) -> None:
-    """Tell on ``error`` what was found: with more than one key it is another conflict (rule C22)."""
-    conflict = conflict_of(error)
-    if conflict is None or collisions is None or not collisions.violated:
-        return
-    refined = replace(
+def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
+    """The conflict with what was found: with more than one key it is another one (rule C22). None where nothing was found."""
+    if collisions is None or not collisions.violated:
+        return None
+    return replace(
         conflict,
-        kind=MULTIPLE if len(collisions.violated) > 1 else conflict.kind,
+        kind=ConflictKind.MULTIPLE_UNIQUE_CONFLICTS if len(collisions.violated) > 1 else conflict.kind,
         relation=conflict.relation if collisions.leaf is None else ".".join(collisions.leaf),
         violated=collisions.violated,
         search=collisions.search,
         remote_row=collisions.remote_row,
     )
-    note_conflict(error, refined)
 
 
 class ConflictExaminer(ChangeWriter):

@@ -22,10 +22,10 @@ import sqlalchemy as sa
 from subscriber import failpoints
 from subscriber.apply.batch_rules import ReadRules, Rules
 from subscriber.apply.change_writer import ChangeWriter
-from subscriber.apply.conflict import note_at_commit
-from subscriber.apply.prepared import PreparedTransaction, mark_committed
-from subscriber.apply.progress import OriginProgress, Progress
-from subscriber.apply.schema_change_log import Alteration
+from subscriber.apply.failure import with_failure
+from subscriber.catalog.prepared_transactions import PreparedTransaction, mark_committed
+from subscriber.catalog.progress import OriginProgress, Progress
+from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.targets import Interruption, Target
@@ -132,8 +132,7 @@ class LocalTransactions:
         try:
             self._block.close()
         except SubscriberError as error:
-            note_at_commit(error)
-            raise
+            raise with_failure(error, at_commit=True) from None
         failpoints.hit("target.commit.after")
         self._on_altered(self.writer.alterations)
         self.stored = applied

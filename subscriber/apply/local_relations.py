@@ -27,14 +27,16 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber import failpoints
-from subscriber.apply.added_columns import KeptShape, OlderRows, columns_of, moved, next_baseline, older_rows, renames
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames
-from subscriber.apply.schema_change_log import COPY_AGAIN, Alteration, SchemaChanges
+from subscriber.apply.added_columns import OlderRows, moved, next_baseline, older_rows, renames
+from subscriber.catalog.own_tables import is_own_table
+from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChanges
 from subscriber.errors import ColumnsToAdd, SubscriberError, TargetRelationError, UnsupportedValue
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.kept_shape import KeptShape, columns_of
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.targets import Target, TargetColumn, TargetTable
 from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
@@ -144,8 +146,7 @@ class RelationMap:
             try:
                 local = self._open[remote] = self._resolve(remote)
             except SubscriberError as error:
-                error.relation = error.relation or self._name(remote)
-                raise
+                raise error.replace(relation=error.relation or self._name(remote)) from None
         return local
 
     def look_up(self, remote: Relation) -> None:
@@ -156,7 +157,11 @@ class RelationMap:
         Raises:
             TargetRelationError: as :meth:`open`.
         """
-        if remote in self._open or remote in self._looked_up or self._names.is_own(remote.namespace, remote.name):
+        if (
+            remote in self._open
+            or remote in self._looked_up
+            or is_own_table(self._names, remote.namespace, remote.name)
+        ):
             return
         table = self._find(remote)
         if not self._adds_columns:
@@ -175,22 +180,21 @@ class RelationMap:
             remote = replace(remote, columns=tuple(column for column in remote.columns if column.name in there))
         return self._fit(remote, table)
 
-    def with_shapes(self, error: SubscriberError, remote: Relation) -> None:
-        """Add the two shapes to an error that may be about them (:func:`add_shapes`).
+    def with_shapes(self, error: SubscriberError, remote: Relation) -> SubscriberError:
+        """The error with the two shapes, where it may be about them (:func:`with_shapes`).
 
         Args:
             error: of a change that was written.
             remote: the relation, which has been opened.
         """
         local = self._open.get(remote)
-        if local is not None:
-            add_shapes(error, local)
+        return error if local is None else with_shapes(error, local)
 
     def _name(self, remote: Relation) -> str:
         return self._names.qualified(remote.namespace, remote.name)
 
     def _find(self, remote: Relation) -> TargetTable:
-        if self._names.is_own(remote.namespace, remote.name):
+        if is_own_table(self._names, remote.namespace, remote.name):
             raise TargetRelationError(
                 f'cannot use relation "{self._name(remote)}" as logical replication target',
                 sqlstate="42809",
@@ -221,8 +225,7 @@ class RelationMap:
             try:
                 self._target.check_column(announced.type_oid, column)
             except TargetRelationError as error:
-                error.detail = _joined(error.detail, side_by_side(remote, table))
-                raise
+                raise error.replace(detail=_joined(error.detail, side_by_side(remote, table))) from None
         return LocalRelation(remote, table, columns, self._name(remote))
 
     def _follow(self, remote: Relation, table: TargetTable) -> TargetTable:
@@ -389,8 +392,8 @@ class RelationMap:
             if error.transient:
                 raise
             refused = self._missing_error(remote, table, missing)
-            refused.detail = _joined(f"They could not be added: {error.message}.", refused.detail)
-            raise refused from None
+            detail = _joined(f"They could not be added: {error.message}.", refused.detail)
+            raise refused.replace(detail=detail) from None
         return self._find(remote)
 
     def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
@@ -488,17 +491,18 @@ class RelationMap:
         return {one.name: there[one.name.lower()] for one in missing if one.name.lower() in there}
 
 
-def add_shapes(error: SubscriberError, local: LocalRelation) -> None:
-    """Add what publisher and target say of the columns to an error of a row that was written.
+def with_shapes(error: SubscriberError, local: LocalRelation) -> SubscriberError:
+    """An error of a row that was written, with what publisher and target say of the columns.
 
     Of a NULL where the target's table has none, that is both shapes; of a value that a column cannot hold, the two types of the column.
     """
     if error.sqlstate == _NOT_NULL_VIOLATION:
-        error.detail = _joined(error.detail, side_by_side(local.remote, local.table))
+        return error.replace(detail=_joined(error.detail, side_by_side(local.remote, local.table)))
     if isinstance(error, UnsupportedValue):
         for announced, column in zip(local.remote.columns, local.columns, strict=True):
             if column.name == error.column:
-                error.detail = _joined(error.detail, _two_types(announced, column, local.qualified_name))
+                return error.replace(detail=_joined(error.detail, _two_types(announced, column, local.qualified_name)))
+    return error
 
 
 def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> str:

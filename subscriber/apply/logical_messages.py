@@ -24,25 +24,11 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.apply.progress import STATE
+from subscriber.catalog.logical_messages import delete_messages, first_messages, insert_message
 from subscriber.errors import MessageListenerError
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import LogicalMessage
 from subscriber.targets import Target
-
-LOGICAL_MESSAGES: Final = sa.Table(
-    "subscriber_logical_message",
-    STATE,
-    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("lsn", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("final_lsn", sa.BigInteger, nullable=False),
-    sa.Column("transactional", sa.Boolean, nullable=False),
-    sa.Column("xid", sa.BigInteger),
-    sa.Column("commit_timestamp", sa.BigInteger),
-    sa.Column("prefix", sa.Text, nullable=False),
-    sa.Column("content", sa.LargeBinary(2**32 - 1), nullable=False),
-)
-"""Messages that no listener has had yet. ``final_lsn`` orders them: the commit's, or the message's own outside a transaction."""
 
 _AT_ONCE: Final = 100
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -97,38 +83,8 @@ def keep_message(
         xid: of its transaction.
         commit_timestamp: of its transaction, microseconds since 2000-01-01 UTC.
     """
-    if message.prefix == _BARRIER and not message.content:
-        return
-    # A batch of several transactions of the target may have got as far as this before.
-    table = LOGICAL_MESSAGES
-    connection.execute(sa.delete(table).where(table.c.subid == subid, table.c.lsn == message.lsn))
-    connection.execute(
-        sa.insert(LOGICAL_MESSAGES).values(
-            subid=subid,
-            lsn=message.lsn,
-            final_lsn=final_lsn,
-            transactional=message.transactional,
-            xid=xid,
-            commit_timestamp=commit_timestamp,
-            prefix=message.prefix,
-            content=message.content,
-        )
-    )
-
-
-def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_lsn: LSN, commit_timestamp: int) -> None:
-    """A prepared transaction with messages has been committed: that is their place in the order."""
-    table = LOGICAL_MESSAGES
-    connection.execute(
-        sa.update(table)
-        .where(table.c.subid == subid, table.c.xid == xid, table.c.final_lsn < final_lsn)
-        .values(final_lsn=final_lsn, commit_timestamp=commit_timestamp)
-    )
-
-
-def drop_messages(connection: sa.Connection, subid: int) -> None:
-    """Forget what nobody has listened to: the subscription is dropped."""
-    connection.execute(sa.delete(LOGICAL_MESSAGES).where(LOGICAL_MESSAGES.c.subid == subid))
+    if message.prefix != _BARRIER or message.content:
+        insert_message(connection, subid, message, final_lsn=final_lsn, xid=xid, commit_timestamp=commit_timestamp)
 
 
 def deliver_messages(target: Target, subid: int, subscription: str, listener: MessageListener) -> int:
@@ -147,7 +103,8 @@ def deliver_messages(target: Target, subid: int, subscription: str, listener: Me
                 heard.append(message.lsn)
         finally:
             if heard:
-                _delete(target, subid, heard)
+                with target.begin() as connection:
+                    delete_messages(connection, subid, heard)
         delivered += len(heard)
     return delivered
 
@@ -173,8 +130,6 @@ def _call(listener: MessageListener, message: ReceivedMessage) -> None:
 
 
 def _next_messages(target: Target, subid: int, subscription: str) -> list[ReceivedMessage]:
-    table = LOGICAL_MESSAGES
-    query = sa.select(table).where(table.c.subid == subid).order_by(table.c.final_lsn, table.c.lsn).limit(_AT_ONCE)
     with target.reporting(), target.engine.connect() as connection:
         return [
             ReceivedMessage(
@@ -186,11 +141,5 @@ def _next_messages(target: Target, subid: int, subscription: str) -> list[Receiv
                 row.xid,
                 None if row.commit_timestamp is None else _EPOCH + timedelta(microseconds=row.commit_timestamp),
             )
-            for row in connection.execute(query)
+            for row in first_messages(connection, subid, _AT_ONCE)
         ]
-
-
-def _delete(target: Target, subid: int, lsns: list[LSN]) -> None:
-    table = LOGICAL_MESSAGES
-    with target.begin() as connection:
-        connection.execute(sa.delete(table).where(table.c.subid == subid, table.c.lsn.in_(lsns)))

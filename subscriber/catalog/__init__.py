@@ -1,7 +1,7 @@
-"""The subscriptions and emulated publications of a target, kept in it: pg_subscription, pg_publication and their neighbours for any database.
+"""The ``subscriber_*`` tables of a target, and every write to them: pg_subscription, pg_publication and their neighbours for any database.
 
-Progress and statistics are two more tables of the catalog: apply moves them with the data, so it defines them
-(:mod:`subscriber.apply.progress`).
+``own_tables`` defines them. Progress, statistics, conflicts, messages, prepared transactions and schema changes are written by apply with
+the data, the rest by commands and workers.
 
 Every function works in the caller's transaction and leaves the database's own errors to the target's boundary. Names are looked
 up exactly as they are stored: the grammar has folded them.
@@ -9,6 +9,8 @@ up exactly as they are stored: the grammar has folded them.
 
 from __future__ import annotations
 
+from subscriber.catalog.conflict_kinds import ConflictKind
+from subscriber.catalog.conflicts import KEPT_ROWS, ConflictLog, ConflictRecord
 from subscriber.catalog.own_tables import (
     CATALOG,
     CONTROL,
@@ -20,9 +22,13 @@ from subscriber.catalog.own_tables import (
     SCHEMA_DIFFERENCE,
     SUBSCRIPTION,
     SUBSCRIPTION_REL,
+    SUBSCRIPTION_STATS,
     ensure_catalog,
+    is_own_table,
     target_identifier,
 )
+from subscriber.catalog.prepared_transactions import PreparedTransaction
+from subscriber.catalog.progress import OriginProgress, Progress
 from subscriber.catalog.publications import (
     delete_publication,
     find_publication,
@@ -34,6 +40,7 @@ from subscriber.catalog.publications import (
     rename_publication,
     replace_publication,
 )
+from subscriber.catalog.relation_shapes import keep_published_shapes
 from subscriber.catalog.released_slots import (
     ReleasedSlot,
     forget_released_slot,
@@ -42,9 +49,9 @@ from subscriber.catalog.released_slots import (
     released_slots,
 )
 from subscriber.catalog.runner import Runner, read_runner, write_runner
-from subscriber.catalog.schema_changes import SchemaChange, keep_published_shapes, schema_changes_of
+from subscriber.catalog.schema_changes import COPY_AGAIN, Alteration, SchemaChange, SchemaChanges, schema_changes_of
 from subscriber.catalog.schema_differences import differing_relations, set_schema_differences
-from subscriber.catalog.statistics import record_error, resolve_error, statistics_of
+from subscriber.catalog.statistics import count_conflicts, record_error, resolve_error, statistics_of
 from subscriber.catalog.subscriptions import (
     Subscription,
     TwoPhaseState,
@@ -85,6 +92,8 @@ from subscriber.catalog.table_states import (
 __all__ = [
     "CATALOG",
     "CONTROL",
+    "COPY_AGAIN",
+    "KEPT_ROWS",
     "PUBLICATION",
     "PUBLICATION_NAMESPACE",
     "PUBLICATION_REL",
@@ -93,12 +102,21 @@ __all__ = [
     "SCHEMA_DIFFERENCE",
     "SUBSCRIPTION",
     "SUBSCRIPTION_REL",
+    "SUBSCRIPTION_STATS",
+    "Alteration",
     "CatchUpProgress",
+    "ConflictKind",
+    "ConflictLog",
+    "ConflictRecord",
     "KeptStates",
+    "OriginProgress",
+    "PreparedTransaction",
+    "Progress",
     "RelationState",
     "ReleasedSlot",
     "Runner",
     "SchemaChange",
+    "SchemaChanges",
     "Subscription",
     "SubscriptionRelation",
     "TableStates",
@@ -106,6 +124,7 @@ __all__ = [
     "adopt_slot",
     "advance_relation",
     "check_replicated",
+    "count_conflicts",
     "delete_publication",
     "delete_relations",
     "delete_subscription",
@@ -118,6 +137,7 @@ __all__ = [
     "get_subscription",
     "insert_publication",
     "insert_subscription",
+    "is_own_table",
     "keep_published_shapes",
     "list_publications",
     "list_subscriptions",

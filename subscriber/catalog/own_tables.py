@@ -14,18 +14,23 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
-from subscriber.apply.progress import NAME, STATE, TEXT
+from subscriber.catalog.column_types import NAME, TEXT
+from subscriber.catalog.conflict_kinds import ConflictKind
+from subscriber.schema.relation_names import RelationNames
 from subscriber.targets.ddl import AddColumn
 
 CATALOG: Final = sa.MetaData()
 
-_NAME: Final = NAME
+
+def _counter(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=False, server_default="0")
+
 
 SUBSCRIPTION: Final = sa.Table(
     "subscriber_subscription",
     CATALOG,
     sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("subname", _NAME, nullable=False, unique=True),
+    sa.Column("subname", NAME, nullable=False, unique=True),
     sa.Column("subenabled", sa.Boolean, nullable=False),
     sa.Column("subbinary", sa.Boolean, nullable=False),
     sa.Column("substream", sa.String(1), nullable=False),
@@ -60,8 +65,8 @@ SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",
     CATALOG,
     sa.Column("srsubid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("srschema", _NAME, primary_key=True),
-    sa.Column("srrelname", _NAME, primary_key=True),
+    sa.Column("srschema", NAME, primary_key=True),
+    sa.Column("srrelname", NAME, primary_key=True),
     sa.Column("srsubstate", sa.String(1), nullable=False),
     sa.Column("srsublsn", sa.String(32)),
     sa.Column("srerror", TEXT),
@@ -73,8 +78,8 @@ PUBLICATION: Final = sa.Table(
     "subscriber_publication",
     CATALOG,
     sa.Column("oid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("pubname", _NAME, nullable=False, unique=True),
-    sa.Column("pubowner", _NAME, nullable=False),
+    sa.Column("pubname", NAME, nullable=False, unique=True),
+    sa.Column("pubowner", NAME, nullable=False),
     sa.Column("puballtables", sa.Boolean, nullable=False),
     sa.Column("pubinsert", sa.Boolean, nullable=False),
     sa.Column("pubupdate", sa.Boolean, nullable=False),
@@ -90,8 +95,8 @@ PUBLICATION_REL: Final = sa.Table(
     "subscriber_publication_rel",
     CATALOG,
     sa.Column("prpubid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("prschema", _NAME, primary_key=True),
-    sa.Column("prrelname", _NAME, primary_key=True),
+    sa.Column("prschema", NAME, primary_key=True),
+    sa.Column("prrelname", NAME, primary_key=True),
     sa.Column("prattrs", TEXT),
     sa.Column("prqual", TEXT),
     sa.Column("prexcept", sa.Boolean, nullable=False),
@@ -103,7 +108,7 @@ PUBLICATION_NAMESPACE: Final = sa.Table(
     "subscriber_publication_namespace",
     CATALOG,
     sa.Column("pnpubid", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("pnnspname", _NAME, primary_key=True),
+    sa.Column("pnnspname", NAME, primary_key=True),
     sa.Column("pnplace", sa.Integer, nullable=False),
 )
 """pg_publication_namespace, with the schema by name."""
@@ -113,9 +118,9 @@ RELEASED_SLOT: Final = sa.Table(
     "subscriber_released_slot",
     CATALOG,
     sa.Column("systemidentifier", sa.String(32), primary_key=True),
-    sa.Column("slotname", _NAME, primary_key=True),
+    sa.Column("slotname", NAME, primary_key=True),
     sa.Column("remotelsn", sa.String(32), nullable=False),
-    sa.Column("subname", _NAME, nullable=False),
+    sa.Column("subname", NAME, nullable=False),
     sa.Column("releasedat", sa.String(40), nullable=False),
 )
 """A slot that a subscription was taken off: how far that had applied its changes, which subscription it was, and when (UTC, ISO 8601)."""
@@ -156,13 +161,141 @@ RUNNER: Final = sa.Table(
 """One row, with ``runnerid`` 1: the last `subscriber run` (:mod:`subscriber.runtime.heartbeat`); times are UTC, ISO 8601."""
 
 
+ORIGIN_STATUS: Final = sa.Table(
+    "subscriber_replication_origin_status",
+    CATALOG,
+    sa.Column("external_id", sa.String(128), primary_key=True),
+    sa.Column("remote_lsn", sa.String(32), nullable=False),
+    sa.Column("updated_at", sa.String(40), nullable=False),
+)
+"""One row an origin: ``external_id`` ("pg_<subid>"), the applied LSN, when it moved (UTC, ISO 8601)."""
+
+PREPARED_TRANSACTION: Final = sa.Table(
+    "subscriber_prepared_transaction",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("xid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("gid", sa.String(200), nullable=False),
+    sa.Column("prepare_end_lsn", sa.String(32), nullable=False),
+    sa.Column("prepare_timestamp", sa.BigInteger, nullable=False),
+    sa.Column("committed", sa.Boolean, nullable=False),
+)
+"""What is prepared in the target (:mod:`subscriber.catalog.prepared_transactions`)."""
+
+SUBSCRIPTION_STATS: Final = sa.Table(
+    "subscriber_stat_subscription_stats",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("subname", sa.String(128), nullable=False),
+    _counter("apply_error_count"),
+    _counter("sync_error_count"),
+    *(_counter(f"confl_{kind}") for kind in ConflictKind),
+    sa.Column("stats_reset", sa.String(40)),
+    sa.Column("last_error", TEXT),
+    sa.Column("last_error_at", sa.String(40)),
+    sa.Column("last_error_worker", sa.String(8)),
+    sa.Column("last_error_lsn", sa.String(32)),
+    sa.Column("last_error_resolved_at", sa.String(40)),
+)
+"""The columns of pg_stat_subscription_stats 18, and the last error: its report (which holds no values), when it was met and by which worker
+("apply" or "sync"), the finish LSN of the transaction that failed if it was one, and when it was over (NULL while it is not)."""
+
+CONFLICT: Final = sa.Table(
+    "subscriber_conflict",
+    CATALOG,
+    sa.Column("conflictid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("recorded_at", sa.String(40), nullable=False),
+    sa.Column("subid", sa.Integer, nullable=False),
+    sa.Column("subname", sa.String(128), nullable=False),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("conflict_type", sa.String(32), nullable=False),
+    sa.Column("remote_commit_lsn", sa.String(32), nullable=False),
+    sa.Column("remote_xid", sa.BigInteger, nullable=False),
+    sa.Column("remote_commit_ts", sa.String(40), nullable=False),
+    sa.Column("index_name", sa.String(128)),
+    sa.Column("key_columns", TEXT),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("key_values", TEXT),
+    sa.Column("local_row", TEXT),
+    sa.Column("remote_row", TEXT),
+)
+"""A row for each row that was missing or somebody else's, and for each key that stops a transaction (section C.4).
+
+``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` move on when a stopped transaction fails in the same
+way again. ``remote_commit_lsn`` is what SKIP takes. ``key_columns`` are those of the index, or what the row was looked for by, NULL
+for the whole row (a JSON list, as are the three of values, which are NULL without ``log_conflict_values``; rows are in the target's
+column order).
+"""
+
+LOGICAL_MESSAGE: Final = sa.Table(
+    "subscriber_logical_message",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("lsn", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("final_lsn", sa.BigInteger, nullable=False),
+    sa.Column("transactional", sa.Boolean, nullable=False),
+    sa.Column("xid", sa.BigInteger),
+    sa.Column("commit_timestamp", sa.BigInteger),
+    sa.Column("prefix", sa.Text, nullable=False),
+    sa.Column("content", sa.LargeBinary(2**32 - 1), nullable=False),
+)
+"""Messages that no listener has had yet. ``final_lsn`` orders them: the commit's, or the message's own outside a transaction."""
+
+RELATION_SHAPE: Final = sa.Table(
+    "subscriber_relation_shape",
+    CATALOG,
+    sa.Column("subid", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("nspname", NAME, primary_key=True),
+    sa.Column("relname", NAME, primary_key=True),
+    sa.Column("shape", TEXT, nullable=False),
+    sa.Column("baseline", TEXT),
+)
+"""The last relation message of each of a subscription's relations (by the publisher's names) that was applied: ``shape`` is a JSON list of
+its columns, each with name, type's OID and modifier. ``baseline`` is what is known of the publisher's table (JSON), NULL where nothing is."""
+
+SCHEMA_CHANGE: Final = sa.Table(
+    "subscriber_schema_change",
+    CATALOG,
+    sa.Column("changeid", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("changed_at", sa.String(40), nullable=False),
+    sa.Column("subid", sa.Integer, nullable=False),
+    sa.Column("subname", sa.String(128), nullable=False),
+    sa.Column("nspname", NAME, nullable=False),
+    sa.Column("relname", NAME, nullable=False),
+    sa.Column("relation", sa.String(260), nullable=False),
+    sa.Column("remote_lsn", sa.String(32)),
+    sa.Column("columnname", NAME),
+    sa.Column("statement", TEXT),
+    sa.Column("reason", TEXT, nullable=False),
+    sa.Column("difference", TEXT),
+    sa.Column("resolved_at", sa.String(40)),
+    sa.Column("finished", sa.Boolean, nullable=False),
+)
+"""What was altered in the target, and why. ``relation`` is the target's table, ``nspname`` and ``relname`` the publisher's; ``remote_lsn``
+is the commit LSN of the transaction that brought the new shape, NULL for the initial copy. ``statement`` is the DDL, NULL where none was run.
+``difference`` says why rows may differ from the publisher's, until the table is copied again (``resolved_at``)."""
+
+OWN_TABLES: Final = frozenset(CATALOG.tables)
+"""Their names. A publisher that is itself a target of ours has such tables too, and its state is not to become this one's."""
+
+
+def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
+    """Whether the publisher's relation would be one of :data:`OWN_TABLES` in the target.
+
+    Args:
+        names: the target's names of relations.
+        schema: the publisher's.
+        name: the publisher's.
+    """
+    return names.local(schema, name)[1] in OWN_TABLES
+
+
 def ensure_catalog(engine: sa.Engine) -> None:
-    """Create the catalog's tables that do not exist yet, progress and statistics included.
+    """Create the catalog's tables that do not exist yet.
 
     A catalog that an earlier version has made gets the columns that it lacks; what is in it stays as it is.
     """
-    for metadata in (CATALOG, STATE):
-        metadata.create_all(engine)
+    CATALOG.create_all(engine)
     with engine.connect() as connection:
         missing = [AddColumn(table, column) for table, column in _missing_columns(connection)]
         identified = connection.execute(sa.select(CONTROL)).one_or_none() is not None
@@ -182,7 +315,7 @@ def target_identifier(connection: sa.Connection) -> str:
 
 
 def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.Column[Any]]]:
-    for table in (*CATALOG.sorted_tables, *STATE.sorted_tables):
+    for table in CATALOG.sorted_tables:
         # A query and not SQLAlchemy's reflection, which cannot read DuckDB's columns.
         nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
         there = set(connection.execute(nothing).keys())

@@ -1,16 +1,168 @@
-"""What was altered in the target for a subscription, read; apply writes it (:mod:`subscriber.apply.schema_change_log`)."""
+"""What is kept of schema changes, in the target and beside the data: ``subscriber_schema_change``, a row for each ALTER TABLE.
+
+::
+
+    relation message ──▶ the same as last time? ──▶ nothing to do
+                    └──▶ another: read subscriber_relation_shape, decide, write it, in the transaction of the changes
+                                  └▶ ALTER TABLE ──▶ a row in subscriber_schema_change
+
+Where the target takes DDL back with its transaction, the row, the ALTER TABLE and what older rows get are one transaction. Where DDL
+commits (MariaDB), the row is committed by the ALTER TABLE itself, with ``finished`` false; what older rows get, ``finished`` and the new
+shape are committed together after it. A process that is killed between finds the column there and the row unfinished, and does the rest.
+
+A shape that was read is remembered by whoever reads it, as long as it is the message's own: nobody else writes the shapes of a
+subscription's tables while they are applied. What was written is not remembered, since it may be rolled back.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
 import sqlalchemy as sa
 
-from subscriber.apply.added_columns import KeptColumn, first_baseline
-from subscriber.apply.schema_change_log import SCHEMA_CHANGE, keep_shape
-from subscriber.publisher.published_tables import PublishedTable
-from subscriber.schema.attributes import TableAttributes
+from subscriber.catalog.own_tables import SCHEMA_CHANGE
+from subscriber.catalog.relation_shapes import keep_shape, read_shape
+from subscriber.catalog.row_numbers import ROW_NUMBERS, RowNumbers
+from subscriber.lsn import LSN, format_lsn
+from subscriber.protocol.messages import Relation
+from subscriber.schema.kept_shape import Baseline, KeptColumn, KeptShape, columns_of
+
+logger = logging.getLogger(__name__)
+
+COPY_AGAIN: Final = (
+    "To copy the table again: ALTER PUBLICATION ... DROP TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here; empty the"
+    " table in the target; ALTER PUBLICATION ... ADD TABLE at the publisher; ALTER SUBSCRIPTION ... REFRESH PUBLICATION here."
+    " Where the publication is FOR ALL TABLES or has the table's schema: drop the subscription, empty its tables, and create it again."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What is to be written down of a change.
+
+    Attributes:
+        relation: the target's table, for messages.
+        reason: what it was for.
+        column: that was added.
+        statement: that was run.
+        difference: why rows may differ from the publisher's.
+        lsn: of the transaction that brought it.
+    """
+
+    relation: str
+    reason: str
+    column: str | None = None
+    statement: str | None = None
+    difference: str | None = None
+    lsn: LSN | None = None
+
+
+class SchemaChanges:
+    """Reads and writes what is kept for one subscription.
+
+    Args:
+        subid: its number.
+        subscription: its name.
+        numbers: gives new rows their numbers.
+    """
+
+    def __init__(self, subid: int, subscription: str, numbers: RowNumbers = ROW_NUMBERS) -> None:
+        self._numbers = numbers
+        self._subid = subid
+        self._subscription = subscription
+        self._same: dict[tuple[str, str], tuple[KeptColumn, ...]] = {}
+
+    def is_same(self, remote: Relation) -> bool:
+        """Whether the message is known to be the one that the catalog keeps."""
+        return self._same.get((remote.namespace, remote.name)) == columns_of(remote)
+
+    def before(self, connection: sa.Connection, remote: Relation) -> KeptShape | None:
+        """What is kept of a relation; None where nothing is."""
+        kept = read_shape(connection, self._subid, _name(remote))
+        if kept is not None and kept.columns == columns_of(remote):
+            self._same[remote.namespace, remote.name] = kept.columns
+        return kept
+
+    def keep(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
+        """Keep the message as the last one that was applied, in the transaction of its changes."""
+        keep_shape(connection, self._subid, _name(remote), columns_of(remote), baseline)
+
+    def unfinished(self, connection: sa.Connection, remote: Relation) -> frozenset[str]:
+        """The columns that were added, and whose older rows have not got their value."""
+        table = SCHEMA_CHANGE
+        query = sa.select(table.c.columnname).where(self._mine(remote), table.c.finished.is_(sa.false()))
+        return frozenset(connection.execute(query).scalars())
+
+    def begin(self, connection: sa.Connection, remote: Relation, alterations: Iterable[Alteration]) -> None:
+        """Write down what is about to be done, in place of what was begun before and not finished."""
+        table = SCHEMA_CHANGE
+        connection.execute(sa.delete(table).where(self._mine(remote), table.c.finished.is_(sa.false())))
+        self._insert(connection, remote, alterations, finished=False)
+
+    def finish(self, connection: sa.Connection, remote: Relation) -> None:
+        """What was begun is done."""
+        unfinished = self._mine(remote) & SCHEMA_CHANGE.c.finished.is_(sa.false())
+        connection.execute(sa.update(SCHEMA_CHANGE).where(unfinished).values(finished=True))
+
+    def note(self, connection: sa.Connection, remote: Relation, alteration: Alteration) -> None:
+        """Write down what needs nothing to be done."""
+        self._insert(connection, remote, [alteration], finished=True)
+
+    def copied(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
+        """The table has been copied, in this transaction, as ``remote`` says: its rows are the publisher's."""
+        self.keep(connection, remote, baseline)
+        table = SCHEMA_CHANGE
+        differing = self._mine(remote) & table.c.difference.is_not(None) & table.c.resolved_at.is_(None)
+        connection.execute(sa.update(table).where(differing).values(resolved_at=_now()))
+
+    def log(self, alterations: Iterable[Alteration]) -> None:
+        """Say what was done, once it is committed."""
+        for one in alterations:
+            if one.statement is not None:
+                logger.warning(
+                    'subscription "%s" has altered table "%s": %s\nDETAIL:  %s',
+                    self._subscription,
+                    one.relation,
+                    one.statement,
+                    one.reason,
+                )
+            if one.difference is not None:
+                logger.warning(
+                    'subscription "%s": rows of table "%s" may differ from the publisher\'s\nDETAIL:  %s\nHINT:  %s',
+                    self._subscription,
+                    one.relation,
+                    one.difference,
+                    COPY_AGAIN,
+                )
+
+    def _insert(
+        self, connection: sa.Connection, remote: Relation, alterations: Iterable[Alteration], *, finished: bool
+    ) -> None:
+        for one in alterations:
+            row = {
+                "changeid": self._numbers.next(),
+                "changed_at": _now(),
+                "subid": self._subid,
+                "subname": self._subscription,
+                "nspname": remote.namespace,
+                "relname": remote.name,
+                "relation": one.relation,
+                "remote_lsn": None if one.lsn is None else format_lsn(one.lsn),
+                "columnname": one.column,
+                "statement": one.statement,
+                "reason": one.reason,
+                "difference": one.difference,
+                "finished": finished,
+            }
+            connection.execute(sa.insert(SCHEMA_CHANGE).values(row))
+
+    def _mine(self, remote: Relation) -> sa.ColumnElement[bool]:
+        table = SCHEMA_CHANGE.c
+        return (table.subid == self._subid) & (table.nspname == remote.namespace) & (table.relname == remote.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +212,14 @@ def schema_changes_of(connection: sa.Connection, subid: int) -> list[SchemaChang
     return [SchemaChange(*row) for row in connection.execute(query)]
 
 
-def keep_published_shapes(
-    connection: sa.Connection, subid: int, tables: Iterable[tuple[PublishedTable, TableAttributes]]
-) -> None:
-    """Keep what tables are like that are not copied: their rows are the publisher's as of now."""
-    for table, attributes in tables:
-        published = [
-            KeptColumn(one.name, one.type_oid, one.type_modifier)
-            for one in attributes.columns
-            if (not one.generated if table.columns is None else one.name in table.columns)
-        ]
-        keep_shape(connection, subid, (table.schema, table.name), published, first_baseline(attributes))
+def forget_schema_changes(connection: sa.Connection, subid: int) -> None:
+    """Delete what was written down for a subscription: its number is given again."""
+    connection.execute(sa.delete(SCHEMA_CHANGE).where(SCHEMA_CHANGE.c.subid == subid))
+
+
+def _name(remote: Relation) -> tuple[str, str]:
+    return remote.namespace, remote.name
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

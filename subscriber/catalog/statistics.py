@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from subscriber.apply.progress import SUBSCRIPTION_STATS
-from subscriber.catalog.own_tables import SUBSCRIPTION_REL
+from subscriber.catalog.conflict_kinds import ConflictKind
+from subscriber.catalog.own_tables import SUBSCRIPTION_REL, SUBSCRIPTION_STATS
 from subscriber.catalog.subscriptions import find_subscription
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 
@@ -79,6 +80,25 @@ def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waitin
         same = (stats.c.subid == subid) & (stats.c.last_error_at == row.last_error_at)
         connection.execute(sa.update(stats).where(same).values(last_error_resolved_at=_now()))
     return is_over
+
+
+def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Mapping[ConflictKind, int]) -> None:
+    """Add to the conflict counters of a subscription, making its row where there is none.
+
+    Args:
+        connection: in the transaction that the counts belong to.
+        subid: the subscription's number.
+        name: its name, for a new row.
+        counts: the number to add for each kind.
+    """
+    columns = {f"confl_{kind}": number for kind, number in counts.items() if number}
+    if not columns:
+        return
+    stats = SUBSCRIPTION_STATS
+    added = {column: stats.c[column] + number for column, number in columns.items()}
+    result = connection.execute(sa.update(stats).where(stats.c.subid == subid).values(**added))
+    if result.rowcount == 0:
+        connection.execute(sa.insert(stats).values(subid=subid, subname=name, **columns))
 
 
 def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:

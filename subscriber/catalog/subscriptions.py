@@ -9,16 +9,23 @@ from typing import Any, Final, Literal
 
 import sqlalchemy as sa
 
-from subscriber.apply.conflict_log import forget_conflicts
-from subscriber.apply.logical_messages import drop_messages
-from subscriber.apply.progress import PREPARED_TRANSACTION, SUBSCRIPTION_STATS, drop_progress, origin_name
-from subscriber.apply.relation_names import RelationNames, parse_names
-from subscriber.apply.schema_change_log import forget_schema_changes
 from subscriber.catalog.catalog_version import new_version, note_change
-from subscriber.catalog.own_tables import SCHEMA_DIFFERENCE, SUBSCRIPTION, SUBSCRIPTION_REL
+from subscriber.catalog.conflicts import forget_conflicts
+from subscriber.catalog.logical_messages import drop_messages
+from subscriber.catalog.own_tables import (
+    PREPARED_TRANSACTION,
+    SCHEMA_DIFFERENCE,
+    SUBSCRIPTION,
+    SUBSCRIPTION_REL,
+    SUBSCRIPTION_STATS,
+)
+from subscriber.catalog.progress import OriginProgress
+from subscriber.catalog.relation_shapes import forget_all_shapes
+from subscriber.catalog.schema_changes import forget_schema_changes
 from subscriber.catalog.subscription_options import Streaming, SubscriptionOptions
 from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
+from subscriber.schema.relation_names import RelationNames, parse_names
 
 TwoPhaseState = Literal["d", "p", "e"]
 """``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled."""
@@ -50,7 +57,12 @@ class Subscription:
     @property
     def origin(self) -> str:
         """The replication origin that tracks this subscription's progress (C34)."""
-        return origin_name(self.subid)
+        return self.progress.name
+
+    @property
+    def progress(self) -> OriginProgress:
+        """Up to where its changes are applied."""
+        return OriginProgress(self.subid)
 
     @property
     def streamed_publications(self) -> tuple[str, ...]:
@@ -248,10 +260,11 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
     note_change(connection, subscription.subid)  # so that its row is locked before those of its tables
     connection.execute(sa.delete(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subscription.subid))
-    drop_progress(connection, subscription.origin)
+    subscription.progress.drop(connection)
     drop_messages(connection, subscription.subid)
     forget_conflicts(connection, subscription.subid)
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subscription.subid))
+    forget_all_shapes(connection, subscription.subid)
     forget_schema_changes(connection, subscription.subid)
     connection.execute(sa.delete(SUBSCRIPTION).where(SUBSCRIPTION.c.subid == subscription.subid))
 

@@ -22,9 +22,9 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from subscriber.apply.schema_change_log import forget_shapes
 from subscriber.catalog.catalog_version import note_change
 from subscriber.catalog.own_tables import SUBSCRIPTION_REL
+from subscriber.catalog.relation_shapes import forget_shapes
 from subscriber.catalog.subscriptions import Subscription
 from subscriber.errors import ProgressConflict
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
@@ -222,7 +222,7 @@ def record_relation_error(connection: sa.Connection, subid: int, schema: str, na
 class CatchUpProgress:
     """How far a table that has been copied (state f) has caught up: its ``srsublsn``, moved with the data.
 
-    What :class:`subscriber.apply.progress.OriginProgress` is for a subscription, this is for one table; PostgreSQL's table
+    What :class:`~subscriber.catalog.progress.OriginProgress` is for a subscription, this is for one table; PostgreSQL's table
     synchronization worker has a replication origin of its own for it (D2).
     """
 
@@ -244,11 +244,19 @@ class CatchUpProgress:
         return parse_lsn(text)
 
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
-        """See :class:`subscriber.apply.progress.Progress`."""
+        """See :meth:`Progress.lock <subscriber.catalog.progress.Progress.lock>`.
+
+        Raises:
+            ProgressConflict: the table is not catching up from ``expected`` (any more).
+        """
         self.advance(connection, expected, expected)
 
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
-        """See :class:`subscriber.apply.progress.Progress`."""
+        """See :meth:`Progress.advance <subscriber.catalog.progress.Progress.advance>`.
+
+        Raises:
+            ProgressConflict: the table is not catching up from ``from_lsn`` (any more).
+        """
         there = self._catching_up & (SUBSCRIPTION_REL.c.srsublsn == format_lsn(from_lsn))
         move = sa.update(SUBSCRIPTION_REL).where(there).values(srsublsn=format_lsn(to_lsn))
         if connection.execute(move).rowcount != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from subscriber.apply.schema_change_log import COPY_AGAIN
+from subscriber.catalog import COPY_AGAIN
 from subscriber.cli.psql_table import format_rows
 from subscriber.runtime.subscription_status import SubscriptionStatus
 

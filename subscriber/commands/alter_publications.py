@@ -11,12 +11,12 @@ from dataclasses import asdict, replace
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription
-from subscriber.catalog.subscription_options import REFRESHING, read_options
 from subscriber.commands import remote, requirements
 from subscriber.commands.create_subscription import check_named_once
 from subscriber.commands.differences import find_differences, tell_differences
 from subscriber.commands.notices import Notify
 from subscriber.commands.subscribed_tables import read_published
+from subscriber.commands.subscription_options import REFRESHING, read_options
 from subscriber.commands.subscription_statements import AlterPublications, RefreshPublication
 from subscriber.commands.target_tables import (
     check_tables,

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.apply.prepared import still_prepared
-from subscriber.apply.relation_names import RelationNames
 from subscriber.catalog import Subscription
-from subscriber.catalog.subscription_options import ALTERABLE, SKIPPING, read_options
 from subscriber.commands import remote, requirements
 from subscriber.commands.notices import Notify, warn_unused_names
 from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
+from subscriber.commands.subscription_options import ALTERABLE, SKIPPING, read_options
 from subscriber.commands.subscription_statements import (
     AlterConnection,
     AlterEnabled,
@@ -34,6 +32,7 @@ from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import Storage, journal_url, open_storage
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.connection import check_conninfo
+from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target
 
@@ -73,7 +72,7 @@ def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -
     given = read_options(command.options.sql, command.options.given, SKIPPING)
     lsn = given["lsn"]
     with target.begin() as connection:
-        applied = progress.read_progress(connection, subscription.origin)
+        applied = subscription.progress.read(connection)
         if INVALID_LSN != lsn < applied:
             raise UsageError(
                 f"skip WAL location (LSN {format_lsn(lsn)}) must be greater than origin LSN {format_lsn(applied)}"

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import RelationState, TwoPhaseState
 from subscriber.commands import remote, requirements
 from subscriber.commands.differences import find_differences, tell_differences
@@ -207,4 +206,4 @@ def _store(
         tables = [(table.schema, table.name) for table in published.tables]
         catalog.set_relation_states(connection, subscription.subid, tables, state)
         catalog.keep_published_shapes(connection, subscription.subid, uncopied)
-        progress.create_progress(connection, subscription.origin, beginning.start)
+        subscription.progress.create(connection, beginning.start)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.apply.prepared import forget_finished
 from subscriber.catalog import RelationState, Subscription
 from subscriber.commands import remote
@@ -60,7 +59,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         for released in catalog.released_slots(connection):
             if released.subscription == command.name:
                 # A batch may have been committing while the slot was taken away.
-                applied = progress.read_progress(connection, subscription.origin)
+                applied = subscription.progress.read(connection)
                 catalog.release_slot(connection, replace(released, applied=applied))
         catalog.delete_subscription(connection, command.name)
         if subscription.slot_name is not None:
@@ -105,7 +104,7 @@ _UNFINISHED: Final = (
 
 def _applied(target: Target, subscription: Subscription) -> LSN:
     with target.reporting(), target.engine.connect() as connection:
-        return progress.read_progress(connection, subscription.origin)
+        return subscription.progress.read(connection)
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:

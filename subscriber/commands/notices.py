@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
-from subscriber.apply.relation_names import RelationNames, TableName
 from subscriber.publisher.privileges import UnreadableTable
 from subscriber.publisher.replica_identity import TableWithoutIdentity
+from subscriber.schema.relation_names import RelationNames, TableName
 
 Notify = Callable[[str], None]
 """Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are lines of the same text."""

@@ -80,8 +80,7 @@ def read_publishing(connection: Any, subscription: Subscription) -> Publishing |
         definitions = read_definitions(connection, subscription.publications)
     except UsageError as error:
         # It may be made again: servers before 18 wait for it, too.
-        error.transient = True
-        raise
+        raise error.replace(transient=True) from None
     return Publishing(
         definitions,
         from_json(content[_TABLES]),

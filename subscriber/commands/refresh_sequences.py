@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands import remote
 from subscriber.commands.notices import Notify, first_names, notice, warning
@@ -204,7 +203,7 @@ def _is_received(publisher: Publisher, slot: str) -> bool:
 def _reached(target: Target, subscription: Subscription, settings: Settings) -> LSN:
     """Up to where everything is in the target: what was applied, or received if nothing of it waits."""
     with target.reporting(), target.engine.connect() as connection:
-        applied = progress.read_progress(connection, subscription.origin)
+        applied = subscription.progress.read(connection)
     if subscription.system_identifier is None or subscription.slot_name is None:
         return applied
     try:

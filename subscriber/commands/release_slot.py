@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import ReleasedSlot, Subscription
 from subscriber.commands.notices import Notify, warning
 from subscriber.errors import JournalError, ProgressConflict, UsageError
@@ -45,8 +44,8 @@ def while_progress_stands(target: Target, subscription: Subscription, change: Ca
     for _ in range(_ATTEMPTS):
         try:
             with target.begin() as connection:
-                applied = progress.read_progress(connection, subscription.origin)
-                progress.lock_progress(connection, subscription.origin, applied)
+                applied = subscription.progress.read(connection)
+                subscription.progress.lock(connection, applied)
                 return change(connection, applied)
         except ProgressConflict as error:
             conflict = error  # a batch has committed in between

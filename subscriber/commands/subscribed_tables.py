@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from subscriber.apply.relation_names import RelationNames
+from subscriber import catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.notices import (
     Notify,
@@ -33,6 +33,7 @@ from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.schema.relation_names import RelationNames
 from subscriber.targets import Target
 
 
@@ -98,7 +99,7 @@ def read_published(
 
 def _without_own(published: Published, names: RelationNames, notify: Notify) -> Published:
     """Leave out what a publisher that is itself a target of ours keeps for its own subscriptions."""
-    own = [table for table in published.tables if names.is_own(table.schema, table.name)]
+    own = [table for table in published.tables if catalog.is_own_table(names, table.schema, table.name)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)
         notice(notify, f"not replicated, because subscribers keep their state in tables of these names: {shown}")

@@ -30,7 +30,7 @@ from typing import Final, Literal
 
 from sqlglot import Token
 
-from subscriber.catalog.subscription_options import parse_options
+from subscriber.commands.subscription_options import parse_options
 from subscriber.commands.subscription_statements import (
     AlterConnection,
     AlterEnabled,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from subscriber import catalog
 from subscriber.apply.identity import row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_required
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames, TableName
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.notices import FIRST_NAMES, Notify, first_names, notice, warning
 from subscriber.commands.subscribed_tables import Published
@@ -20,6 +20,7 @@ from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.read_attributes import read_attributes
 from subscriber.publisher.shapes import read_published_shape
 from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames, TableName
 from subscriber.schema.shape import TableShape
 from subscriber.targets import Target
 from subscriber.targets.ddl import NewTable, create_table
@@ -217,7 +218,7 @@ def check_relations(
     with target.reporting(), target.engine.connect() as connection:
         for relation in relations:
             qualified = names.qualified(*relation)
-            if names.is_own(*relation):
+            if catalog.is_own_table(names, *relation):
                 raise UsageError(
                     f'cannot use relation "{qualified}" as logical replication target',
                     sqlstate="42809",

@@ -32,10 +32,8 @@ from typing import Any, Final, Protocol
 from pyspark.sql import SparkSession
 
 from subscriber import failpoints
-from subscriber.apply.added_columns import Baseline, first_baseline
-from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, add_shapes
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames
-from subscriber.apply.schema_change_log import SchemaChanges
+from subscriber.apply.local_relations import Following, LocalRelation, RelationMap, with_shapes
+from subscriber.catalog import SchemaChanges
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
@@ -43,6 +41,8 @@ from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
+from subscriber.schema.kept_shape import Baseline, first_baseline
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Target
@@ -185,18 +185,17 @@ def copy_table(
                 if source.changes is not None:
                     source.changes.copied(connection, plan.relation, baseline)
     except SubscriberError as error:
-        error.relation = error.relation or source.names.qualified(source.schema, source.table)
-        _add_context(error, local)
-        raise
+        relation = error.relation or source.names.qualified(source.schema, source.table)
+        raise _with_context(error.replace(relation=relation), local) from None
     return progress
 
 
-def _add_context(error: SubscriberError, local: LocalRelation | None) -> None:
-    """Say of which table and column an error is, as PostgreSQL's CONTEXT does, and what the column is at both ends."""
+def _with_context(error: SubscriberError, local: LocalRelation | None) -> SubscriberError:
+    """The error with its table and column, as PostgreSQL's CONTEXT has them, and with what the column is at both ends."""
     if local is not None:
-        add_shapes(error, local)
+        error = with_shapes(error, local)
     column = f', column "{error.column}"' if error.column else ""
-    error.context = error.context or f'initial copy of table "{error.relation}"{column}'
+    return error.replace(context=error.context or f'initial copy of table "{error.relation}"{column}')
 
 
 def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:

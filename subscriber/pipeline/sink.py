@@ -35,8 +35,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.errors import Stopped, SubscriberError
 from subscriber.lsn import LSN, parse_lsn
 from subscriber.pipeline.frame_source import FrameStreamReader
@@ -74,7 +74,7 @@ class BatchSink:
         idle: set while no batch is in progress.
     """
 
-    applier: ExactApplier
+    applier: Applier
     checkpoint: Path
     applied: LSN
     on_applied: Callable[[ApplyResult], None]

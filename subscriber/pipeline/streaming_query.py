@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from subscriber import errors
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import open_storage
@@ -67,7 +67,7 @@ class ApplyQuery:
         spark: SparkSession,
         name: str,
         stream: JournalStream,
-        applier: ExactApplier,
+        applier: Applier,
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
@@ -213,7 +213,7 @@ class StartQuery(Protocol):
         self,
         name: str,
         stream: JournalStream,
-        applier: ExactApplier,
+        applier: Applier,
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],

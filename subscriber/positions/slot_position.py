@@ -31,7 +31,6 @@ import logging
 from dataclasses import dataclass, replace
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import Subscription
 from subscriber.errors import JournalGap
 from subscriber.journal.control import read_control
@@ -154,7 +153,7 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
         TargetUnavailable: try again.
     """
     with target.reporting(), target.engine.connect() as connection:
-        applied = progress.read_progress(connection, subscription.origin)
+        applied = subscription.progress.read(connection)
     if subscription.slot_adopted and subscription.system_identifier is not None and applied != INVALID_LSN:
         return subscription, applied
     assert subscription.slot_name is not None
@@ -167,9 +166,9 @@ def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -
     with target.begin() as connection:
         released = catalog.released_position(connection, identifier, subscription.slot_name)
         position = slot_position(subscription.slot_name, confirmed, released, journal)
-        applied = progress.read_progress(connection, subscription.origin)
+        applied = subscription.progress.read(connection)
         begin = LSN(max(applied, position))
-        progress.advance_progress(connection, subscription.origin, applied, begin)
+        subscription.progress.advance(connection, applied, begin)
         catalog.adopt_slot(connection, subscription.subid, identifier)
         catalog.forget_released_slot(connection, identifier, subscription.slot_name)
     if INVALID_LSN != applied < position:

@@ -389,15 +389,13 @@ def cut_ranges(piece: Piece, pages: int, partition_bytes: int) -> Iterator[CopyR
 
 def rewritten(qualified: str) -> PublisherError:
     """The error for a table that has other files than before the snapshot."""
-    error = PublisherError(
+    return PublisherError(
         f'table "{qualified}" was rewritten on the publisher since the snapshot of the initial copy',
         sqlstate="40001",
         detail="TRUNCATE, VACUUM FULL, CLUSTER and some forms of ALTER TABLE give a table new files.",
         hint="The copy starts again with a new snapshot.",
         relation=qualified,
-    )
-    error.transient = True
-    return error
+    ).replace(transient=True)
 
 
 def quoted(*names: str) -> str:

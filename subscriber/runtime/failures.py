@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 
 from subscriber import catalog
-from subscriber.apply import progress
-from subscriber.apply.conflict import conflict_of
-from subscriber.apply.conflict_log import ConflictLog
+from subscriber.apply.conflict_tally import records_of
+from subscriber.apply.failure import ApplyFailure
 from subscriber.catalog import Subscription, SubscriptionRelation
 from subscriber.errors import SubscriberError
 from subscriber.targets import Target
@@ -38,11 +37,11 @@ def record(
             catalog.record_error(connection, name, error.report(), worker="sync" if sync else "apply", lsn=error.lsn)
             if relation is not None:
                 catalog.record_relation_error(connection, subid, relation.schema, relation.name, error.report())
-            conflict = conflict_of(error)
+            conflict = ApplyFailure.of(error).conflict
             if conflict is not None:
                 # At every attempt, as PostgreSQL does.
-                progress.count_conflicts(connection, subid, name, {conflict.kind: 1})
-                ConflictLog(connection, subid, name).write_stop(conflict)
+                catalog.count_conflicts(connection, subid, name, {conflict.kind: 1})
+                catalog.ConflictLog(connection, subid, name).write_stop(records_of(conflict))
     except SubscriberError:
         # The target itself may be what failed; the log has the error.
         logger.debug("could not record an error in the target")

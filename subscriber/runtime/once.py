@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.apply.relation_names import RelationNames, TableName
+from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.own_publications import read_publishing
 from subscriber.errors import SubscriberError
@@ -27,6 +27,7 @@ from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import LSN, format_lsn
 from subscriber.publication.published_relations import published_relations
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.schema.relation_names import RelationNames, TableName
 from subscriber.targets import Target
 
 logger = logging.getLogger(__name__)
@@ -161,7 +162,11 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
 
 def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
     """The published tables that a subscription does not have, qualified; what subscribers keep for themselves is never replicated."""
-    return sorted(f"{schema}.{name}" for schema, name in set(published) - set(known) if not names.is_own(schema, name))
+    return sorted(
+        f"{schema}.{name}"
+        for schema, name in set(published) - set(known)
+        if not catalog.is_own_table(names, schema, name)
+    )
 
 
 def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import Subscription
 from subscriber.errors import PublisherError, SubscriberError
 from subscriber.journal.reader import journal_positions, oldest_commit
@@ -185,7 +184,7 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
                 subscription,
                 settings,
                 identifier,
-                applied=progress.read_progress(connection, subscription.origin),
+                applied=subscription.progress.read(connection),
                 tables=catalog.relations_of(connection, subscription.subid),
                 statistics=catalog.statistics_of(connection, subscription.subid),
                 runner=runner,

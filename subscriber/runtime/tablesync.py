@@ -39,10 +39,9 @@ from functools import partial
 from typing import Any, Final
 
 from subscriber import catalog, failpoints
-from subscriber.apply import progress
-from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.apply.schema_change_log import SchemaChanges
-from subscriber.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CatchUpProgress, RelationState, SchemaChanges, Subscription, SubscriptionRelation
 from subscriber.commands.own_publications import read_publishing, selection_of
 from subscriber.errors import (
     JournalGap,
@@ -475,7 +474,7 @@ class TableSync:
 
     def _applied(self) -> LSN:
         with self._target.reporting(), self._target.engine.connect() as connection:
-            return progress.read_progress(connection, progress.origin_name(self._subscription.subid))
+            return self._subscription.progress.read(connection)
 
     def _position(self, relation: SubscriptionRelation) -> LSN:
         with self._target.reporting(), self._target.engine.connect() as connection:

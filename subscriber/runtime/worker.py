@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.apply import progress
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
 from subscriber.commands.own_publications import read_publishing, read_tables_anew, read_tables_at_start
@@ -653,7 +653,7 @@ class SubscriptionWorker:
         if self._reading.take() is None:
             return
         with self._target.reporting(), self._target.engine.connect() as connection:
-            self.applied = progress.read_progress(connection, self.subscription.origin)
+            self.applied = self.subscription.progress.read(connection)
             self._rules.publishing = read_publishing(connection, self.subscription)
         self._consumers.note_applied(self.applied)
         self._consumers.take_over()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.apply_batch import apply_batch, asking
-from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.journal.reader import JournalReader, read_finish, read_rows
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
@@ -15,7 +15,7 @@ from subscriber.stages.decode_frames import decode_frames
 
 def emulate(
     journal: JournalReader,
-    applier: ExactApplier,
+    applier: Applier,
     start: LSN,
     end: LSN | None = None,
     *,

@@ -11,9 +11,8 @@ from itertools import count
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
-from subscriber.catalog import ensure_catalog
+from subscriber.catalog import CATALOG, SUBSCRIPTION_STATS, OriginProgress, ensure_catalog
 from subscriber.errors import (
     AlreadyRunning,
     ConflictError,
@@ -55,8 +54,8 @@ def target(mariadb):
 @pytest.fixture
 def apply(target):
     with target.begin() as connection:
-        progress.STATE.create_all(connection)
-        progress.create_progress(connection, "pg_1", LSN(100))
+        CATALOG.create_all(connection)
+        OriginProgress(1).create(connection, LSN(100))
     applier = ExactApplier(target, subscription="sub", subid=1)
 
     def call(relations, *messages, start=100):
@@ -711,8 +710,8 @@ def careless(mariadb):
 def test_the_servers_configuration_changes_nothing(careless):
     """progress_with_data, refuse_not_guess: no value is rounded, no CHECK passed by, and everything is one transaction"""
     with careless.begin() as connection:
-        progress.STATE.create_all(connection)
-        progress.create_progress(connection, "pg_1", LSN(100))
+        CATALOG.create_all(connection)
+        OriginProgress(1).create(connection, LSN(100))
     create(careless, "CREATE TABLE t (a INT PRIMARY KEY, b DECIMAL(3,1) CHECK (b > 0))")
     applier = ExactApplier(careless, subscription="sub", subid=1)
     remote = relation("public.t", {"a": "int4", "b": "numeric"}, ["a"])
@@ -735,7 +734,7 @@ def test_an_error_of_any_length_and_language_is_kept(careless):
     ensure_catalog(careless.engine)
     report = "таблица 😀" * 10_000
     with careless.begin() as connection:
-        statistics = progress.SUBSCRIPTION_STATS
+        statistics = SUBSCRIPTION_STATS
         connection.execute(sa.insert(statistics).values(subid=1, subname="s", last_error=report))
         assert connection.execute(sa.select(statistics.c.last_error)).scalar_one() == report
 

@@ -11,11 +11,10 @@ from typing import Literal
 import psycopg
 import pytest
 
-from subscriber.apply import progress
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import AlreadyRunning, ConflictError, TargetRelationError, TargetUnavailable, UnsupportedValue
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
@@ -25,6 +24,7 @@ from subscriber.targets import open_target
 from subscriber.types import family_of
 from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
+from tests.failures import applied_before
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.targets import set_sequence
 
@@ -42,8 +42,8 @@ def database(postgresql18):
 def target(database):
     with open_target(database.url) as opened:
         with opened.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", START)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
         yield opened
 
 
@@ -475,8 +475,8 @@ def test_row_security_that_is_effective_for_our_role_is_refused(postgresql18, da
         database.execute("GRANT ALL ON t TO guest")
         database.execute("GRANT CREATE ON SCHEMA public TO guest")
         with open_target(database.url.replace("//postgres", "//guest")) as target, target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", START)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
             assert target.reflect(connection, "public", "t") is not None
         database.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY")
         with open_target(database.url.replace("//postgres", "//guest")) as target:

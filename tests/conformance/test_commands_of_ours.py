@@ -12,8 +12,6 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply import progress
-from subscriber.apply.progress import read_progress
 from subscriber.catalog import RelationState, Subscription
 from subscriber.commands import alter_subscription, run_command
 from subscriber.commands.subscription_grammar import parse
@@ -115,7 +113,7 @@ def test_a_new_subscription_has_its_slot_its_tables_and_a_beginning(session):
     assert session.relations() == [("t", RelationState.INIT.value)]
     subscription = session.subscription()
     with session.target.engine.connect() as connection:
-        assert read_progress(connection, subscription.origin) > 0
+        assert subscription.progress.read(connection) > 0
     ((system_identifier,),) = session.publisher.execute("SELECT system_identifier::text FROM pg_control_system()")
     assert subscription.system_identifier == system_identifier
 
@@ -198,8 +196,8 @@ def test_a_slot_that_a_subscription_was_taken_off_is_kept_with_what_was_applied(
     session.run(CREATE + " WITH (enabled = false)")
     subscription = session.subscription()
     with session.target.begin() as connection:
-        begin = progress.read_progress(connection, subscription.origin)
-        progress.advance_progress(connection, subscription.origin, begin, LSN(begin + 77))
+        begin = subscription.progress.read(connection)
+        subscription.progress.advance(connection, begin, LSN(begin + 77))
     session.run("ALTER SUBSCRIPTION s SET (slot_name = NONE)")
     with session.target.engine.connect() as connection:
         (released,) = catalog.released_slots(connection)

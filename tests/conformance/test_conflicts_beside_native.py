@@ -21,17 +21,17 @@ from typing import Final
 
 import pytest
 
-from subscriber.apply import progress
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import conflict_kind
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import ConflictKind
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.decode import decode
 from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from tests.conftest import server_or_skip
+from tests.failures import conflict_kind
 from tests.frames import frame
 from tests.targets import AppliedTo, applied_to
 
@@ -276,9 +276,9 @@ class NativeSubscriber:
         return str(self.server.execute("SELECT pg_read_file('log/server.log')")[0][0])
 
     def counted(self) -> dict[str, int]:
-        names = [f"confl_{kind}" for kind in progress.CONFLICT_KINDS]
+        names = [f"confl_{kind}" for kind in ConflictKind]
         row = self.execute(f"SELECT {', '.join(names)} FROM pg_stat_subscription_stats")[0]
-        return dict(zip(progress.CONFLICT_KINDS, row, strict=True))
+        return dict(zip(ConflictKind, row, strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -357,9 +357,9 @@ class Ours:
         return None
 
     def counted(self) -> dict[str, int]:
-        names = [f"confl_{kind}" for kind in progress.CONFLICT_KINDS]
+        names = [f"confl_{kind}" for kind in ConflictKind]
         row = self.on.execute(f"SELECT {', '.join(names)} FROM subscriber_stat_subscription_stats")[0]
-        return dict(zip(progress.CONFLICT_KINDS, row, strict=True))
+        return dict(zip(ConflictKind, row, strict=True))
 
 
 def _blotted(found: re.Match[str]) -> str:

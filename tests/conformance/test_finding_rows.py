@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from subscriber.apply.exact import ApplyResult
+from subscriber.apply.applier import ApplyResult
 from subscriber.errors import TargetRelationError
 from subscriber.protocol import messages as m
 from tests.frames import OIDS, relation, transaction, values

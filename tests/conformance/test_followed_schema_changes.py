@@ -20,7 +20,7 @@ from subscriber import catalog, failpoints
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.schema_change_log import RELATION_SHAPE, SCHEMA_CHANGE
+from subscriber.catalog.own_tables import RELATION_SHAPE, SCHEMA_CHANGE
 from subscriber.errors import PublisherUnavailable, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m

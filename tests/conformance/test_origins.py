@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.targets import open_target
@@ -29,8 +29,8 @@ def target(database):
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
     with open_target(database.url) as opened:
         with opened.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", LSN(100))
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(100))
         yield opened
         with opened.begin() as connection:
             opened.drop_origin(connection, "pg_1")

@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import LocalStorage
@@ -404,8 +404,8 @@ class Replica:
         with psycopg.connect(database.conninfo, autocommit=True) as publisher:
             shapes = [read_shape(publisher, "public", name) for name in TABLES]
         with self.target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", start)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, start)
             for shape in shapes:
                 assert shape is not None
                 create_table(self.target, shape).create(connection)

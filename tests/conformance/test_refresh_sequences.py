@@ -8,7 +8,6 @@ import psycopg
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import RelationState
 from subscriber.publisher.sequences import published_sequences
 from tests.conftest import Database, fresh_database
@@ -37,8 +36,8 @@ def catch_up(session: Session) -> None:
     ((end,),) = session.publisher.execute("SELECT (pg_current_wal_lsn() - '0/0')::int8 + 100000000")
     with session.target.begin() as connection:
         subscription = catalog.get_subscription(connection, "s")
-        applied = progress.read_progress(connection, subscription.origin)
-        progress.advance_progress(connection, subscription.origin, applied, end)
+        applied = subscription.progress.read(connection)
+        subscription.progress.advance(connection, applied, end)
 
 
 # Pagila's: no sequence is owned by the column that takes its values; payment's partitions inherit the default.

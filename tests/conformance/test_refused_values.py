@@ -9,8 +9,8 @@ from itertools import count
 
 import pytest
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import ApplyError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
@@ -72,8 +72,8 @@ def test_a_refused_value_is_in_no_error_and_no_log(target, caplog, kind, column,
     with target.begin() as connection:
         connection.exec_driver_sql(f"CREATE TABLE {table} (a INTEGER NOT NULL, {column}, PRIMARY KEY (a))")
         connection.exec_driver_sql(f"INSERT INTO {table} (a) VALUES (1)")
-        progress.STATE.create_all(connection)
-        progress.create_progress(connection, "pg_1", LSN(100))
+        CATALOG.create_all(connection)
+        OriginProgress(1).create(connection, LSN(100))
     applier = ExactApplier(target, subscription="sub", subid=1)
     remote = relation("public.t", {"a": "int4", "b": type_name}, ["a"])
     changes: dict[str, m.Message] = {

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from subscriber.apply.apply_batch import apply_batch, asking
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.relation_names import parse_names
 from subscriber.errors import ConflictError, TargetRelationError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.schema.relation_names import parse_names
 from subscriber.targets import open_target
 from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until

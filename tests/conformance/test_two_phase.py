@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before
-from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.apply.prepared import PreparedTransaction, list_prepared, write_prepared
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import OriginProgress
+from subscriber.catalog.prepared_transactions import PreparedTransaction, list_prepared, write_prepared
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.drop_subscription import drop_subscription
 from subscriber.commands.subscription_grammar import parse
@@ -30,6 +30,7 @@ from subscriber.scenario.servers.open_servers import open_postgresql
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 from tests.conftest import server_or_skip
+from tests.failures import applied_before
 from tests.frames import finishes_of, frame, relation, transaction, values
 from tests.journals import commit_prepared, prepare
 
@@ -90,18 +91,18 @@ class Side:
     @property
     def progress(self) -> int:
         with self.target.begin() as connection:
-            return progress.read_progress(connection, "pg_1")
+            return OriginProgress(1).read(connection)
 
     def forget_progress(self, lsn: int) -> None:
         """As a crash does that comes before the progress is committed."""
         with self.target.begin() as connection:
-            progress.drop_progress(connection, "pg_1")
-            progress.create_progress(connection, "pg_1", LSN(lsn))
+            OriginProgress(1).drop(connection)
+            OriginProgress(1).create(connection, LSN(lsn))
 
 
 def _made(target: Target) -> Side:
     with target.begin() as connection:
-        progress.create_progress(connection, "pg_1", START)
+        OriginProgress(1).create(connection, START)
     side = Side(target)
     side.execute("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(40))")
     return side
@@ -364,9 +365,9 @@ def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tm
     """C49: PostgreSQL 18 leaves it too, and gives no number twice; what is finished is forgotten"""
     options = SubscriptionOptions(slot_name=None, enabled=False)
     with side.target.begin() as connection:
-        progress.drop_progress(connection, "pg_1")
+        OriginProgress(1).drop(connection)
         assert catalog.insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 1
-        progress.create_progress(connection, "pg_1", START)
+        OriginProgress(1).create(connection, START)
     side.apply(PREPARED, end=200)
     with side.target.begin() as connection:
         write_prepared(connection, PreparedTransaction(1, 740, "never", LSN(5), 6))

@@ -13,9 +13,9 @@ from itertools import count, pairwise
 import pytest
 
 from subscriber import failpoints
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
-from subscriber.apply.progress import PREPARED_TRANSACTION
+from subscriber.catalog import CATALOG, OriginProgress
+from subscriber.catalog.own_tables import PREPARED_TRANSACTION
 from subscriber.failpoints import FAILPOINTS
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
@@ -81,7 +81,7 @@ def target(request) -> Iterator[Target]:
     try:
         with open_target(server.url(name)) as opened:
             with opened.engine.begin() as connection:
-                progress.STATE.create_all(connection)
+                CATALOG.create_all(connection)
                 connection.exec_driver_sql("CREATE TABLE t (a INT PRIMARY KEY)")
             yield opened
     finally:
@@ -91,8 +91,8 @@ def target(request) -> Iterator[Target]:
 def begin_anew(target: Target) -> None:
     with target.engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM t")
-        progress.drop_progress(connection, "pg_1")
-        progress.create_progress(connection, "pg_1", LSN(BATCHES[0]))
+        OriginProgress(1).drop(connection)
+        OriginProgress(1).create(connection, LSN(BATCHES[0]))
 
 
 @pytest.mark.parametrize("failpoint", POINTS)
@@ -108,7 +108,7 @@ def test_a_kill_around_a_prepared_transaction_loses_nothing_and_applies_nothing_
             assert connection.exec_driver_sql("SELECT a FROM t ORDER BY a").scalars().all() == ROWS
             assert target.prepared_transactions(connection) == frozenset()
             assert connection.execute(PREPARED_TRANSACTION.select()).all() == []
-            assert progress.read_progress(connection, "pg_1") == BATCHES[-1]
+            assert OriginProgress(1).read(connection) == BATCHES[-1]
         if survived == 0:
             break
     assert passes > len(ENTRIES) / 3

@@ -13,8 +13,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
@@ -83,8 +83,8 @@ class Publisher:
 def fresh_target() -> Iterator[Target]:
     with tempfile.TemporaryDirectory() as folder, open_target(f"sqlite:///{Path(folder, 't.db')}") as target:
         with target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", LSN(0))
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(0))
             connection.exec_driver_sql("CREATE TABLE keyed (k INTEGER PRIMARY KEY, big TEXT, v TEXT)")
             connection.exec_driver_sql("CREATE TABLE bag (b TEXT, a INTEGER)")
         yield target

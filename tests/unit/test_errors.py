@@ -62,10 +62,16 @@ def test_an_error_survives_pickling_with_all_it_carries(cls):
     assert str(copy) == "m"
 
 
-def test_an_attribute_that_was_added_survives_pickling_too():
-    error = ConflictError("m")
-    error.applied_before = 5  # type: ignore[attr-defined]
-    assert pickle.loads(pickle.dumps(error)).applied_before == 5
+def test_a_copy_has_other_attributes_and_the_frames_and_leaves_the_error_as_it_was():
+    error = ProtocolError("m", offset=3, lsn=7)
+    with pytest.raises(ProtocolError):
+        raise error
+    copy = error.replace(message="n", lsn=8, transient=True, failure=("any",))
+    assert type(copy) is ProtocolError
+    assert (copy.message, str(copy), copy.lsn, copy.offset, copy.transient) == ("n", "n", 8, 3, True)
+    assert copy.__traceback__ is error.__traceback__ is not None
+    assert (error.message, str(error), error.lsn, error.transient, error.failure) == ("m", "m", 7, False, None)
+    assert vars(pickle.loads(pickle.dumps(copy))) == vars(copy)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from subscriber import catalog
-from subscriber.apply.progress import ORIGIN_STATUS, SUBSCRIPTION_STATS, origin_name
+from subscriber.catalog import SUBSCRIPTION_STATS
 from subscriber.journal.retention import undecided
 from subscriber.journal.segment import journal_entries
 from subscriber.journal.storage import journal_url, open_storage
@@ -259,11 +259,9 @@ def _prepared(connection: sa.Connection, facts: Facts) -> str:
 
 def _progress(connection: sa.Connection) -> list[tuple[int, str, str]]:
     """Number, name and remote LSN of every origin."""
-    status = ORIGIN_STATUS.c
-    query = sa.select(status.external_id, status.remote_lsn)
-    found = {row.external_id: row.remote_lsn for row in connection.execute(query)}
-    numbers = {origin_name(one.subid): one.subid for one in catalog.list_subscriptions(connection)}
-    return [(number, name, found[name]) for name, number in numbers.items() if name in found]
+    origins = [one.progress for one in catalog.list_subscriptions(connection)]
+    applied = [(one.subid, one.name, one.find(connection)) for one in origins]
+    return [(number, name, format_lsn(lsn)) for number, name, lsn in applied if lsn is not None]
 
 
 _VIEWS: Final[Mapping[str, Callable[[sa.Connection, Facts], str]]] = {

@@ -22,7 +22,6 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply.progress import STATE
 from subscriber.commands import Notify, remove_journal, run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import (
@@ -415,8 +414,7 @@ class TargetNode(Node):
     def _drop_catalog(self) -> None:
         if self._made_catalog:
             with self._target.reporting():
-                for metadata in (catalog.CATALOG, STATE):
-                    metadata.drop_all(self._target.engine)
+                catalog.CATALOG.drop_all(self._target.engine)
 
 
 def _make_catalog(target: Target) -> bool:

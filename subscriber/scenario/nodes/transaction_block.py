@@ -20,10 +20,9 @@ from typing import Final
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply.progress import STATE
 from subscriber.catalog import Subscription
-from subscriber.catalog.subscription_options import ALTERABLE, REFRESHING, read_options
 from subscriber.commands import Notify, run_command
+from subscriber.commands.subscription_options import ALTERABLE, REFRESHING, read_options
 from subscriber.commands.subscription_statements import (
     AlterOptions,
     AlterPublications,
@@ -60,7 +59,7 @@ class Block:
         self._copy_settings = dataclasses.replace(settings, journal=f"{self._folder.name}/journal")
         catalog.ensure_catalog(self._copy.engine)
         with target.begin() as source, self._copy.begin() as connection:
-            for table in (*catalog.CATALOG.sorted_tables, *STATE.sorted_tables):
+            for table in catalog.CATALOG.sorted_tables:
                 if rows := [dict(row) for row in source.execute(sa.select(table)).mappings()]:
                     connection.execute(sa.delete(table))  # the copy has an identifier of its own
                     connection.execute(sa.insert(table), rows)

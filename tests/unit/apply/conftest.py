@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.lsn import LSN
 from subscriber.targets import Target, open_target
 
@@ -16,8 +16,8 @@ def target(tmp_path) -> Iterator[Target]:
     """A SQLite file with the state tables and origin pg_1 at LSN 100."""
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
         with opened.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", LSN(100))
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(100))
         yield opened
 
 
@@ -42,6 +42,6 @@ def stored(target) -> Callable[[], int]:
 
     def read() -> int:
         with target.begin() as connection:
-            return progress.read_progress(connection, "pg_1")
+            return OriginProgress(1).read(connection)
 
     return read

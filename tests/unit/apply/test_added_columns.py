@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from subscriber.apply.added_columns import (
-    Baseline,
-    KeptColumn,
-    columns_of,
-    first_baseline,
-    moved,
-    next_baseline,
-    older_rows,
-    renames,
-)
+from subscriber.apply.added_columns import moved, next_baseline, older_rows, renames
 from subscriber.schema.attributes import Attribute, TableAttributes
+from subscriber.schema.kept_shape import Baseline, KeptColumn, columns_of, first_baseline
 from tests.frames import OIDS, relation
 
 

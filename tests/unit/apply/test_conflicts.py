@@ -9,7 +9,6 @@ import logging
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import conflict_log, progress
 from subscriber.apply.apply_batch import apply_batch
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.conflict import (
@@ -17,18 +16,19 @@ from subscriber.apply.conflict import (
     Conflict,
     SearchKey,
     ViolatedKey,
-    conflict_kind,
-    conflict_of,
     describe,
     row_text,
 )
-from subscriber.apply.conflict_log import KEPT_ROWS, ConflictLog, ConflictTally, forget_conflicts
+from subscriber.apply.conflict_tally import SAID_ROWS, ConflictTally, records_of
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, KEPT_ROWS, ConflictKind, ConflictLog, OriginProgress, conflicts
+from subscriber.catalog.conflicts import forget_conflicts
 from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.targets import RowVersion
 from subscriber.targets.generic.target import GenericTarget
+from tests.failures import conflict_kind, conflict_of
 from tests.frames import frame, relation, transaction, values
 
 START, END = LSN(100), LSN(1000)
@@ -182,8 +182,10 @@ def test_a_conflict_that_is_gone_when_it_is_looked_at_stays_what_it_was(target, 
     with pytest.raises(ConflictError) as raised:
         applier.apply(frames, start=START, end=END)
     execute("DELETE FROM t")
-    applier.examine(frames, raised.value, start=START, end=END)
-    assert conflict_kind(raised.value) == "insert_exists"
+    conflict = conflict_of(raised.value)
+    assert conflict is not None
+    assert conflict.kind is ConflictKind.INSERT_EXISTS
+    assert applier.examine(frames, conflict, start=START, end=END) is None
     assert execute("SELECT count(*) FROM t") == [(0,)]
 
 
@@ -219,8 +221,8 @@ def test_any_sqlalchemy_target_tells_its_keys(tmp_path):
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
     with GenericTarget(url, sa.create_engine(url)) as target:
         with target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", START)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
             connection.exec_driver_sql(
                 "CREATE TABLE t (a INTEGER, b TEXT UNIQUE, c INTEGER, CONSTRAINT both UNIQUE (a, c), PRIMARY KEY (a))"
             )
@@ -303,11 +305,11 @@ def test_a_batch_that_is_rolled_back_keeps_no_missing_rows(run, kept, execute):
 
 def test_many_missing_rows_are_said_and_kept_within_bounds(monkeypatch, run, kept, execute, caplog):
     """bounded_memory: the counters have them all"""
-    monkeypatch.setattr(conflict_log, "KEPT_ROWS", 25)
+    monkeypatch.setattr(conflicts, "KEPT_ROWS", 25)
     caplog.set_level(logging.INFO)
     deletes = [m.Delete(16384, "K", values(str(key), None, None)) for key in range(60)]
     run(*transaction(200, *deletes[:40]), *transaction(300, *deletes[40:], xid=732), show=True)
-    assert len(caplog.records) == conflict_log.SAID_ROWS + 1
+    assert len(caplog.records) == SAID_ROWS + 1
     assert caplog.messages[-1] == (
         'conflict detected on relation "public.t": conflict=delete_missing (50 more in this batch)'
     )
@@ -318,13 +320,13 @@ def test_many_missing_rows_are_said_and_kept_within_bounds(monkeypatch, run, kep
 def test_of_a_tally_no_more_is_remembered_than_is_kept():
     """bounded_memory"""
     tally, whole = ConflictTally(), ConflictTally()
-    conflict = Conflict("delete_missing", "public.t", AT, search=SearchKey(("a",)))
+    conflict = Conflict(ConflictKind.DELETE_MISSING, "public.t", AT, search=SearchKey(("a",)))
     for _ in range(KEPT_ROWS + 5):
         tally.add(conflict, 1)
     whole.merge(tally)
     whole.merge(tally)
     assert len(tally.pending) == len(whole.pending) == KEPT_ROWS
-    assert len(whole.said["public.t", "delete_missing"]) == conflict_log.SAID_ROWS
+    assert len(whole.said["public.t", ConflictKind.DELETE_MISSING]) == SAID_ROWS
     assert whole.by_kind() == {"delete_missing": 2 * (KEPT_ROWS + 5)}
 
 
@@ -343,11 +345,13 @@ def log(target):
 def test_a_conflict_that_stops_is_kept_once_for_all_attempts(log, kept):
     """C35: attempts counts them; another transaction, index or kind is another conflict"""
     key = ViolatedKey("t_pkey", ("a",), ("1",), ("mine", None))
-    first = Conflict("insert_exists", "public.t", AT, (key,), remote_row=("x", None))
-    several = Conflict("multiple_unique_conflicts", "public.t", AT, (key, ViolatedKey("t_c_key", ("c", "d"))))
-    later = Conflict("insert_exists", "public.t", ChangePlace(732, LSN(0x2000), 0))
+    first = Conflict(ConflictKind.INSERT_EXISTS, "public.t", AT, (key,), remote_row=("x", None))
+    several = Conflict(
+        ConflictKind.MULTIPLE_UNIQUE_CONFLICTS, "public.t", AT, (key, ViolatedKey("t_c_key", ("c", "d")))
+    )
+    later = Conflict(ConflictKind.INSERT_EXISTS, "public.t", ChangePlace(732, LSN(0x2000), 0))
     for conflict in (first, first, several, later, first, later):
-        log(lambda table, conflict=conflict: table.write_stop(conflict))
+        log(lambda table, conflict=conflict: table.write_stop(records_of(conflict)))
     assert kept("conflict_type, index_name, key_columns, attempts, remote_commit_lsn") == [
         ("insert_exists", "t_pkey", '["a"]', 3, "0/1000"),
         ("multiple_unique_conflicts", "t_pkey", '["a"]', 1, "0/1000"),
@@ -362,21 +366,21 @@ def test_a_conflict_that_stops_is_kept_once_for_all_attempts(log, kept):
 
 
 def test_the_newest_rows_of_each_subscription_are_kept(monkeypatch, log, kept):
-    monkeypatch.setattr(conflict_log, "KEPT_ROWS", 2)
+    monkeypatch.setattr(conflicts, "KEPT_ROWS", 2)
     for number in range(6):
-        conflict = Conflict("delete_missing", f"public.t{number}", AT)
+        conflict = Conflict(ConflictKind.DELETE_MISSING, f"public.t{number}", AT)
         if number % 3:
-            log(lambda table, conflict=conflict: table.write([(conflict, 1)]), subid=1)
+            log(lambda table, conflict=conflict: table.write(records_of(conflict)), subid=1)
         else:
-            log(lambda table, conflict=conflict: table.write_stop(conflict), subid=2)
-    log(lambda table: table.write_stop(Conflict("insert_exists", "public.t", AT)), subid=1)
+            log(lambda table, conflict=conflict: table.write_stop(records_of(conflict)), subid=2)
+    log(lambda table: table.write_stop(records_of(Conflict(ConflictKind.INSERT_EXISTS, "public.t", AT))), subid=1)
     assert kept("subid, relation") == [(2, "public.t0"), (2, "public.t3"), (1, "public.t5"), (1, "public.t")]
 
 
 def test_a_dropped_subscriptions_rows_are_forgotten(log, kept, target):
     """Numbers are given again."""
     for subid in (1, 2):
-        log(lambda table: table.write([(Conflict("delete_missing", "public.t", AT), 1)]), subid=subid)
+        log(lambda table: table.write(records_of(Conflict(ConflictKind.DELETE_MISSING, "public.t", AT))), subid=subid)
     with target.begin() as connection:
         forget_conflicts(connection, 1)
     assert kept("subid") == [(2,)]
@@ -399,7 +403,7 @@ KEY = ViolatedKey("t_pkey", ("a",), ("1",), ("x",))
 )
 def test_who_wrote_the_row_is_said_as_far_as_it_is_known(version, words):
     """C20"""
-    conflict = Conflict("insert_exists", "public.t", AT, (ViolatedKey("t_pkey", ("a",), version=version),))
+    conflict = Conflict(ConflictKind.INSERT_EXISTS, "public.t", AT, (ViolatedKey("t_pkey", ("a",), version=version),))
     assert describe(conflict).splitlines()[0] == f'Key already exists in unique index "t_pkey"{words}.'
 
 
@@ -414,7 +418,7 @@ def test_who_wrote_the_row_is_said_as_far_as_it_is_known(version, words):
 def test_whose_row_is_touched_is_said(version, words):
     """C20, C21"""
     search = SearchKey(("a",), ("1",))
-    touched = Conflict("update_origin_differs", "public.t", AT, (), search, ("r",), ("l",), version)
+    touched = Conflict(ConflictKind.UPDATE_ORIGIN_DIFFERS, "public.t", AT, (), search, ("r",), ("l",), version)
     assert describe(touched) == (
         f"Updating the row that was modified {words}.\n"
         "Existing local row (l); remote row (r); replica identity (a)=(1)."

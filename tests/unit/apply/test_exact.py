@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import failpoints
-from subscriber.apply import progress
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch_rules import Rules
-from subscriber.apply.conflict import applied_before, conflict_kind
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ApplyError,
     ConflictError,
@@ -27,6 +27,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.targets.generic.target import GenericTarget
+from tests.failures import applied_before, conflict_kind
 from tests.frames import frame, prepared, relation, transaction, values
 
 T = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, ["a"])
@@ -268,8 +269,8 @@ def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, params
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
     with GenericTarget(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", START)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
             connection.exec_driver_sql("CREATE TABLE t (p0 TEXT, a INTEGER PRIMARY KEY)")
         remote = relation("public.t", {"a": "int4", "p0": "text"}, ["a"])
         changes: list[m.Message] = [
@@ -293,8 +294,8 @@ def test_a_row_that_is_stored_otherwise_is_found_with_parameters_by_place_or_by_
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
     with GenericTarget(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", START)
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, START)
             connection.exec_driver_sql("CREATE TABLE t (a TEXT, b TEXT, PRIMARY KEY (a, b))")
             connection.exec_driver_sql("INSERT INTO t VALUES ('1.0', 'x'), ('1.000', 'y'), ('10', 'y')")
         remote = relation("public.t", {"a": "numeric", "b": "text"}, ["a", "b"])
@@ -421,12 +422,12 @@ def test_two_runners_cannot_both_apply(target, applier, rows):
 
     def frames() -> Iterator[Frame]:
         with target.engine.connect() as elsewhere:
-            assert progress.read_progress(elsewhere, "pg_1") == 100
+            assert OriginProgress(1).read(elsewhere) == 100
         yield frame([T], transaction(200, insert("1", None, None)))
 
     applier.apply(frames(), start=START, end=LSN(200))
     with target.begin() as connection, pytest.raises(ProgressConflict):
-        progress.lock_progress(connection, "pg_1", START)
+        OriginProgress(1).lock(connection, START)
     assert len(rows()) == 1
 
 
@@ -708,4 +709,4 @@ def test_what_is_moved_with_the_data_may_be_something_else(target, rows):
     assert kept.position == 200
     assert len(rows()) == 1
     with target.begin() as connection:
-        assert progress.read_progress(connection, "pg_1") == 100
+        assert OriginProgress(1).read(connection) == 100

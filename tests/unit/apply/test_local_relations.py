@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from subscriber.apply.local_relations import RelationMap
-from subscriber.apply.relation_names import parse_names
 from subscriber.errors import ColumnsToAdd, TargetRelationError
+from subscriber.schema.relation_names import parse_names
 from tests.frames import relation
 
 AB = {"a": "int4", "b": "text"}

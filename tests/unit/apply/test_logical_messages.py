@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from subscriber import failpoints
-from subscriber.apply import progress
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.logical_messages import ReceivedMessage
+from subscriber.catalog import OriginProgress
 from subscriber.errors import ConflictError, MessageListenerError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
@@ -133,7 +133,7 @@ def test_a_listener_that_fails_is_named_and_hears_the_message_again(apply, heard
     # The batch is applied; the next call begins with what was not heard.
     assert execute("SELECT a FROM t") == [(1,)]
     with target.begin() as connection:
-        assert progress.read_progress(connection, "pg_1") == 1000
+        assert OriginProgress(1).read(connection) == 1000
     apply(*transaction(1200, said(1100, "fourth")), start=1000, end=2000)
     assert [message.content for message in heard] == [b"first", b"second", b"third", b"fourth"]
 

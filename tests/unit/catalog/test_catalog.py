@@ -7,14 +7,14 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable
 
 from subscriber import catalog
-from subscriber.apply.logical_messages import LOGICAL_MESSAGES, keep_message
-from subscriber.apply.progress import STATE, SUBSCRIPTION_STATS, create_progress, read_progress
-from subscriber.apply.relation_names import OWN_TABLES, parse_names
-from subscriber.catalog import RelationState, SubscriptionRelation
+from subscriber.catalog import SUBSCRIPTION_STATS, OriginProgress, RelationState, SubscriptionRelation
+from subscriber.catalog.logical_messages import insert_message
+from subscriber.catalog.own_tables import LOGICAL_MESSAGE, OWN_TABLES
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ConflictError, ProgressConflict, UsageError
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import LogicalMessage
+from subscriber.schema.relation_names import parse_names
 
 OPTIONS = SubscriptionOptions(slot_name="s", copy_data=False)
 CONNINFO = "host=h password=secret"
@@ -235,18 +235,18 @@ def test_nothing_of_a_dropped_subscription_stays(connection):
     """Its number is given again: progress that stayed would be taken for the next one's (progress_with_data)."""
     for name in ("a", "b"):
         subscription = insert(connection, name)
-        create_progress(connection, subscription.origin, LSN(7))
+        subscription.progress.create(connection, LSN(7))
         catalog.set_relation_state(connection, subscription.subid, "public", "t", RelationState.READY)
         message = LogicalMessage(True, LSN(5), "app", b"unheard")
-        keep_message(connection, subscription.subid, message, final_lsn=LSN(6))
+        insert_message(connection, subscription.subid, message, final_lsn=LSN(6))
     catalog.delete_subscription(connection, "b")
     with pytest.raises(ProgressConflict):
-        read_progress(connection, "pg_2")
+        OriginProgress(2).read(connection)
     assert catalog.relations_of(connection, 2) == []
     assert catalog.find_subscription(connection, "b") is None
     assert connection.execute(sa.select(SUBSCRIPTION_STATS.c.subname)).scalars().all() == ["a"]
-    assert connection.execute(sa.select(LOGICAL_MESSAGES.c.subid)).scalars().all() == [1]
-    assert read_progress(connection, "pg_1") == 7
+    assert connection.execute(sa.select(LOGICAL_MESSAGE.c.subid)).scalars().all() == [1]
+    assert OriginProgress(1).read(connection) == 7
     assert len(catalog.relations_of(connection, 1)) == 1
     assert insert(connection, "c").subid == 2
 
@@ -295,10 +295,9 @@ def test_a_subscription_does_not_show_its_connection_string(connection):
     assert "secret" not in repr(insert(connection))
 
 
-@pytest.mark.parametrize("metadata", [catalog.CATALOG, STATE])
-def test_keys_fit_into_mariadbs(metadata):
+def test_keys_fit_into_mariadbs():
     """InnoDB: 3072 bytes, at four a character."""
-    for table in metadata.tables.values():
+    for table in catalog.CATALOG.tables.values():
         keys = [column for column in table.columns if column.primary_key or column.unique]
         lengths = [column.type.length for column in keys if isinstance(column.type, sa.String)]
         assert sum((length or 9999) * 4 for length in lengths) <= 3072

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog import RelationState
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.lsn import LSN
@@ -39,7 +38,7 @@ def kept(tmp_path) -> Iterator[Kept]:
         catalog.ensure_catalog(target.engine)
         with target.begin() as connection:
             made = catalog.insert_subscription(connection, "s", "", ["p"], SubscriptionOptions(slot_name="s"), "1")
-            progress.create_progress(connection, made.origin, LSN(50))
+            made.progress.create(connection, LSN(50))
         yield Kept(target)
 
 

@@ -11,9 +11,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from subscriber.apply import progress
+from subscriber.apply.applier import ApplyResult
 from subscriber.apply.apply_batch import apply_batch
-from subscriber.apply.exact import ApplyResult, ExactApplier
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,
     JournalGap,
@@ -45,8 +46,8 @@ def target(tmp_path) -> Iterator[Target]:
     """A SQLite file with table t and the progress of origin pg_1 at 0/100."""
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
         with opened.begin() as connection:
-            progress.STATE.create_all(connection)
-            progress.create_progress(connection, "pg_1", LSN(0x100))
+            CATALOG.create_all(connection)
+            OriginProgress(1).create(connection, LSN(0x100))
             connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
         yield opened
 
@@ -60,7 +61,7 @@ def state(target: Target) -> tuple[list[int], int]:
     """Keys of t, and the progress."""
     with target.begin() as connection:
         keys = [row[0] for row in connection.exec_driver_sql("SELECT a FROM t ORDER BY a")]
-        return keys, progress.read_progress(connection, "pg_1")
+        return keys, OriginProgress(1).read(connection)
 
 
 def test_a_good_batch_is_applied_once(applier, target):

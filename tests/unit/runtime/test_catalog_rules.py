@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from subscriber import catalog
-from subscriber.apply.relation_names import SAME_NAMES, parse_names
 from subscriber.catalog import RelationState, SubscriptionRelation
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
+from subscriber.schema.relation_names import SAME_NAMES, parse_names
 from subscriber.targets import open_target
 
 RELATION = SubscriptionRelation("public", "t", RelationState.FINISHEDCOPY, None)

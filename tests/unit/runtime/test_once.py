@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
-from subscriber.apply.relation_names import RelationNames
 from subscriber.catalog import RelationState, SubscriptionRelation
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
@@ -20,6 +18,7 @@ from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import once
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 
@@ -36,7 +35,7 @@ def target(tmp_path) -> Iterator[Target]:
                 made = catalog.insert_subscription(
                     connection, name, "", ["p"], SubscriptionOptions(slot_name=name), "1"
                 )
-                progress.create_progress(connection, made.origin, LSN(50))
+                made.progress.create(connection, LSN(50))
                 catalog.set_relation_state(connection, made.subid, "public", "t", RelationState.READY)
         yield opened
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.journal.reader import oldest_commit
 from subscriber.journal.storage import LocalStorage
@@ -74,7 +73,7 @@ def seen(tmp_path, monkeypatch):
                 if catalog.find_subscription(connection, "s") is not None:
                     catalog.delete_subscription(connection, "s")
                 made = catalog.insert_subscription(connection, "s", "", ["p"], SubscriptionOptions(slot_name="s"), "1")
-                progress.create_progress(connection, made.origin, LSN(applied))
+                made.progress.create(connection, LSN(applied))
             (found,) = subscription_statuses(target, Settings(str(journals)))
         return found
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
-from subscriber.apply import progress
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import JournalUnavailable, TargetError
 from subscriber.journal.sparing import Sparing
@@ -35,7 +34,7 @@ def target(tmp_path) -> Iterator[Target]:
             for name in ("s1", "s2"):
                 options = SubscriptionOptions(slot_name=name)
                 made = catalog.insert_subscription(connection, name, "", ["p"], options, "1")
-                progress.create_progress(connection, made.origin, LSN(50))
+                made.progress.create(connection, LSN(50))
         yield opened
 
 

@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import catalog, failpoints
-from subscriber.apply import progress
-from subscriber.catalog import RelationState, SubscriptionRelation
+from subscriber.catalog import OriginProgress, RelationState, SubscriptionRelation
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import (
     ConflictError,
@@ -61,7 +60,7 @@ class Scene:
             self.subscription = catalog.insert_subscription(
                 connection, "s", "dbname=none", ["p"], SubscriptionOptions(), "7"
             )
-            progress.create_progress(connection, "pg_1", LSN(50))
+            OriginProgress(1).create(connection, LSN(50))
         (folder / "journal").mkdir()
         self.journal = str(folder / "journal")
         self.snapshot_lsn = 100
@@ -132,7 +131,7 @@ class Scene:
 
     def applied(self, lsn: int) -> None:
         with self.target.begin() as connection:
-            progress.advance_progress(connection, "pg_1", progress.read_progress(connection, "pg_1"), LSN(lsn))
+            OriginProgress(1).advance(connection, OriginProgress(1).read(connection), LSN(lsn))
 
     def round(self) -> None:
         """One round, to its end."""

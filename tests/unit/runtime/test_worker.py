@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import catalog
-from subscriber.apply import progress
-from subscriber.apply.conflict import ChangePlace, as_conflict
-from subscriber.apply.relation_names import parse_names
-from subscriber.catalog import RelationState, Subscription
+from subscriber.apply.conflict import ChangePlace, Conflict
+from subscriber.apply.failure import as_conflict
+from subscriber.catalog import ConflictKind, RelationState, Subscription
+from subscriber.catalog.own_tables import CONFLICT
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import (
     ConflictError,
@@ -30,6 +30,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.runtime.attempts import Attempts
 from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.schema.relation_names import parse_names
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 from tests.frames import relation as shape
@@ -153,7 +154,7 @@ def stored(tmp_path):
                 subscription = catalog.insert_subscription(
                     connection, "s", "", ["p"], SubscriptionOptions(slot_name="s", **options), "1"
                 )
-                progress.create_progress(connection, subscription.origin, LSN(50))
+                subscription.progress.create(connection, LSN(50))
             return SubscriptionWorker(subscription, target, None, Settings(""), contextlib.nullcontext())  # type: ignore[arg-type]
 
         yield make
@@ -168,12 +169,11 @@ def test_every_attempt_that_meets_a_conflict_is_counted_and_one_row_is_kept(stor
     """C22, C35: apply_error_count and the kind's counter go up together, as in PostgreSQL"""
     worker = stored()
     for attempt in range(3):
-        error = ConflictError("duplicate key", lsn=100)
-        as_conflict(error, "I", "public.t", ChangePlace(731, LSN(0x100), attempt))
-        worker._failed(worker._applying, error)
+        conflict = Conflict(ConflictKind.INSERT_EXISTS, "public.t", ChangePlace(731, LSN(0x100), attempt))
+        worker._failed(worker._applying, as_conflict(ConflictError("duplicate key", lsn=100), conflict))
     with worker._target.begin() as connection:
         statistics = catalog.statistics_of(connection, 1)
-        rows = connection.execute(sa.select(progress.CONFLICT)).all()
+        rows = connection.execute(sa.select(CONFLICT)).all()
     assert (statistics["apply_error_count"], statistics["confl_insert_exists"]) == (3, 3)
     assert [(row.subname, row.relation, row.attempts, row.remote_commit_lsn) for row in rows] == [
         ("s", "public.t", 3, "0/100")

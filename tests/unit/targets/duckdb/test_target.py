@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     AlreadyRunning,
     ConflictError,
@@ -49,8 +49,8 @@ def target(tmp_path):
 @pytest.fixture
 def apply(target):
     with target.begin() as connection:
-        progress.STATE.create_all(connection)
-        progress.create_progress(connection, "pg_1", LSN(100))
+        CATALOG.create_all(connection)
+        OriginProgress(1).create(connection, LSN(100))
     applier = ExactApplier(target, subscription="sub", subid=1)
 
     def call(relations, *messages):

@@ -2,16 +2,10 @@
 
 import pytest
 
-from subscriber.apply.relation_names import SAME_NAMES, parse_names
-from subscriber.catalog.subscription_options import (
-    ALTERABLE,
-    REFRESHING,
-    SKIPPING,
-    SubscriptionOptions,
-    parse_options,
-    read_options,
-)
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands.subscription_options import ALTERABLE, REFRESHING, SKIPPING, parse_options, read_options
 from subscriber.errors import SQLSyntaxError, UsageError
+from subscriber.schema.relation_names import SAME_NAMES, parse_names
 from subscriber.sql.option_list import Option, OptionValue
 
 

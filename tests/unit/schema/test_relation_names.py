@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.apply.relation_names import SAME_NAMES, RelationNames, parse_names
 from subscriber.errors import SQLSyntaxError, UsageError
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames, parse_names
 from subscriber.targets import open_target
 
 NAME = st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=8).filter(

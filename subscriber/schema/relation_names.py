@@ -22,28 +22,6 @@ TableName = tuple[str, str]
 Place = Callable[[str, str], tuple[str | None, str]]
 """Where the target has a table of this schema and name; SQLite has one namespace for all schemas."""
 
-OWN_TABLES: Final = frozenset(
-    {
-        "subscriber_conflict",
-        "subscriber_control",
-        "subscriber_runner",
-        "subscriber_logical_message",
-        "subscriber_prepared_transaction",
-        "subscriber_publication",
-        "subscriber_publication_namespace",
-        "subscriber_publication_rel",
-        "subscriber_relation_shape",
-        "subscriber_released_slot",
-        "subscriber_replication_origin_status",
-        "subscriber_schema_difference",
-        "subscriber_schema_change",
-        "subscriber_stat_subscription_stats",
-        "subscriber_subscription",
-        "subscriber_subscription_rel",
-    }
-)
-"""Tables that hold our state. A publisher that is itself a target of ours has them too, and its state is not to become this one's."""
-
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -70,10 +48,6 @@ class RelationNames:
             if remote == (schema, name):
                 return local
         return dict(self.schemas).get(schema, schema), name
-
-    def is_own(self, schema: str, name: str) -> bool:
-        """Whether the publisher's relation would be one of :data:`OWN_TABLES` in the target."""
-        return self.local(schema, name)[1] in OWN_TABLES
 
     def qualified(self, schema: str, name: str) -> str:
         """The same as ``schema.table``, for messages."""

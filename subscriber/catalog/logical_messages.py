@@ -1,0 +1,75 @@
+"""Logical messages that no listener has had yet: ``subscriber_logical_message``.
+
+:mod:`subscriber.apply.logical_messages` says when they are kept and handed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from subscriber.catalog.own_tables import LOGICAL_MESSAGE as TABLE
+from subscriber.lsn import LSN
+from subscriber.protocol.messages import LogicalMessage
+
+
+def insert_message(
+    connection: sa.Connection,
+    subid: int,
+    message: LogicalMessage,
+    *,
+    final_lsn: LSN,
+    xid: int | None = None,
+    commit_timestamp: int | None = None,
+) -> None:
+    """Write a message down in the transaction that it belongs to.
+
+    Args:
+        connection: in that transaction.
+        subid: the subscription's number.
+        message: the message.
+        final_lsn: where its transaction commits; its own position outside one.
+        xid: of its transaction.
+        commit_timestamp: of its transaction, microseconds since 2000-01-01 UTC.
+    """
+    # A batch of several transactions of the target may have got as far as this before.
+    delete_messages(connection, subid, [LSN(message.lsn)])
+    connection.execute(
+        sa.insert(TABLE).values(
+            subid=subid,
+            lsn=message.lsn,
+            final_lsn=final_lsn,
+            transactional=message.transactional,
+            xid=xid,
+            commit_timestamp=commit_timestamp,
+            prefix=message.prefix,
+            content=message.content,
+        )
+    )
+
+
+def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_lsn: LSN, commit_timestamp: int) -> None:
+    """A prepared transaction with messages has been committed: that is their place in the order."""
+    connection.execute(
+        sa.update(TABLE)
+        .where(TABLE.c.subid == subid, TABLE.c.xid == xid, TABLE.c.final_lsn < final_lsn)
+        .values(final_lsn=final_lsn, commit_timestamp=commit_timestamp)
+    )
+
+
+def first_messages(connection: sa.Connection, subid: int, limit: int) -> Sequence[sa.Row[tuple[Any, ...]]]:
+    """The rows of a subscription's first messages, in commit order; at most ``limit``."""
+    query = sa.select(TABLE).where(TABLE.c.subid == subid).order_by(TABLE.c.final_lsn, TABLE.c.lsn).limit(limit)
+    return connection.execute(query).all()
+
+
+def delete_messages(connection: sa.Connection, subid: int, lsns: Collection[LSN]) -> None:
+    """Delete the messages of these LSNs."""
+    connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid, TABLE.c.lsn.in_(lsns)))
+
+
+def drop_messages(connection: sa.Connection, subid: int) -> None:
+    """Forget what nobody has listened to: the subscription is dropped."""
+    connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid))
