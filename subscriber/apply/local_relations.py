@@ -36,7 +36,6 @@ from subscriber.protocol.changes import ChangeGroup
 from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.schema.attributes import TableAttributes
 from subscriber.targets import Target, TargetColumn, TargetTable
-from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
 
@@ -197,7 +196,7 @@ class RelationMap:
                 detail="Subscribers keep their state in tables of this name.",
                 hint="Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves it out.",
             )
-        table = self._target.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
+        table = self._target.shapes.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
         if table is None:
             raise TargetRelationError(
                 f'logical replication target relation "{self._name(remote)}" does not exist',
@@ -219,7 +218,7 @@ class RelationMap:
         columns = self._match_columns(remote, table)
         for column, announced in zip(columns, remote.columns, strict=True):
             try:
-                self._target.check_column(announced.type_oid, column)
+                self._target.values.check_column(announced.type_oid, column)
             except TargetRelationError as error:
                 error.detail = _joined(error.detail, side_by_side(remote, table))
                 raise
@@ -526,7 +525,7 @@ def check_required(local: LocalRelation) -> None:
         )
 
 
-def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
+def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
     """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule C5).
 
     Old rows count as well, whether rows are looked for by that column or not; NULL is nothing, whatever the types.
@@ -537,7 +536,7 @@ def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
     for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
         if announced.name not in changes.binary:
             continue
-        error = refused_binary(announced.type_oid, column, number)
+        error = target.values.refused_binary(announced.type_oid, column, number)
         if error is not None and any(_has_value(batch, announced.name) for batch in (changes.old, changes.new)):
             raise error
 

@@ -33,7 +33,8 @@ def target(database):
             progress.create_progress(connection, "pg_1", LSN(100))
         yield opened
         with opened.begin() as connection:
-            opened.drop_origin(connection, "pg_1")
+            assert opened.origins is not None
+            opened.origins.drop(connection, "pg_1")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.targets import open_target
 from tests.subscribing import Session, a_role, with_role
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 
