@@ -40,7 +40,7 @@ from subscriber.targets.roles.values import Values
 from subscriber.targets.roles.writing import Writing
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Target:
     """A database that rows are replicated into.
 

@@ -86,7 +86,7 @@ def test_a_target_that_is_away_only_makes_a_run_miss_heartbeats(target, monkeypa
 
 
 def test_where_others_may_write_a_heartbeat_says_since_when_a_batch_is_in_progress(target, monkeypatch):
-    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, single_writer=False))
+    monkeypatch.setattr(target, "capabilities", replace(target.capabilities, single_writer=False))
     with beating(target, lambda: time.monotonic() - 60):
         wait_until(lambda: known(target))
     since = datetime.fromisoformat(last(target).busy_since or "")

@@ -207,7 +207,7 @@ def test_texts_in_a_key_have_a_length_where_only_sqlalchemy_knows_the_database(m
     ],
 )  # fmt: skip
 def test_an_unknown_database_gets_types_that_hold_a_value_exactly_or_refuse_it(mysql, oid, name, declared):
-    assert mysql.column_type(oid, name) == declared
+    assert mysql.ddl.column_type(oid, name) == declared
 
 
 # Constraints ------------------------------------------------------------------------------------------

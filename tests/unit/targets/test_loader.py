@@ -103,7 +103,7 @@ def test_values_are_bound_as_the_apply_path_binds_them(tmp_path):
 def test_what_pythons_module_refuses_is_an_unsupported_value(tmp_path, monkeypatch):
     with open_target(f"sqlite:///{tmp_path / 't.db'}") as target:
         run(target, "CREATE TABLE t (a TEXT)")
-        monkeypatch.setattr(type(target), "bind_values", lambda *_: [object()])
+        monkeypatch.setattr(target.values, "bind_values", lambda *_: [object()])
         with pytest.raises(UnsupportedValue, match="cannot hold a value exactly"):
             load(target, {"a": TEXT}, batch(a=["x"]))
 
