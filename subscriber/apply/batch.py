@@ -28,7 +28,7 @@ from subscriber.apply.conflict_tally import ConflictTally
 from subscriber.apply.failure import violation, with_failure
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import keep_message
-from subscriber.apply.prepared import gid_to_commit, write_to_prepare
+from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_prepare
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
@@ -258,7 +258,7 @@ class Batch:
             return
         known = read_prepared(self._local.connection, self.scope.subid, message.xid)
         if known is not None and known.is_of(message):
-            if known.gid in self._local.target.prepared_transactions(self._local.connection):
+            if known.gid in prepared_names(self._local.target, self._local.connection):
                 self._finish_prepared(known.gid, commit=False)
             forget_prepared(self._local.connection, self.scope.subid, message.xid)
             self._skip.use_up(LSN(message.end_lsn), skipped=False)

@@ -23,7 +23,7 @@ class Rules:
         should_apply: relations it says no to are looked up, and ignored (rules C4, D5).
         skip_lsn: the transaction to leave out (rule C40); 0/0 is none.
         clear_skip: forgets ``skip_lsn`` in the batch's transaction, when it is used up (rule C41).
-        synchronous_commit: how the target is to commit, see :meth:`Target.set_synchronous_commit`.
+        synchronous_commit: how the target is to commit, see :meth:`Transactions.set_synchronous_commit`.
         names: the target's names of the publisher's relations.
         add_columns: a column that the target's table lacks is added to it.
         is_shared: whether another subscription writes to the target's table of a relation, too.

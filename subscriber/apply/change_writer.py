@@ -130,7 +130,8 @@ class ChangeWriter:
             self._execute(prepared.statement, rows, count=False)
             return ()
         # Which of several rows is missing, a row count does not tell.
-        step = 1 if self._shows_values or self._relations.open(group.relation).table.may_suppress else len(rows)
+        table = self._relations.open(group.relation).table
+        step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
         for start in range(0, len(rows), step):
             changes = group.slice(run.start + start, run.start + start + step)
@@ -156,7 +157,8 @@ class ChangeWriter:
 
     def _touched(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
         """The rows that somebody else has written, where the target can tell; they are changed all the same."""
-        differs = self._target.other_origin(self._connection)
+        origins = self._target.origins
+        differs = None if origins is None else origins.others(self._connection)
         if differs is not None:
             local = self._relations.open(changes.relation)
             found = find_rows_of_others(
@@ -168,13 +170,15 @@ class ChangeWriter:
     def _is_suppressed(self, changes: ChangeGroup) -> bool:
         """Whether the row of one change is there all the same: a trigger has left it as it is."""
         local = self._relations.open(changes.relation)
-        if not local.table.may_suppress:
+        if not self._target.writing.may_suppress(local.table):
             return False
         table = local.table.clause()
         conditions = search_conditions(self._target, table, local, changes, self._identity(local))
         query: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(table).where(*conditions)
         with self._target.reporting():
-            return self._connection.execute(self._target.own_rows(local.table, query, table)).first() is not None
+            return (
+                self._connection.execute(self._target.matching.own_rows(local.table, query, table)).first() is not None
+            )
 
     def _missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
         """The conflict of rows that are not there (rule C18)."""
@@ -191,7 +195,7 @@ class ChangeWriter:
         """Empty relations together, never cascading (rule C29)."""
         tables = [self._relations.open(relation).table for relation in relations]
         with self._target.reporting():
-            self._target.truncate(self._connection, tables, restart_identity=restart_identity)
+            self._target.writing.truncate(self._connection, tables, restart_identity=restart_identity)
 
     def _prepare(self, group: ChangeGroup) -> _Prepared:
         statement = self._statement(group)
@@ -202,7 +206,7 @@ class ChangeWriter:
 
     def _bind(self, statement: Statement, group: ChangeGroup) -> Rows:
         if group.binary and self._binary:
-            check_binary(self._relations.open(group.relation), group)
+            check_binary(self._target, self._relations.open(group.relation), group)
         return bind_rows(self._target, statement, group)
 
     def _statement(self, group: ChangeGroup) -> Statement:
@@ -235,7 +239,7 @@ class ChangeWriter:
                 for start, stop in self._parts(len(rows))
             )
         except SQLAlchemyError as error:
-            raise self._target.translate(error, [one.column.name for one in statement.parameters]) from None
+            raise self._target.errors.translate(error, [one.column.name for one in statement.parameters]) from None
 
     def _parts(self, rows: int) -> Iterator[tuple[int, int]]:
         """So few rows at a time that a batch which is to end does so soon."""
@@ -258,4 +262,4 @@ class ChangeWriter:
         except SQLAlchemyError as error:
             columns = [parameter.column.name for parameter in statement.parameters]
             # The driver's error quotes rows, and must not be printed as the cause.
-            raise self._target.translate(error, columns) from None
+            raise self._target.errors.translate(error, columns) from None

@@ -100,7 +100,7 @@ def find_collisions(
         values: keys and rows are to be shown.
 
     Raises:
-        SubscriberError: as :meth:`Target.translate` words it.
+        SubscriberError: as :meth:`Errors.translate` words it.
     """
     with target.reporting():
         look = _Look(target, connection, local, change)
@@ -111,7 +111,7 @@ def find_collisions(
                 return Collisions(())
         found = [
             (index, row)
-            for index in target.unique_indexes(connection, local.table)
+            for index in target.shapes.unique_indexes(connection, local.table)
             if (row := look.row_in_the_way(index, own)) is not None
         ]
         return look.collisions(found, own, identity, values=values)
@@ -152,34 +152,35 @@ class _Look:
 
     def own_row(self, identity: RowIdentity) -> _OwnRow | None:
         """The row of an UPDATE; None where it is not there."""
-        columns, locator = self.local.table.columns, self.local.table.locator
+        columns, locators = self.local.table.columns, self.local.table.locators
         stored = [self._raw(column.name) for column in columns]
-        query = sa.select(*([] if locator is None else [self._raw(locator)]), *stored).where(
+        query = sa.select(*map(self._raw, locators), *stored).where(
             *search_conditions(self.target, self.table, self.local, self.change, identity)
         )
         row = self.connection.execute(self._own(query).limit(_ONE).offset(_ZERO)).first()
         if row is None:
             return None
-        place, values = (None, tuple(row)) if locator is None else (row[0], tuple(row)[1:])
+        place, values = tuple(row)[: len(locators)], tuple(row)[len(locators) :]
         by_name = dict(zip((column.name for column in columns), values, strict=True))
-        if locator is not None and identity.whole_row:
-            others = self.table.c[locator] != _value(place)
+        if locators and identity.whole_row:
+            here = (self.table.c[name] == _value(at) for name, at in zip(locators, place, strict=True))
+            others = sa.not_(sa.and_(*here))
         else:
             others = sa.not_(sa.and_(*(self._equals(name, by_name[name]) for name in identity.columns)))
-        shown = sa.select(*(self.target.readable(column) for column in columns)).select_from(self.table)
+        shown = sa.select(*(self.target.values.readable(column) for column in columns)).select_from(self.table)
         texts = self._texts(self._own(shown.where(sa.not_(others))))[0]
         return _OwnRow(by_name, dict(zip(by_name, texts, strict=True)), others)
 
     def _own(self, query: sa.Select[Any]) -> sa.Select[Any]:
-        return self.target.own_rows(self.local.table, query, self.table)
+        return self.target.matching.own_rows(self.local.table, query, self.table)
 
     def _equals(self, name: str, value: Any) -> sa.ColumnElement[bool]:
-        return self.target.equals(_column(self.local, name), self.table.c[name], _value(value))
+        return self.target.matching.equals(_column(self.local, name), self.table.c[name], _value(value))
 
     def _raw(self, name: str) -> sa.ColumnElement[Any]:
         """A value as it can be bound again."""
         column = self.table.c[name]
-        return sa.cast(column, sa.Text()).label(name) if self.target.capabilities.postgresql_text else column
+        return sa.cast(column, sa.Text()).label(name) if self.target.capabilities.postgresql_types else column
 
     def row_in_the_way(self, index: UniqueIndex, own: _OwnRow | None) -> _OtherRow | None:
         """The first row that has the new row's key of ``index``."""
@@ -187,11 +188,11 @@ class _Look:
         if conditions is None:
             return None
         keys = [sa.literal_column(key) if key in index.expressions else self._readable(key) for key in index.keys]
-        columns = [self.target.readable(column) for column in self.local.table.columns]
+        columns = [self.target.values.readable(column) for column in self.local.table.columns]
         # Labels of our own: two columns of one name would be one.
         wanted = [
             column.label(f"subscriber_{number}")
-            for number, column in enumerate([*keys, *columns, *self.target.row_version()])
+            for number, column in enumerate([*keys, *columns, *self.target.row_versions.columns()])
         ]
         # At most one, the index being unique. DuckDB 2.0 fails with a limit on what its rowid excludes.
         found = self._texts(self._own(sa.select(*wanted).select_from(self.table).where(*conditions)))
@@ -201,7 +202,7 @@ class _Look:
         return _OtherRow(row, rest[: len(columns)], rest[len(columns) :])
 
     def _readable(self, name: str) -> sa.ColumnElement[Any]:
-        return self.target.readable(_column(self.local, name))
+        return self.target.values.readable(_column(self.local, name))
 
     def _conditions(self, index: UniqueIndex, own: _OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
         """What makes a row collide; None where nothing can, or nobody knows."""
@@ -235,7 +236,7 @@ class _Look:
         return sa.select(sa.literal_column(expression)).select_from(row).scalar_subquery()
 
     def _texts(self, query: sa.Select[Any]) -> list[RowText]:
-        return self.target.read_result(self.connection.execute(query)).rows
+        return self.target.values.read_result(self.connection.execute(query)).rows
 
     def collisions(
         self,
@@ -250,11 +251,11 @@ class _Look:
         table, leaf = self.local.table, None
         violated = []
         for index, row in found:
-            version = self.target.read_row_version(self.connection, table, row.version)
+            version = self.target.row_versions.read(self.connection, table, row.version)
             name = index.name
             if version is not None and version.leaf is not None:
                 leaf = leaf or version.leaf
-                name = self.target.index_of_partition(self.connection, table, name, version.leaf)
+                name = self.target.row_versions.index_of_partition(self.connection, table, name, version.leaf)
             shown = tuple(texts.get(key, text) for key, text in zip(index.keys, row.keys, strict=True))
             violated.append(
                 ViolatedKey(
@@ -280,14 +281,15 @@ def search_conditions(
         column = _column(local, name)
         value = bind_column(target, Parameter(side, column, types[name]), change)[0] if name in sent else None
         # What cannot be compared is found by nothing (rule C17); whether that is an error, the change itself tells.
-        if value is None or (identity.whole_row and not target.equality(types[name], column).exists):
+        if value is None or (identity.whole_row and not target.matching.equality(types[name], column).exists):
             conditions.append(table.c[name].is_(None))
         elif identity.whole_row:
-            conditions.append(target.is_same(column, table.c[name], _value(value)))
+            conditions.append(target.matching.is_same(column, table.c[name], _value(value)))
         else:
-            conditions.append(target.finds(column, table.c[name], _value(value)))
+            conditions.append(target.matching.finds(column, table.c[name], _value(value)))
     if not identity.whole_row:
         conditions += in_leaf(
+            target,
             local,
             table,
             sent,

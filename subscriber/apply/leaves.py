@@ -15,11 +15,12 @@ import sqlalchemy as sa
 
 from subscriber.apply.local_relations import LocalRelation
 from subscriber.errors import TargetRelationError
-from subscriber.targets import TargetColumn
+from subscriber.targets import Target, TargetColumn
 from subscriber.targets.declared_columns import Declared
 
 
 def in_leaf(
+    target: Target,
     local: LocalRelation,
     table: sa.FromClause,
     sent: Collection[str],
@@ -28,6 +29,7 @@ def in_leaf(
     """The condition that keeps a search in the one partition whose key is looked by; nothing where the table has a key of its own.
 
     Args:
+        target: where it is.
         local: the relation.
         table: its table, as the statement has it.
         sent: names of the columns that the search tuple has.
@@ -37,8 +39,8 @@ def in_leaf(
         TargetRelationError: the search tuple does not tell the partition. PostgreSQL's worker looks for the one of NULL then, and
             finds the row in none.
     """
-    routing, partition = local.table.routing, local.table.partition
-    if routing is None or partition is None:
+    routing = target.matching.routing(local.table)
+    if routing is None:
         return
     columns = [column for column in local.table.columns if column.name in routing.columns]
     published = {column.name for column in local.remote.columns}
@@ -58,4 +60,7 @@ def in_leaf(
             for column in columns
         )
     ).subquery("subscriber_routed")
-    yield table.c[partition] == sa.select(sa.literal_column(routing.expression)).select_from(row).scalar_subquery()
+    yield (
+        table.c[routing.partition]
+        == sa.select(sa.literal_column(routing.expression)).select_from(row).scalar_subquery()
+    )

@@ -127,7 +127,8 @@ class LocalTransactions:
             ProgressConflict: somebody else has moved it.
         """
         self._progress.advance(self.connection, self.stored, applied)
-        self.target.set_origin_position(self.connection, applied, timestamp)
+        if self.target.origins is not None:
+            self.target.origins.set_position(self.connection, applied, timestamp)
         failpoints.hit("target.commit.before")
         try:
             self._block.close()
@@ -145,7 +146,8 @@ class LocalTransactions:
         Raises:
             ApplyError: its name is in use.
         """
-        self._enter(self.target.begin_prepared(transaction.gid))
+        assert self.target.prepared is not None
+        self._enter(self.target.prepared.begin(transaction.gid))
         self._open(prepared=True)
         mark_committed(self.connection, transaction.subid, transaction.xid)
 
@@ -166,9 +168,10 @@ class LocalTransactions:
         Raises:
             ApplyError: there is no such prepared transaction (any more).
         """
+        assert self.target.prepared is not None
         self.commit(applied)
         failpoints.hit("target.finish.before")
-        self.target.finish_prepared(gid, commit=commit, origin=self._progress.name)
+        self.target.prepared.finish(gid, commit=commit, origin=self._progress.name)
         failpoints.hit("target.finish.after")
         self.begin()
 
@@ -178,7 +181,7 @@ class LocalTransactions:
         self._block.enter_context(self._interruption.of(self.connection))
 
     def _open(self, *, prepared: bool = False) -> None:
-        self.target.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
-        if isinstance(self._progress, OriginProgress):
-            self.target.set_origin(self.connection, self._progress.name)
+        self.target.transactions.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
+        if isinstance(self._progress, OriginProgress) and self.target.origins is not None:
+            self.target.origins.set(self.connection, self._progress.name)
         self.writer = self._make_writer(self.connection, self.rules, prepared=prepared)

@@ -38,7 +38,6 @@ from subscriber.schema.attributes import TableAttributes
 from subscriber.schema.kept_shape import KeptShape, columns_of
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.targets import Target, TargetColumn, TargetTable
-from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.ddl import AddColumn, add_column, as_typed, fill_column, rename_column
 from subscriber.types import BUILT_IN_TYPES, declared_type
 
@@ -201,7 +200,7 @@ class RelationMap:
                 detail="Subscribers keep their state in tables of this name.",
                 hint="Use ALTER SUBSCRIPTION ... REFRESH PUBLICATION, which leaves it out.",
             )
-        table = self._target.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
+        table = self._target.shapes.reflect(self._connection, *self._names.local(remote.namespace, remote.name))
         if table is None:
             raise TargetRelationError(
                 f'logical replication target relation "{self._name(remote)}" does not exist',
@@ -223,7 +222,7 @@ class RelationMap:
         columns = self._match_columns(remote, table)
         for column, announced in zip(columns, remote.columns, strict=True):
             try:
-                self._target.check_column(announced.type_oid, column)
+                self._target.values.check_column(announced.type_oid, column)
             except TargetRelationError as error:
                 raise error.replace(detail=_joined(error.detail, side_by_side(remote, table))) from None
         return LocalRelation(remote, table, columns, self._name(remote))
@@ -530,7 +529,7 @@ def check_required(local: LocalRelation) -> None:
         )
 
 
-def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
+def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
     """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule C5).
 
     Old rows count as well, whether rows are looked for by that column or not; NULL is nothing, whatever the types.
@@ -541,7 +540,7 @@ def check_binary(local: LocalRelation, changes: ChangeGroup) -> None:
     for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
         if announced.name not in changes.binary:
             continue
-        error = refused_binary(announced.type_oid, column, number)
+        error = target.values.refused_binary(announced.type_oid, column, number)
         if error is not None and any(_has_value(batch, announced.name) for batch in (changes.old, changes.new)):
             raise error
 

@@ -1,6 +1,6 @@
 """Rows that somebody else has written last, about to be changed: update_origin_differs, delete_origin_differs (rules C19-C21).
 
-Where commit times are kept, a target knows of each row which origin its last version came from (:meth:`Target.other_origin`). The rows
+Where commit times are kept, a target knows of each row which origin its last version came from (:meth:`Origins.others`). The rows
 of a run are asked for together, right before they are changed; rows that the run itself changes twice are its own by then.
 """
 
@@ -41,25 +41,27 @@ def find_rows_of_others(
         changes: UPDATEs or DELETEs of one shape.
         identity: how their rows are found.
         place: of the run that they are from.
-        differs: what :meth:`Target.other_origin` has given.
+        differs: what :meth:`Origins.others` has given.
 
     Raises:
-        SubscriberError: as :meth:`Target.translate` words it.
+        SubscriberError: as :meth:`Errors.translate` words it.
     """
     # Of equal rows only the first is touched, and each is looked for by itself.
     step = 1 if identity.whole_row else _TOGETHER
     table = local.table.clause()
-    columns = [target.readable(column) for column in local.table.columns]
-    wanted = [column.label(f"subscriber_{number}") for number, column in enumerate([*columns, *target.row_version()])]
+    columns = [target.values.readable(column) for column in local.table.columns]
+    wanted = [
+        column.label(f"subscriber_{number}") for number, column in enumerate([*columns, *target.row_versions.columns()])
+    ]
     for start in range(0, len(changes), step):
         some = changes.slice(start, start + step)
         one_by_one = (some.slice(number, number + 1) for number in range(len(some)))
         searches = [sa.and_(*search_conditions(target, table, local, change, identity)) for change in one_by_one]
-        query = target.own_rows(local.table, sa.select(*wanted).select_from(table), table)
+        query = target.matching.own_rows(local.table, sa.select(*wanted).select_from(table), table)
         query = query.where(sa.or_(*searches), differs)
         with target.reporting():
-            for row in target.read_result(connection.execute(query)).rows[: len(some)]:
-                version = target.read_row_version(connection, local.table, row[len(columns) :])
+            for row in target.values.read_result(connection.execute(query)).rows[: len(some)]:
+                version = target.row_versions.read(connection, local.table, row[len(columns) :])
                 leaf = None if version is None else version.leaf
                 yield Conflict(
                     ORIGIN_DIFFERS[changes.action],

@@ -35,6 +35,11 @@ def prepared_gid(subid: int, xid: int) -> str:
     return f"pg_gid_{subid}_{xid}"
 
 
+def prepared_names(target: Target, connection: sa.Connection) -> frozenset[str]:
+    """What is prepared in the target now; nothing where it has no prepared transactions."""
+    return frozenset() if target.prepared is None else target.prepared.names(connection)
+
+
 def write_to_prepare(
     target: Target, connection: sa.Connection, subid: int, message: BeginPrepare
 ) -> PreparedTransaction | None:
@@ -45,10 +50,11 @@ def write_to_prepare(
     """
     xid = message.xid or 0
     known = read_prepared(connection, subid, xid)
-    here = target.prepared_transactions(connection)
+    here = prepared_names(target, connection)
     if known is not None and known.is_of(message) and (known.committed or known.gid in here):
         return None
-    gid = target.free_gid(connection, prepared_gid(subid, xid))
+    assert target.prepared is not None  # a PREPARE is written down only where it can be done
+    gid = target.prepared.free_gid(connection, prepared_gid(subid, xid))
     if gid in here:
         raise ApplyError(
             f'transaction identifier "{gid}" is already in use',
@@ -69,7 +75,7 @@ def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message
     known = read_prepared(connection, subid, message.xid)
     if known is not None and known.committed:
         return None
-    if known is not None and known.gid in target.prepared_transactions(connection):
+    if known is not None and known.gid in prepared_names(target, connection):
         return known.gid
     gid = prepared_gid(subid, message.xid) if known is None else known.gid
     raise ApplyError(
@@ -81,7 +87,7 @@ def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message
 
 def still_prepared(target: Target, connection: sa.Connection, subid: int) -> list[PreparedTransaction]:
     """Those of a subscription that are prepared in the target now."""
-    here = target.prepared_transactions(connection)
+    here = prepared_names(target, connection)
     return [transaction for transaction in list_prepared(connection, subid) if transaction.gid in here]
 
 

@@ -59,7 +59,7 @@ class RowSearch:
 
         Raises:
             TargetRelationError: 42883, a row may be there, but a type without equality would have to tell.
-            SubscriberError: as :meth:`Target.translate` words it.
+            SubscriberError: as :meth:`Errors.translate` words it.
         """
         if len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1) and all(
             column.equality.exists for column in search.columns
@@ -155,7 +155,9 @@ class RowSearch:
         query = sa.select(*(table.c[one.name] for one in inexact)) if inexact else sa.select(sa.literal_column("1"))
         with self._target.reporting():
             options = {"yield_per": _ROWS_AT_A_TIME}
-            looked_for = self._target.own_rows(search.table, query.select_from(table).where(*conditions), table)
+            looked_for = self._target.matching.own_rows(
+                search.table, query.select_from(table).where(*conditions), table
+            )
             result = self._connection.execute(looked_for, execution_options=options)
             try:
                 for row in result:
@@ -173,7 +175,7 @@ class RowSearch:
     ) -> sa.ColumnElement[bool]:
         if value is None or column.parameter is None:
             return table.c[column.name].is_(None)
-        equal = self._target.is_same if search.whole_row else self._target.finds
+        equal = self._target.matching.is_same if search.whole_row else self._target.matching.finds
         return equal(column.parameter.column, table.c[column.name], _bound(value))
 
 

@@ -19,7 +19,7 @@ there is to do for a row that is not found (:mod:`subscriber.apply.search`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -106,7 +106,7 @@ def unchanged_key(
     """The columns of the key that no change of ``group`` changes, and that SET therefore leaves out.
 
     Without an old tuple the key has not changed; with one, its values are compared, bit by bit. Whether a row that was found by such a value
-    has it to the letter, the target knows (:meth:`Target.found_as_written`). Of rows that are found whole nothing is left out.
+    has it to the letter, the target knows (:meth:`Matching.found_as_written`). Of rows that are found whole nothing is left out.
     """
     if group.action != "U" or identity is None or identity.whole_row or group.new is None:
         return frozenset()
@@ -117,7 +117,7 @@ def unchanged_key(
         for column in local.table.columns
         if column.name in identity.columns
         and column.name in sent
-        and target.found_as_written(types[column.name], local.table, column)
+        and target.matching.found_as_written(types[column.name], local.table, column)
         and (group.old is None or group.old.column(column.name).equals(group.new.column(column.name)))
     )
 
@@ -154,7 +154,7 @@ def build_statement(
     compiled = statement.compile(dialect=target.engine.dialect)
     sql = str(compiled)
     if group.action == "I" and local.table.has_identity_always:
-        sql = target.override_identity(sql)
+        sql = target.writing.override_identity(sql)
     names = tuple(compiled.positiontup or builder.parameters)
     return Statement(
         sql,
@@ -193,7 +193,7 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
         )
     if values is None:
         return [None] * len(group)
-    return target.bind_values(parameter.type_oid, column, values)
+    return target.values.bind_values(parameter.type_oid, column, values)
 
 
 class _Builder:
@@ -214,7 +214,7 @@ class _Builder:
             column.name: self._bind("new" if column.name in sent else None, column) for column in self.local.columns
         }
         # "inline": no RETURNING for values that nobody reads.
-        return self.target.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
+        return self.target.writing.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
 
     def update(self, group: ChangeGroup, identity: RowIdentity, unchanged: Collection[str]) -> sa.Update:
         sent = _columns_of(group.new)
@@ -228,7 +228,7 @@ class _Builder:
             name = self._any_column(identity)
             values = {name: self.table.c[name]}
         found = self._own(sa.update(self.table).where(*self._search(group, identity)).values(values))
-        return self._limited(self.target.or_fail(self.local.table, found), identity)
+        return self._limited(self.target.writing.or_fail(self.local.table, found), identity)
 
     def _any_column(self, identity: RowIdentity) -> str:
         """A column to set to itself; one of the key only where there is no other."""
@@ -241,7 +241,7 @@ class _Builder:
         return self._limited(self._own(sa.delete(self.table).where(*self._search(group, identity))), identity)
 
     def _own(self, statement: _Change) -> _Change:
-        return self.target.own_rows(self.local.table, statement, self.table)
+        return self.target.matching.own_rows(self.local.table, statement, self.table)
 
     def search_of(self, identity: RowIdentity | None) -> Search | None:
         if identity is None:
@@ -254,9 +254,9 @@ class _Builder:
         return Search(self.local.table, tuple(self.compared), identity.whole_row)
 
     def _limited(self, statement: _Change, identity: RowIdentity) -> _Change:
-        if not identity.whole_row or self.local.table.locator is not None:
+        if not identity.whole_row or self.local.table.locators:
             return statement
-        limited = self.target.change_first(statement)
+        limited = self.target.matching.change_first(statement)
         if limited is None:
             raise TargetRelationError(
                 f'rows of relation "{self.local.qualified_name}" cannot be told apart in the target',
@@ -279,39 +279,40 @@ class _Builder:
                 target = self._column(column.name)
                 parameter = Parameter(None, target, self._types[column.name], finds=True)
                 bound = self._bound(column.parameter or parameter)
-                yield self.target.finds(target, self.table.c[column.name], bound)
-            yield from in_leaf(self.local, self.table, sent, lambda column: self._bind(side, column))
-        elif self.local.table.locator is None:
+                yield self.target.matching.finds(target, self.table.c[column.name], bound)
+            yield from in_leaf(self.target, self.local, self.table, sent, lambda column: self._bind(side, column))
+        elif not self.local.table.locators:
             yield from self._equal_rows(self.table)
         else:
-            yield self._first_match(self.local.table.locator, self.local.table.partition)
+            yield self._first_match(self.local.table.locators)
 
     def _compared(self, name: str, side: Literal["old", "new"] | None, *, whole_row: bool) -> ComparedColumn:
         if side is None:
             return ComparedColumn(name, None, EXACT)
         column = self._column(name)
         parameter = Parameter(side, column, self._types[name], finds=True)
-        equality = self.target.equality(parameter.type_oid, column)
+        equality = self.target.matching.equality(parameter.type_oid, column)
         # What PostgreSQL has no key of, the target may.
         return ComparedColumn(name, parameter, equality if equality.exists or whole_row else EXACT)
 
-    def _first_match(self, locator: str, partition: str | None) -> sa.ColumnElement[bool]:
+    def _first_match(self, locators: Sequence[str]) -> sa.ColumnElement[bool]:
         inner = self.table.alias("subscriber_search")
         # Literals, since a dialect may add parameters of its own for a limit without an offset.
         one: sa.ColumnClause[int] = sa.literal_column("1")
         zero: sa.ColumnClause[int] = sa.literal_column("0")
-        names = [locator] if partition is None else [partition, locator]
-        equal = sa.select(*(inner.c[name] for name in names)).where(*self._equal_rows(inner))
-        first = self.target.own_rows(self.local.table, equal, inner).limit(one).offset(zero)
-        if partition is None:
-            return self.table.c[locator] == first.scalar_subquery()
-        return sa.tuple_(*(self.table.c[name] for name in names)).in_(first)
+        equal = sa.select(*(inner.c[name] for name in locators)).where(*self._equal_rows(inner))
+        first = self.target.matching.own_rows(self.local.table, equal, inner).limit(one).offset(zero)
+        if len(locators) == 1:
+            return self.table.c[locators[0]] == first.scalar_subquery()
+        return sa.tuple_(*(self.table.c[name] for name in locators)).in_(first)
 
     def _equal_rows(self, table: sa.FromClause) -> list[sa.ColumnElement[bool]]:
         return [
             table.c[column.name].is_(None)
             if column.parameter is None or not column.equality.exists
-            else self.target.is_same(column.parameter.column, table.c[column.name], self._bound(column.parameter))
+            else self.target.matching.is_same(
+                column.parameter.column, table.c[column.name], self._bound(column.parameter)
+            )
             for column in self.compared
         ]
 

@@ -59,7 +59,7 @@ def command(seconds: float, folder: Path) -> None:
         ) from None
     stop = stop_on_signals()
     file = folder / "target.db"
-    with open_target(f"sqlite:///{file}") as target, target.run_lock():
+    with open_target(f"sqlite:///{file}") as target, target.running():
         new_database(file)
         equal = _demonstrate(target, folder / "spark.log", seconds, stop, console)
     if equal is None:

@@ -82,12 +82,12 @@ def _run(
     ``working`` is set when Spark has started.
     """
     warn_of_open_journals(settings)
-    with open_target(target) as database, database.run_lock():
+    with open_target(target) as database, database.running():
         with database.reporting():
             catalog.ensure_catalog(database.engine)
         if stop.is_set():
             return _interrupted(once=once)
-        for lost in database.durability_warnings():
+        for lost in database.transactions.durability_warnings():
             logger.warning("%s. HINT:  %s", lost.message, lost.hint)
         logger.info('starting Spark on master "%s"', master)  # a cluster that does not answer is waited for
         try:

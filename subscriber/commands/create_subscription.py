@@ -60,7 +60,7 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
             hint="Choose another name, or DROP SUBSCRIPTION it first.",
         )
     if not target.is_throwaway:
-        for lost in target.durability_warnings():
+        for lost in target.transactions.durability_warnings():
             warning(notify, lost.message, hint=lost.hint)
     check_conninfo(command.conninfo)
     check_named_once(command.publications)

@@ -64,7 +64,8 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
         catalog.delete_subscription(connection, command.name)
         if subscription.slot_name is not None:
             catalog.forget_released_slot(connection, system_identifier, subscription.slot_name)
-        target.drop_origin(connection, subscription.origin)
+        if target.origins is not None:
+            target.origins.drop(connection, subscription.origin)
         left = forget_finished(target, connection, subscription.subid)
     for transaction in left:
         # PostgreSQL leaves it as well, and says nothing.

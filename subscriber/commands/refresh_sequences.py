@@ -113,12 +113,12 @@ class _Refresh:
     def _places(self, sequence: PublishedSequence, name: str) -> Iterator[_Place]:
         for schema, table, column in sequence.columns:
             place = self._names.local(schema, table)
-            reflected = self._target.reflect(self._connection, *place)
+            reflected = self._target.shapes.reflect(self._connection, *place)
             qualified = ".".join((*place, column))
             if reflected is None:
                 self._leave(name, f'table "{".".join(place)}" does not exist in the target')
                 continue
-            found = self._target.sequence_of(self._connection, reflected, column)
+            found = self._target.sequences.of_column(self._connection, reflected, column)
             if found is None:
                 self._leave(
                     name,
@@ -127,7 +127,7 @@ class _Refresh:
                 )
             else:
                 yield _Place(found, qualified)
-        namesake = self._target.sequence_named(self._connection, *self._names.local(sequence.schema, sequence.name))
+        namesake = self._target.sequences.named(self._connection, *self._names.local(sequence.schema, sequence.name))
         if namesake is not None:
             yield _Place(namesake, None)
 
@@ -142,7 +142,7 @@ class _Refresh:
             self._leave(name, "what it is for has just been set further, from another sequence of the same column")
             return
         before = found.position
-        self._target.set_sequence(self._connection, found, position)
+        self._target.sequences.set(self._connection, found, position)
         self._moved[found.name] = position
         text = f"{label}: {before.last_value} → {position.last_value}"
         if moved is None and (position.next_value - before.next_value) * sign < 0:

@@ -29,7 +29,7 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
         NotSupportedError: ``synchronous_commit`` waits for standbys that the target does not have.
     """
     value = options.get("synchronous_commit")
-    if value in ("remote_write", "remote_apply") and not target.capabilities.postgresql_text:
+    if value in ("remote_write", "remote_apply") and not target.capabilities.standbys:
         raise NotSupportedError(
             f"synchronous_commit = {value} is not supported",
             detail=f"{target.capabilities.database} has no such commit: its transactions wait for its own disk, not for a standby.",
@@ -62,7 +62,7 @@ def check_other_database(target: Target, connection: Any, system_identifier: str
     Raises:
         NotSupportedError: the publisher is the target.
     """
-    if target.is_database_of(connection, system_identifier, database):
+    if target.cluster is not None and target.cluster.has_database(connection, system_identifier, database):
         raise NotSupportedError(
             "the publisher is the target itself",
             detail=f'CONNECTION leads to database "{database}", which is the target: every change would be applied to its own table.',

@@ -99,7 +99,7 @@ def design_tables(
     with target.reporting(), target.engine.connect() as connection:
         for key in (key for shape in shapes for key in shape.foreign_keys):
             place = key.schema, key.table
-            if place not in references and target.reflect(connection, *place) is not None:
+            if place not in references and target.shapes.reflect(connection, *place) is not None:
                 references[place] = None
     return [
         MissingTable(
@@ -128,7 +128,7 @@ def warn_of_shapes(
     with target.reporting(), target.engine.connect() as connection:
         there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
         for relation in announced_relations(publisher.connection, published.tables):
-            if target.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
+            if target.shapes.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
                 continue
             for error in _misfits(there, relation, changes=(relation.namespace, relation.name) in published.changing):
                 named = options.map.qualified(relation.namespace, relation.name)
@@ -213,7 +213,7 @@ def check_relations(
     Raises:
         UsageError: as :func:`check_tables`.
     """
-    names.check_distinct(relations, target.place)
+    names.check_distinct(relations, target.ddl.place)
     missing = []
     with target.reporting(), target.engine.connect() as connection:
         for relation in relations:
@@ -225,7 +225,7 @@ def check_relations(
                     detail="Subscribers keep their state in tables of this name.",
                     relation=qualified,
                 )
-            found = target.reflect(connection, *names.local(*relation))
+            found = target.shapes.reflect(connection, *names.local(*relation))
             if found is None and create_tables:
                 missing.append(relation)
             elif found is None:

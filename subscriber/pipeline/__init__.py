@@ -16,7 +16,7 @@ target is restored from a backup it would be ahead of the data, and skip what is
 The initial copy of a table is Spark jobs too (:mod:`~subscriber.pipeline.copy`)::
 
     copy.py                     jobs.py, blocks.py                        target
-    plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Target.loader: one target transaction
+    plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Loading.loader: one target transaction
 
 Only this package imports pyspark; the stages are pure functions over Arrow batches and run without Spark in
 :mod:`~subscriber.stages.emulate`.

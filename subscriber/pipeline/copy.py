@@ -2,7 +2,7 @@
 
 ::
 
-    plan ──ranges──▶ jobs.RangeJobs ──a Spark job each──▶ COPY … TO STDOUT ──▶ blocks.py ──▶ Target.loader ──▶ one transaction
+    plan ──ranges──▶ jobs.RangeJobs ──a Spark job each──▶ COPY … TO STDOUT ──▶ blocks.py ──▶ Loading.loader ──▶ one transaction
                           ▲                                (executors)        (executors)        (driver)
                           └──────── the rest of a range ────────┘
 
@@ -46,7 +46,6 @@ from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Target
-from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.loader import BlockFormat, LoadColumn
 
 logger = logging.getLogger(__name__)
@@ -157,9 +156,13 @@ def copy_table(
             for column, announced in zip(local.columns, plan.relation.columns, strict=True)
         ]
         reader = CopyReader(
-            source.conninfo, source.subscription, source.snapshot, plan.query, _FORMATS[target.block_format(columns)]
+            source.conninfo,
+            source.subscription,
+            source.snapshot,
+            plan.query,
+            _FORMATS[target.loading.block_format(columns)],
         )
-        refused = _refused(columns) if source.binary and version >= _BINARY_SINCE else {}
+        refused = _refused(target, columns) if source.binary and version >= _BINARY_SINCE else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
         with RangeJobs(
             spark.sparkContext,
@@ -173,7 +176,7 @@ def copy_table(
             blocks = jobs.blocks(stop)
             first = list(islice(blocks, 1))
             with begin() as connection:
-                with target.loader(connection, local.table, columns) as load:
+                with target.loading.loader(connection, local.table, columns) as load:
                     for block in chain(first, blocks):
                         failpoints.hit("copy.block.before")
                         content = block.content()
@@ -212,9 +215,9 @@ def _local_relation(source: CopySource, target: Target, relation: Relation) -> L
     return local
 
 
-def _refused(columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
+def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
     """The columns that read another binary form than the publisher's type has, by their place, each with what to raise."""
-    refusals = ((place, refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
+    refusals = ((place, target.values.refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
     return {place: error for place, error in refusals if error is not None}
 
 

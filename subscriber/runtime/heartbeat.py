@@ -3,7 +3,7 @@
 ::
 
     subscriber run ── thread ──▶ subscriber_runner: host, process, started, heartbeat, busy since       every five seconds
-                   └─ run lock ─▶ Target.is_run_locked: whether a run is alive, of which the database or the kernel is sure
+                   └─ run lock ─▶ RunLock.is_held: whether a run is alive, of which the database or the kernel is sure
 
 Who runs and since when is in the row; whether he is alive the run lock knows better than any clock, where the target has one that can be
 asked. A heartbeat is written in a transaction of its own and in a thread of its own, so it delays no batch, and a target that is away
@@ -61,7 +61,7 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
 
 
 def is_alive(runner: Runner, locked: bool | None) -> bool:
-    """Whether a run is alive, by its last heartbeat and by what :meth:`Target.is_run_locked` says."""
+    """Whether a run is alive, by its last heartbeat and by what :meth:`RunLock.is_held` says."""
     return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
 
 

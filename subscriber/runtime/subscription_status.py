@@ -208,8 +208,9 @@ def _runner(target: Target, connection: Any) -> RunnerStatus | None:
     runner = catalog.read_runner(connection)
     if runner is None:
         return None
+    held = None if target.run_lock is None else target.run_lock.is_held(connection)
     return RunnerStatus(
-        alive=is_alive(runner, target.is_run_locked(connection)),
+        alive=is_alive(runner, held),
         host=runner.host,
         process_id=runner.process_id,
         started_at=runner.started_at,

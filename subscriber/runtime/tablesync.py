@@ -398,7 +398,7 @@ class TableSync:
         assert relation.lsn is not None
         place = self._subscription.options.map.local(relation.schema, relation.name)
         with self._target.reporting(), self._target.engine.connect() as connection:
-            table = self._target.reflect(connection, *place)
+            table = self._target.shapes.reflect(connection, *place)
             if table is not None and table.has_rows(connection):
                 raise self._lost(relation, relation.lsn)
         self._change(relation, RelationState.INIT, None)

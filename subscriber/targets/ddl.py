@@ -11,7 +11,7 @@ else a shape has is taken over where it has the same meaning in the target, and 
 ============================  ====================================================================
 key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
 other unique keys             where the target has the kind (deferrable, NULLS NOT DISTINCT)
-defaults                      constants; others where :meth:`Target.expression` finds the same meaning
+defaults                      constants; others where :meth:`DDL.expression` finds the same meaning
 generated columns, CHECK      where it does; a generated column is a plain one otherwise
 foreign keys                  where they are declared and not enforced on apply's connections, with ON DELETE and ON UPDATE:
                               no row is changed by them while changes are applied, and an application that enforces them
@@ -84,12 +84,12 @@ def create_table(
     Raises:
         NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
     """
-    if not shape.columns and not target.capabilities.postgresql_sql:
+    if not shape.columns and not target.capabilities.empty_tables:
         raise NotSupportedError(
             f'table "{shape.qualified_name}" has no columns, and {target.capabilities.database} has no such tables',
             hint="Publish the other tables by name.",
         )
-    schema, name = target.place(shape.schema, shape.name)
+    schema, name = target.ddl.place(shape.schema, shape.name)
     left: list[SchemaDifference] = []
     increments = _auto_increments(target, shape) if identity else {}
     items = [_column(target, shape, column, increments.get(column.name), left) for column in shape.columns]
@@ -112,7 +112,7 @@ def create_table(
 
 def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
     """DROP TABLE for the table that :func:`create_table` makes for this name."""
-    target_schema, target_name = target.place(schema, name)
+    target_schema, target_name = target.ddl.place(schema, name)
     return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
 
 
@@ -164,7 +164,7 @@ def fill_column(
 
     Args:
         target: where the table is.
-        connection: of :meth:`Target.begin`.
+        connection: of :meth:`Transactions.begin`.
         table: the table; tables that inherit from it have the column too, and get the value.
         column: of it.
         type_oid: the value's type at the publisher.
@@ -179,7 +179,7 @@ def fill_column(
         values: pa.Array = array.cast(pa.string())
     else:
         values = decode_column(type_oid, array, binary=False, column=1)
-    (value,) = target.bind_values(type_oid, column, values)
+    (value,) = target.values.bind_values(type_oid, column, values)
     clause = table.clause()
     bound: sa.BindParameter[Any] = sa.bindparam("subscriber_value", value, type_=sa.types.NullType())
     statement = sa.update(clause).values({clause.c[column.name]: bound}).compile(dialect=target.engine.dialect)
@@ -197,7 +197,7 @@ def add_column(target: Target, table: TargetTable, name: str, type_oid: int, typ
         type_oid: its type.
         type_name: ``format_type``'s name of it.
     """
-    column = sa.Column(name, Declared(target.column_type(type_oid, type_name)), nullable=True)
+    column = sa.Column(name, Declared(target.ddl.column_type(type_oid, type_name)), nullable=True)
     return AddColumn(sa.Table(table.name, sa.MetaData(), column, schema=table.schema), column)
 
 
@@ -205,13 +205,13 @@ def add_column(target: Target, table: TargetTable, name: str, type_oid: int, typ
 
 
 def _declared(target: Target, shape: TableShape, column: ColumnShape) -> str:
-    return target.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
+    return target.ddl.column_type(column.type_oid, column.type_name, key=_is_in_key(shape, column.name))
 
 
 def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncrement]:
     """The columns that make values of their own, as far as the target has the like."""
     found = {
-        column.name: target.auto_increment(shape, column, _declared(target, shape, column))
+        column.name: target.ddl.auto_increment(shape, column, _declared(target, shape, column))
         for column in shape.columns
         if column.identity or column.serial
     }
@@ -252,7 +252,7 @@ def _generated(target: Target, shape: TableShape, column: ColumnShape, left: lis
         return None
     expression = None
     if target.capabilities.stored_columns:
-        expression = target.expression(column.generated, _types(shape))
+        expression = target.ddl.expression(column.generated, _types(shape))
     if expression is None:
         reason = f'column "{column.name}" is a plain one: {target.capabilities.database} does not have its expression'
         ddl = f"GENERATED ALWAYS AS ({column.generated})"
@@ -269,8 +269,8 @@ def _default(
     if column.default is None:
         return None
     expression = None
-    if column.constant is None or target.capabilities.postgresql_text:
-        expression = target.expression(column.default, _types(shape))
+    if column.constant is None or target.capabilities.postgresql_expressions:
+        expression = target.ddl.expression(column.default, _types(shape))
     if expression is None and column.constant is not None:
         expression = _constant(target, column, column.constant, declared)
     if expression is None:
@@ -288,9 +288,9 @@ def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> 
     """A constant as replication would store it, as a literal of the target's SQL; None where that has none."""
     value = pa.array([text.encode()], pa.binary())
     decoded = decode_column(column.type_oid, value, binary=False, column=1)
-    place = TargetColumn(column.name, declared, target.storage(declared))
-    (bound,) = target.bind_values(column.type_oid, place, decoded)
-    return target.literal(bound)
+    place = TargetColumn(column.name, declared, target.ddl.storage(declared))
+    (bound,) = target.values.bind_values(column.type_oid, place, decoded)
+    return target.ddl.literal(bound)
 
 
 def _types(shape: TableShape) -> dict[str, int]:
@@ -304,7 +304,7 @@ def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Co
     if shape.key and not has_key:
         yield sa.PrimaryKeyConstraint(*shape.key)
     for key in shape.unique:
-        constraint = target.unique_constraint(key)
+        constraint = target.ddl.unique_constraint(key)
         if constraint is not None:
             yield constraint
 
@@ -314,9 +314,9 @@ def _indexes(
 ) -> Iterator[ExecutableDDLElement]:
     """The unique keys that are no constraint in the target."""
     for key in shape.unique:
-        if target.unique_constraint(key) is not None:
+        if target.ddl.unique_constraint(key) is not None:
             continue
-        index = target.unique_index(table, key)
+        index = target.ddl.unique_index(table, key)
         if index is None:
             columns = ", ".join(key.columns)
             ddl = f"UNIQUE {'' if key.nulls_distinct else 'NULLS NOT DISTINCT '}({columns}){' DEFERRABLE' if key.deferrable else ''}"
@@ -328,7 +328,7 @@ def _indexes(
 
 def _checks(target: Target, shape: TableShape, left: list[SchemaDifference]) -> Iterator[sa.Constraint]:
     for check in shape.checks:
-        expression = target.expression(check, _types(shape))
+        expression = target.ddl.expression(check, _types(shape))
         if expression is None:
             name, ddl = shape.definitions.get(check, ("", f"CHECK ({check})"))
             left.append(SchemaDifference("check constraint", name, ddl, "a CHECK constraint is left out"))
@@ -368,7 +368,7 @@ def _obstacle(target: Target, key: ForeignKey, references: References | None) ->
     """Why a reference is left out; None where it is taken over."""
     name = f'"{key.schema}.{key.table}"'
     left_out = f"the reference to {name} is left out"
-    if not target.capabilities.lenient_foreign_keys:
+    if not target.capabilities.unenforced_foreign_keys:
         return left_out
     if not key.plain:
         return f"{left_out}: {target.capabilities.database} enforces every foreign key, and has none of a PERIOD"
@@ -385,7 +385,7 @@ def _obstacle(target: Target, key: ForeignKey, references: References | None) ->
 
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
     # Columns of a stand-in, of which only the names are used: the table may be made later, or be the same.
-    schema, name = target.place(key.schema, key.table)
+    schema, name = target.ddl.place(key.schema, key.table)
     columns = [sa.Column(column, Declared("")) for column in key.referenced]
     sa.Table(name, sa.MetaData(), *columns, schema=schema)
     return columns

@@ -1,34 +1,59 @@
-"""From a SQLAlchemy URL to a target."""
+"""From a SQLAlchemy URL to a target.
+
+A dialect is a folder beside this file and one line of :data:`DIALECTS`; docs/adding-a-target.md tells how to add one. Its
+module is imported when a URL asks for it, so a driver need not be installed that nobody uses.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from subscriber.errors import UsageError
-from subscriber.targets.duckdb.target import leave_quietly, open_duckdb
-from subscriber.targets.generic.target import open_generic
-from subscriber.targets.mariadb.target import open_mariadb
-from subscriber.targets.postgresql.target import open_postgresql
-from subscriber.targets.sqlite.target import open_sqlite
 from subscriber.targets.target import Target
 
-__all__ = ["OPENERS", "leave_quietly", "open_target"]
 
-OPENERS: Final[dict[str, Callable[[sa.URL], Target]]] = {
-    "sqlite": open_sqlite,
-    "postgresql": open_postgresql,
-    "mysql": open_mariadb,
-    "mariadb": open_mariadb,
-    "duckdb": open_duckdb,
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a database is opened.
+
+    Attributes:
+        module: where the function is.
+        function: takes the URL and gives the target.
+        extra: the extra of pyproject.toml that has the driver; None where it comes with the package.
+    """
+
+    module: str
+    function: str
+    extra: str | None = None
+
+    def open(self, url: sa.URL) -> Target:
+        """The target; no connection is made yet.
+
+        Raises:
+            UsageError: the URL names what cannot be a target.
+            NotSupportedError: the URL asks for another driver.
+            ImportError: the driver is not installed.
+        """
+        opener: Callable[[sa.URL], Target] = getattr(import_module(self.module), self.function)
+        return opener(url)
+
+
+DIALECTS: Final[dict[str, Dialect]] = {
+    "sqlite": Dialect("subscriber.targets.sqlite.target", "open_sqlite"),
+    "postgresql": Dialect("subscriber.targets.postgresql.target", "open_postgresql"),
+    "mysql": Dialect("subscriber.targets.mariadb.target", "open_mariadb", extra="mysql"),
+    "mariadb": Dialect("subscriber.targets.mariadb.target", "open_mariadb", extra="mysql"),
+    "duckdb": Dialect("subscriber.targets.duckdb.target", "open_duckdb", extra="duckdb"),
 }
-"""By the dialect's name, the part of the URL before ``+`` or ``:``; every other dialect is opened generically."""
+"""By the dialect's name, the part of the URL before ``+`` or ``:``."""
 
-_EXTRAS: Final = {"duckdb": "duckdb", "mysql": "mysql", "mariadb": "mysql"}
-"""The extra of pyproject.toml that has a dialect's driver."""
+_ANY_OTHER: Final = Dialect("subscriber.targets.generic.target", "open_generic")
 
 
 def open_target(url: str | sa.URL) -> Target:
@@ -39,25 +64,24 @@ def open_target(url: str | sa.URL) -> Target:
             names something that cannot be a target. The message never repeats a password.
     """
     parsed = _parse(url)
-    dialect = parsed.get_backend_name()
+    dialect = DIALECTS.get(parsed.get_backend_name(), _ANY_OTHER)
     try:
-        return OPENERS.get(dialect, open_generic)(parsed)
+        return dialect.open(parsed)
     except exc.NoSuchModuleError:
-        if dialect in _EXTRAS:
-            raise _not_installed(parsed, f"{dialect}_engine") from None
+        if dialect.extra is not None:
+            raise _not_installed(parsed, dialect, f"{parsed.get_backend_name()}_engine") from None
         raise UsageError(
             f'unknown database "{parsed.drivername}" in the target URL',
             hint="Use a SQLAlchemy URL such as sqlite:////path/to/file.db or postgresql://user@host/database.",
         ) from None
     except ImportError as error:
-        raise _not_installed(parsed, error.name or parsed.get_driver_name()) from None
+        raise _not_installed(parsed, dialect, error.name or parsed.get_driver_name()) from None
 
 
-def _not_installed(url: sa.URL, module: str) -> UsageError:
-    extra = _EXTRAS.get(url.get_backend_name())
+def _not_installed(url: sa.URL, dialect: Dialect, module: str) -> UsageError:
     return UsageError(
         f'the driver of "{url.drivername}" is not installed (no module named "{module}")',
-        hint="Install it with: pip install " + (module if extra is None else f'"subscriber[{extra}]"'),
+        hint="Install it with: pip install " + (module if dialect.extra is None else f'"subscriber[{dialect.extra}]"'),
     )
 
 

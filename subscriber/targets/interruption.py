@@ -4,7 +4,7 @@
 
     whoever stops it                     the thread that works
     stop.set()     ──── flag ──────────▶ check() between statements raises Stopped
-    interrupt()    ──── Target.interrupt ─▶ the statement that runs ends with an error
+    interrupt()    ──── Transactions.interrupt ─▶ the statement that runs ends with an error
     interrupt()    …                     the transaction is rolled back; nobody interrupts that
 
 The flag alone would wait for a statement that waits for a lock; an interrupt alone is lost when it comes between two statements. So
@@ -44,7 +44,7 @@ class Interruption:
         """End the statement that runs now, if one does."""
         with self._lock:
             for connection in self._connections:
-                self._target.interrupt(connection)
+                self._target.transactions.interrupt(connection)
 
     def check(self) -> None:
         """Go on only while nobody has asked for the end.

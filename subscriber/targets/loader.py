@@ -1,27 +1,26 @@
 """Blocks of a table's copy → rows in the target: what every loader shares.
 
 A block is an Arrow IPC stream of one record batch, its columns in the order of the loader's, each decoded by
-:func:`subscriber.types.decode_column`; or COPY's data, where :meth:`Target.block_format` says so. Values are bound as the apply path
+:func:`subscriber.types.decode_column`; or COPY's data, where :meth:`Loading.block_format` says so. Values are bound as the apply path
 binds them, so a row looks the same whichever way it came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from subscriber.errors import ConflictError
+from subscriber.targets.roles.errors import Errors
+from subscriber.targets.roles.values import Values
+from subscriber.targets.roles.writing import Writing
 from subscriber.targets.target_table import TargetColumn, TargetTable
-
-if TYPE_CHECKING:
-    from subscriber.targets.target import Target
 
 BlockFormat = Literal["text", "binary", "arrow"]
 """COPY's text, COPY's binary rows without header and end, or the Arrow IPC stream of one record batch."""
@@ -54,7 +53,7 @@ def read_block(block: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-def bind_block(target: Target, columns: Sequence[LoadColumn], batch: pa.RecordBatch) -> list[list[Any]]:
+def bind_block(values: Values, columns: Sequence[LoadColumn], batch: pa.RecordBatch) -> list[list[Any]]:
     """The values to bind, column by column.
 
     Raises:
@@ -63,15 +62,15 @@ def bind_block(target: Target, columns: Sequence[LoadColumn], batch: pa.RecordBa
     """
     bound = []
     for number, load in enumerate(columns):
-        values, column = batch.column(number), load.column
-        if column.null_is_generated and values.null_count:
+        array, column = batch.column(number), load.column
+        if column.null_is_generated and array.null_count:
             raise ConflictError(
                 f'null value in column "{column.name}" violates not-null constraint',
                 sqlstate="23502",
                 column=column.name,
                 detail="The target would put a generated value in the place of the null.",
             )
-        bound.append(target.bind_values(load.type_oid, column, values))
+        bound.append(values.bind_values(load.type_oid, column, array))
     return bound
 
 
@@ -98,7 +97,9 @@ class InsertStatement:
         return rows if names is None else (dict(zip(names, row, strict=True)) for row in rows)
 
 
-def insert_statement(target: Target, table: TargetTable, columns: Sequence[LoadColumn]) -> InsertStatement:
+def insert_statement(
+    dialect: sa.Dialect, writing: Writing, table: TargetTable, columns: Sequence[LoadColumn]
+) -> InsertStatement:
     """The INSERT for rows of ``columns``; what is not among them gets its default."""
     prefix = "p"
     while any(column.name.startswith(prefix) for column in table.columns):
@@ -108,29 +109,31 @@ def insert_statement(target: Target, table: TargetTable, columns: Sequence[LoadC
     values = {
         columns[index].column.name: sa.bindparam(key, type_=sa.types.NullType()) for key, index in index_of.items()
     }
-    insert = target.or_fail(table, sa.insert(table.clause()).values(values).inline())
-    compiled = insert.compile(dialect=target.engine.dialect)
-    sql = target.override_identity(str(compiled)) if table.has_identity_always else str(compiled)
+    insert = writing.or_fail(table, sa.insert(table.clause()).values(values).inline())
+    compiled = insert.compile(dialect=dialect)
+    sql = writing.override_identity(str(compiled)) if table.has_identity_always else str(compiled)
     keys = tuple(index_of if compiled.positiontup is None else compiled.positiontup)
     return InsertStatement(sql, tuple(index_of[key] for key in keys), keys if compiled.positiontup is None else None)
 
 
-@contextmanager
-def insert_loader(
-    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
-) -> Iterator[Callable[[bytes], None]]:
-    """Load by INSERT, a block at a time, for any SQLAlchemy dialect."""
-    statement = insert_statement(target, table, columns)
+def insert_blocks(
+    errors: Errors,
+    values: Values,
+    statement: InsertStatement,
+    connection: sa.Connection,
+    columns: Sequence[LoadColumn],
+) -> Callable[[bytes], None]:
+    """What loads a block by INSERT, for any SQLAlchemy dialect."""
 
     def load(block: bytes) -> None:
         batch = read_block(block)
-        rows = list(statement.rows(bind_block(target, columns, batch), batch.num_rows))
+        rows = list(statement.rows(bind_block(values, columns, batch), batch.num_rows))
         if not rows:
             return
         try:
             connection.exec_driver_sql(statement.sql, rows)
         except exc.SQLAlchemyError as error:
             # The driver's error quotes rows, and must not be printed as the cause.
-            raise target.translate(error, [columns[index].column.name for index in statement.order]) from None
+            raise errors.translate(error, [columns[index].column.name for index in statement.order]) from None
 
-    yield load
+    return load

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
+import sqlalchemy as sa
+
 from subscriber.errors import AlreadyRunning, TargetUnavailable
 from subscriber.targets.place import obstacle
 
@@ -61,6 +63,28 @@ def is_locked(database: str) -> bool | None:
         return False
     except OSError:
         return None
+
+
+class FileRunLock:
+    """See :class:`~subscriber.targets.roles.run_lock.RunLock`; an advisory lock on ``<file>.subscriber-lock``.
+
+    Args:
+        file: path of the database's file.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """See :meth:`RunLock.hold`."""
+        with locked_file(self._file):
+            yield
+
+    def is_held(self, connection: sa.Connection) -> bool | None:
+        """See :meth:`RunLock.is_held`; None where the lock file cannot be read."""
+        del connection  # the kernel knows
+        return is_locked(self._file)
 
 
 def _try_lock(handle: IO[str], kind: int) -> bool:

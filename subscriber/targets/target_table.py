@@ -23,14 +23,10 @@ class TargetColumn:
         storage: how the target keeps values: the affinity in SQLite, the type's name elsewhere.
         nullable: NULL is allowed.
         generated: computed from other columns; cannot be written (rule C3).
-        identity_always: an identity column that UPDATE may not set (PostgreSQL's GENERATED ALWAYS).
+        identity_always: an identity column that UPDATE may not set (GENERATED ALWAYS).
         null_is_generated: a NULL that is written becomes a value of the target's own (a rowid, an
             auto-increment), so NULL must be refused here rather than written.
-        binary_form: in PostgreSQL, the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
-        compared_as: SQL of the type that a value is to be made before it is compared with the column's, None where it need not.
-        own_operator: equality of a type that somebody has made (CREATE TYPE, extensions), with its schema.
         required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value for it.
-        key_collation: what tells the texts of a key's column apart, where that may not be the column's own (SQLite).
     """
 
     name: str
@@ -40,10 +36,6 @@ class TargetColumn:
     generated: bool = False
     identity_always: bool = False
     null_is_generated: bool = False
-    binary_form: int | None = None
-    compared_as: str | None = None
-    own_operator: str | None = None
-    key_collation: str | None = None
     required: bool = False
 
 
@@ -52,10 +44,12 @@ class LeafRouting:
     """Which partition a row belongs to, where only the partitions have keys: a key is unique in one of them alone (rule C26).
 
     Attributes:
-        expression: SQL of the target's over a row's ``columns``: the partition, as :attr:`TargetTable.partition` tells it; NULL is none.
+        partition: the pseudo-column that tells the partition of a stored row.
+        expression: the target's SQL over a row's ``columns`` that gives the same for a row to look for; NULL is no partition.
         columns: what the bounds are about.
     """
 
+    partition: str
     expression: str
     columns: tuple[str, ...]
 
@@ -71,12 +65,7 @@ class TargetTable:
         key: the columns that identify a row: a local replica identity index's, else the primary
             key's (rule C11), else what all its partitions have as theirs; None where there is none of them.
         kind: only the first two can be replicated into.
-        locator: the pseudo-column that addresses exactly one row (rowid, ctid), or None.
-        partition: the pseudo-column that tells the partitions apart, each of which has locators of its own, or None.
-        routing: where to look for a row, where ``key`` is the partitions' and not the table's.
-        resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an error (SQLite).
-        may_suppress: a trigger may leave a row as it is without a word (PostgreSQL's BEFORE triggers that return NULL).
-        may_watch_columns: a trigger may fire for an UPDATE OF some columns, that is by what SET names (SQLite).
+        locators: the pseudo-columns that together address exactly one row (rowid; tableoid and ctid); empty where there are none.
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
     """
 
@@ -85,12 +74,7 @@ class TargetTable:
     columns: tuple[TargetColumn, ...]
     key: tuple[str, ...] | None
     kind: TableKind = "table"
-    locator: str | None = None
-    partition: str | None = None
-    routing: LeafRouting | None = None
-    resolves_conflicts: bool = False
-    may_suppress: bool = False
-    may_watch_columns: bool = False
+    locators: tuple[str, ...] = ()
 
     @property
     def has_identity_always(self) -> bool:
@@ -107,8 +91,7 @@ class TargetTable:
 
     def clause(self) -> sa.TableClause:
         """The table for SQLAlchemy Core: names to quote, nothing that adds defaults or types."""
-        names = [column.name for column in self.columns]
-        names.extend(name for name in (self.locator, self.partition) if name is not None)
+        names = [*(column.name for column in self.columns), *self.locators]
         return sa.table(self.name, *(sa.column(name) for name in names), schema=self.schema)
 
 

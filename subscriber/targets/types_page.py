@@ -1,7 +1,7 @@
 """``docs/types.md``, made by asking the targets themselves: ``make docs`` writes it, and a test keeps it true.
 
-A cell is what :meth:`Target.column_type` declares. It is marked *text* where the column is stored as that of a ``text`` is, and its notes
-are those of :data:`_SAMPLES` that :meth:`Target.bind_values` refuses there. No database is connected to.
+A cell is what :meth:`DDL.column_type` declares. It is marked *text* where the column is stored as that of a ``text`` is, and its notes
+are those of :data:`_SAMPLES` that :meth:`Values.bind_values` refuses there. No database is connected to.
 """
 
 from __future__ import annotations
@@ -173,10 +173,10 @@ def _table(title: str, rows: Iterable[_Row], targets: list[Target], *, key: bool
 
 
 def _cell(target: Target, row: _Row, notes: dict[str, int], *, key: bool) -> str:
-    declared = target.column_type(row.type_oid, row.type_name, key=key)
-    column = TargetColumn("c", declared, target.storage(declared))
-    target.check_column(row.type_oid, column)
-    texts = {target.storage(target.column_type(_TEXT, "text", key=in_key)) for in_key in (False, True)}
+    declared = target.ddl.column_type(row.type_oid, row.type_name, key=key)
+    column = TargetColumn("c", declared, target.ddl.storage(declared))
+    target.values.check_column(row.type_oid, column)
+    texts = {target.ddl.storage(target.ddl.column_type(_TEXT, "text", key=in_key)) for in_key in (False, True)}
     mark = " *text*" if column.storage in texts and row.type_oid not in _TEXTS and declared != row.type_name else ""
     samples = _samples(row, key=key)
     numbers = [
@@ -198,7 +198,7 @@ def _notes(target: Target, type_oid: int, column: TargetColumn, samples: Iterabl
         raw = pa.array([text.encode()], pa.binary())
         decoded = decode_column(type_oid, raw, binary=False, column=1)
         try:
-            (bound,) = target.bind_values(type_oid, column, decoded)
+            (bound,) = target.values.bind_values(type_oid, column, decoded)
         except UnsupportedValue as error:
             refused.setdefault(error.sqlstate, []).append(kind)
             continue

@@ -244,7 +244,7 @@ def _columns(publisher: psycopg.Connection[Any], rows: Rows) -> tuple[dict[str, 
 
 
 def _target_table(target: Target, connection: sa.Connection, rows: Rows, types: dict[str, int]) -> TargetTable:
-    table = target.reflect(connection, *rows.schema_and_name)
+    table = target.shapes.reflect(connection, *rows.schema_and_name)
     if table is None:
         raise TargetRelationError(f'relation "{rows.table}" does not exist in the target', relation=rows.table)
     for name in types:
@@ -268,7 +268,7 @@ def replicated_rows(
     target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[str], key: Sequence[str] = ()
 ) -> Iterator[tuple[Any, ...]]:
     """The rows of a target's table as its driver gives them, in the order of ``key``; :func:`text_of` gives their text."""
-    if target.capabilities.postgresql_text:
+    if target.capabilities.postgresql_types:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
         name = [table.name] if table.schema is None else [table.schema, table.name]
@@ -276,7 +276,7 @@ def replicated_rows(
         return
     # Columns without a type: the driver's values as they are stored.
     here = {column.name: column for column in table.columns}
-    query: sa.Select[*tuple[Any, ...]] = sa.select(*(target.readable(here[name]) for name in columns))
+    query: sa.Select[*tuple[Any, ...]] = sa.select(*(target.values.readable(here[name]) for name in columns))
     query = query.select_from(table.clause())
     query = query.order_by(*(sa.column(name) for name in key))
     yield from map(tuple, connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query))

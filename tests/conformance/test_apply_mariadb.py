@@ -33,7 +33,7 @@ from subscriber.types import BUILT_IN_TYPES, type_name
 from subscriber.verify.compare_tables import replicated_rows, text_of
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
-from tests.targets import set_sequence
+from tests.target_databases import set_sequence
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
 T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
@@ -77,7 +77,7 @@ def rows(target, query: str) -> list[tuple[object, ...]]:
 
 def reflected(target, name: str, schema: str = "public") -> TargetTable:
     with target.engine.connect() as connection:
-        table: TargetTable | None = target.reflect(connection, schema, name)
+        table: TargetTable | None = target.shapes.reflect(connection, schema, name)
     assert table is not None
     return table
 
@@ -88,7 +88,7 @@ def insert(*texts: str | m.Absence | None) -> m.Insert:
 
 def load(target, table: TargetTable, types: dict[str, int], *blocks: bytes) -> None:
     columns = [LoadColumn(next(one for one in table.columns if one.name == name), oid) for name, oid in types.items()]
-    with target.begin() as connection, target.loader(connection, table, columns) as load_block:
+    with target.begin() as connection, target.loading.loader(connection, table, columns) as load_block:
         for block in blocks:
             load_block(block)
 
@@ -129,14 +129,14 @@ def test_a_row_that_stays_locked_is_said_to_be_so(target):
 def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepared(target):
     """C49: InnoDB looks at the value behind it too, which PostgreSQL does not; the hint has the way out, the README the warning"""
     create(target, "CREATE TABLE t (a int PRIMARY KEY, b varchar(9) UNIQUE)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-    with target.begin_prepared("pg_gid_1_1") as connection:
+    with target.prepared.begin("pg_gid_1_1") as connection:
         connection.exec_driver_sql("UPDATE t SET b = 'z' WHERE a = 2")
     with pytest.raises(TargetUnavailable) as raised, target.begin() as connection:
         connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
         connection.exec_driver_sql("UPDATE t SET b = 'y' WHERE a = 1")
         connection.exec_driver_sql("UPDATE t SET b = 'a' WHERE a = 1")
     assert "XA COMMIT or XA ROLLBACK it here likewise" in str(raised.value.hint)
-    target.finish_prepared("pg_gid_1_1", commit=False)
+    target.prepared.finish("pg_gid_1_1", commit=False)
 
 
 def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(target):
@@ -147,7 +147,7 @@ def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(tar
         "INSERT INTO t VALUES (1, 1)",
         "CREATE TABLE o (a int)",
     )
-    with target.begin_prepared("pg_gid_1_1") as connection:
+    with target.prepared.begin("pg_gid_1_1") as connection:
         connection.exec_driver_sql("UPDATE t SET b = 2")
     with ThreadPoolExecutor() as pool, target.begin() as connection:
         # It waits for the row's lock with the table in its hands.
@@ -156,10 +156,10 @@ def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(tar
         wait_until(lambda: rows(target, altered), "ALTER TABLE to wait")
         connection.exec_driver_sql("INSERT INTO o VALUES (1)")
         with pytest.raises(TargetUnavailable, match="is being altered"):
-            target.reflect(connection, "public", "t")
-        target.finish_prepared("pg_gid_1_1", commit=True)
+            target.shapes.reflect(connection, "public", "t")
+        target.prepared.finish("pg_gid_1_1", commit=True)
         altering.result()
-        assert target.reflect(connection, "public", "t") is not None
+        assert target.shapes.reflect(connection, "public", "t") is not None
 
 
 def test_a_server_that_is_not_there_is_unavailable():
@@ -180,7 +180,7 @@ def test_a_tables_shape(target):
         "CREATE VIEW v AS SELECT 1 AS a",
     )
     table = reflected(target, "T `1`")
-    assert (table.key, table.kind, table.locator) == (("b.c", "x"), "table", None)
+    assert (table.key, table.kind, table.locators) == (("b.c", "x"), "table", ())
     assert [(c.name, c.declared_type, c.storage, c.nullable, c.generated, c.null_is_generated) for c in table.columns] == [
         ("a", "int(11)", "int", False, False, True),
         ("b.c", "varchar(9)", "varchar", False, False, False),
@@ -191,7 +191,7 @@ def test_a_tables_shape(target):
     ]  # fmt: skip
     assert reflected(target, "v").kind == "view"
     with target.engine.connect() as connection:
-        assert target.reflect(connection, "public", "absent") is None
+        assert target.shapes.reflect(connection, "public", "absent") is None
 
 
 def test_an_engine_without_transactions_is_refused(apply, target):
@@ -274,7 +274,7 @@ def stored(target, type_oid: int) -> dict[int, str | None]:
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_a_value_comes_back_as_it_was(apply, target, name, local_infile):
     """C5: replicated into the column that we declare for its type, and loaded by a copy"""
-    declared = target.column_type(OIDS[name], type_name(OIDS[name]))
+    declared = target.ddl.column_type(OIDS[name], type_name(OIDS[name]))
     create(target, f"CREATE TABLE v (k INT PRIMARY KEY, v {declared})")
     numbered = [(str(k), v) for k, v in enumerate(VALUES[name])]
     expected = {-1: None, **dict(enumerate(VALUES[name]))}
@@ -354,8 +354,8 @@ def test_a_value_that_does_not_fit_is_refused(apply, target, name, declared, val
 def test_the_declaration_holds_every_type(oid, key):
     """refuse_not_guess: the column that we make is one that we accept"""
     with open_target("mysql://user@127.0.0.1:1/db") as target:
-        declared = target.column_type(oid, type_name(oid), key=key)
-        check_column(oid, TargetColumn("c", declared, target.storage(declared)))
+        declared = target.ddl.column_type(oid, type_name(oid), key=key)
+        check_column(oid, TargetColumn("c", declared, target.ddl.storage(declared)))
 
 
 def test_values_of_another_type_are_loaded_as_postgresql_reads_them(target, local_infile):
@@ -415,7 +415,7 @@ def test_changes_reach_the_table(apply, target):
 
 def test_keys_are_compared_as_postgresql_compares_them(apply, target):
     """C14: letters of both cases differ, and blanks at the end count"""
-    declared = target.column_type(25, "text", key=True)
+    declared = target.ddl.column_type(25, "text", key=True)
     create(target, f"CREATE TABLE t (a {declared} PRIMARY KEY, b TEXT)")
     remote = relation("public.t", {"a": "text", "b": "text"}, ["a"])
     keys = ["a", "A", "a ", "á"]
@@ -468,10 +468,10 @@ def test_foreign_keys_are_not_enforced_and_restrict_truncate(apply, target):
     apply([T], *transaction(200, insert("1", "x")))
     parent, child = reflected(target, "p"), reflected(target, "t")
     with pytest.raises(ConflictError, match="cannot truncate") as raised, target.begin() as connection:
-        target.truncate(connection, [parent], restart_identity=False)
+        target.writing.truncate(connection, [parent], restart_identity=False)
     assert raised.value.detail == 'Table "t" references "p".'
     with target.begin() as connection:
-        target.truncate(connection, [parent, child], restart_identity=True)  # they have none
+        target.writing.truncate(connection, [parent, child], restart_identity=True)  # they have none
     assert rows(target, "SELECT * FROM t") == []
 
 
@@ -487,33 +487,33 @@ def test_an_auto_increment_is_set_back_when_the_truncate_has_committed(apply, ta
     assert rows(target, "SELECT * FROM t") == [(1, "x", 4)]
     create(target, "INSERT INTO t (a) VALUES (5)", "DELETE FROM t")
     with pytest.raises(ConflictError), target.begin() as connection:
-        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
         raise ConflictError("rolled back")
     create(target, "INSERT INTO t (a) VALUES (1)")
     assert rows(target, "SELECT n FROM t") == [(6,)]
     with target.begin() as connection:
-        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
     create(target, "INSERT INTO t (a) VALUES (1)")
     assert rows(target, "SELECT n FROM t") == [(1,)]
 
 
 def test_a_counter_that_cannot_be_set_back_is_said_and_does_not_stop_anything(apply, target, monkeypatch, caplog):
     """C29: the TRUNCATE is committed by then"""
-    monkeypatch.setattr("subscriber.targets.mariadb.target._COUNTER_WAIT", 1)
+    monkeypatch.setattr("subscriber.targets.mariadb.counters._COUNTER_WAIT", 1)
     create(target, "CREATE TABLE t (a INT PRIMARY KEY, b TEXT, n INT AUTO_INCREMENT UNIQUE)")
     apply([T], *transaction(200, insert("1", "x")))
     table = reflected(target, "t")
     other = target.engine.connect()
-    restart = target._restart_counters
+    restart = target.transactions._counters.restart
 
     def restart_late(tables) -> None:
         # Between the transaction and the ALTER TABLE somebody else begins to use the table.
         other.exec_driver_sql("SELECT * FROM t").all()
         restart(tables)
 
-    monkeypatch.setattr(target, "_restart_counters", restart_late)
+    monkeypatch.setattr(target.transactions._counters, "restart", restart_late)
     with target.begin() as connection:
-        target.truncate(connection, [table], restart_identity=True)
+        target.writing.truncate(connection, [table], restart_identity=True)
     other.close()
     assert "could not set AUTO_INCREMENT back" in caplog.text
     create(target, "INSERT INTO t (a) VALUES (1)")
@@ -523,9 +523,9 @@ def test_a_counter_that_cannot_be_set_back_is_said_and_does_not_stop_anything(ap
 def test_a_prepared_transaction_leaves_the_counter_and_says_so(target, caplog):
     """C29"""
     create(target, "CREATE TABLE t (a INT AUTO_INCREMENT PRIMARY KEY)", "INSERT INTO t VALUES (NULL)")
-    with target.begin_prepared("pg_gid_1_1") as connection:
-        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
-    target.finish_prepared("pg_gid_1_1", commit=True)
+    with target.prepared.begin("pg_gid_1_1") as connection:
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
+    target.prepared.finish("pg_gid_1_1", commit=True)
     assert "cannot set AUTO_INCREMENT back" in caplog.text
     create(target, "INSERT INTO t VALUES (NULL)")
     assert rows(target, "SELECT a FROM t") == [(2,)]
@@ -615,7 +615,7 @@ def test_a_query_that_somebody_has_killed_is_tried_again(target):
 
 def test_a_deadlock_of_several_changes_is_tried_again(apply, target):
     """C35: the savepoint before them went with the transaction, which is not what is said"""
-    declared = target.column_type(1700, "numeric", key=True)
+    declared = target.ddl.column_type(1700, "numeric", key=True)
     create(target, f"CREATE TABLE t (a {declared} PRIMARY KEY, b INT)", "CREATE TABLE much (a INT)")
     create(target, "INSERT INTO t VALUES ('1', 1), ('2', 1)")
     remote = relation("public.t", {"a": "numeric", "b": "int4"}, ["a"])
@@ -671,7 +671,7 @@ def test_a_row_fits_once_somebody_has_raised_the_packet(target, mariadb, way):
     change = ("INSERT INTO t VALUES (1, %s)", ("x" * largest,))
     with target.begin(), target.begin():
         pass  # so there is more than one session to be used again
-    transaction_of = {"committed": target.begin, "prepared": lambda: target.begin_prepared("g")}[way]
+    transaction_of = {"committed": target.begin, "prepared": lambda: target.prepared.begin("g")}[way]
     with pytest.raises(UnsupportedValue, match="max_allowed_packet"), transaction_of() as connection:
         connection.exec_driver_sql(*change)
     mariadb.execute(f"SET GLOBAL max_allowed_packet = {2 * largest}")
@@ -750,19 +750,19 @@ def test_a_lost_connection_is_unavailable(target):
 
 def test_a_target_has_one_runner(target, mariadb):
     other = open_target(mariadb.url(target.url.database))
-    with other, target.run_lock(), pytest.raises(AlreadyRunning, match="another"), other.run_lock():
+    with other, target.running(), pytest.raises(AlreadyRunning, match="another"), other.running():
         pass
-    with target.run_lock():
+    with target.running():
         pass
 
 
 def test_a_run_that_has_lost_its_lock_ends_in_order(target):
     """The server was restarted, or somebody has killed the session, which has released it."""
-    with target.run_lock():
+    with target.running():
         others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> connection_id()"
         for (number,) in rows(target, others):
             create(target, f"KILL {number}")
-    with target.run_lock():
+    with target.running():
         pass
 
 

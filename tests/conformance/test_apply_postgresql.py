@@ -26,7 +26,7 @@ from tests.conftest import fresh_database
 from tests.crash.harness import wait_until
 from tests.failures import applied_before
 from tests.frames import OIDS, frame, relation, transaction, values
-from tests.targets import set_sequence
+from tests.target_databases import set_sequence
 
 START, END = LSN(100), LSN(1000)
 SECRET = "sec" + "ret"  # tracebacks quote source lines
@@ -377,20 +377,20 @@ def test_missing_and_generated_columns_and_kinds(apply, database):
 
 
 def test_a_second_runner_is_refused(target, database):
-    with target.run_lock(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.run_lock():
+    with target.running(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.running():
         pass
-    with target.run_lock():
+    with target.running():
         pass
 
 
 def test_a_runner_whose_lock_was_lost_ends_well(target, database):
     """As when the server was restarted meanwhile: the lock ended with its session."""
-    with target.run_lock():
+    with target.running():
         database.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database"
             " WHERE locktype = 'advisory' AND datname = current_database()"
         )
-    with target.run_lock(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.run_lock():
+    with target.running(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.running():
         pass
 
 
@@ -422,7 +422,7 @@ def test_the_sequences_of_a_column_go_on_as_the_publishers(target, database):
     )
     position = SequencePosition(last_value=41, is_called=True)
     with target.begin() as connection:
-        table = target.reflect(connection, "S x", "T")
+        table = target.shapes.reflect(connection, "S x", "T")
         assert [set_sequence(target, connection, table, column, position) for column in "isdn"] == [
             True,
             True,
@@ -436,9 +436,9 @@ def test_a_target_knows_whether_it_is_a_database(target, database):
     """C54: a subscription of a database to itself is refused"""
     identifier = database.execute("SELECT system_identifier::text FROM pg_control_system()")[0][0]
     with target.begin() as connection:
-        assert target.is_database_of(connection, identifier, database.name)
-        assert not target.is_database_of(connection, identifier, "another")
-        assert not target.is_database_of(connection, "7", database.name)
+        assert target.cluster.has_database(connection, identifier, database.name)
+        assert not target.cluster.has_database(connection, identifier, "another")
+        assert not target.cluster.has_database(connection, "7", database.name)
 
 
 def test_names_without_a_schema_find_nothing_of_the_users(apply, database):
@@ -477,7 +477,7 @@ def test_row_security_that_is_effective_for_our_role_is_refused(postgresql18, da
         with open_target(database.url.replace("//postgres", "//guest")) as target, target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)
-            assert target.reflect(connection, "public", "t") is not None
+            assert target.shapes.reflect(connection, "public", "t") is not None
         database.execute("ALTER TABLE t ENABLE ROW LEVEL SECURITY")
         with open_target(database.url.replace("//postgres", "//guest")) as target:
             applier = ExactApplier(target, subscription="sub", subid=1)

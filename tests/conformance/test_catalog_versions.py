@@ -12,7 +12,7 @@ from subscriber.catalog import CatchUpProgress, KeptStates, RelationState, Subsc
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.lsn import LSN
 from subscriber.targets import Target
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 TABLES = [("public", "a"), ("public", "b")]
 

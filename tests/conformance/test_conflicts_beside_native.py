@@ -33,7 +33,7 @@ from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from tests.conftest import server_or_skip
 from tests.failures import conflict_kind
 from tests.frames import frame
-from tests.targets import AppliedTo, applied_to
+from tests.target_databases import AppliedTo, applied_to
 
 _PATIENCE: Final = 30.0
 

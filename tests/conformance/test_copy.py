@@ -97,7 +97,7 @@ class Copier:
             return [tuple(row) for row in connection.exec_driver_sql(query)]
 
     def run(self, *statements: str) -> None:
-        with self.target._write_engine().begin() as connection:
+        with self.target.transactions.write_engine().begin() as connection:
             for statement in statements:
                 connection.exec_driver_sql(statement)
 

@@ -16,7 +16,7 @@ from subscriber.schema.shape import SequencePosition
 from subscriber.targets import open_target
 from subscriber.targets.ddl import create_table
 from tests.conftest import fresh_database
-from tests.targets import set_sequence
+from tests.target_databases import set_sequence
 
 TABLES = """
 CREATE SCHEMA "S x";
@@ -66,7 +66,7 @@ def made(publisher, target, schema: str, name: str, columns=None):
     with target.begin() as connection:
         new.create(connection)
     with target.engine.connect() as connection:
-        table = target.reflect(connection, schema, name)
+        table = target.shapes.reflect(connection, schema, name)
     assert table is not None
     return shape, table, new.notes
 
@@ -87,7 +87,7 @@ def test_a_created_table_takes_every_value_and_makes_its_own(publisher, target):
     assert (table.key, table.kind) == (("id",), "table")
     assert [column.name for column in table.columns] == [column.name for column in shape.columns]
     for announced, column in zip(shape.columns, table.columns, strict=True):
-        target.check_column(announced.type_oid, column)
+        target.values.check_column(announced.type_oid, column)
         assert not column.nullable or column.name not in ("id", "a", "bo")
     first, second = (inserted(target, table, a=a) for a in ("x", "y"))
     assert (first.id, second.id) == (1, 2)
@@ -152,11 +152,11 @@ def test_a_default_of_a_sequence_that_nobody_owns_makes_values_in_the_target(pub
     assert notes == ()
     position = SequencePosition(last_value=5, is_called=True)
     with target.begin() as connection:
-        found = target.sequence_of(connection, table, "a")
+        found = target.sequences.of_column(connection, table, "a")
         assert (found.position.last_value, found.position.is_called) == (1, False)
-        target.set_sequence(connection, found, position)
+        target.sequences.set(connection, found, position)
     with target.begin() as connection:
-        assert target.sequence_of(connection, table, "a").position.next_value == 6
+        assert target.sequences.of_column(connection, table, "a").position.next_value == 6
     assert inserted(target, table, b=1).a == 6
 
 
@@ -164,7 +164,7 @@ def test_a_counter_is_not_set_to_what_it_cannot_be(publisher, target):
     """Values beyond its type, and values that come downwards"""
     _, table, _ = made(publisher, target, "public", "plain")
     with target.begin() as connection:
-        found = target.sequence_of(connection, table, "a")
+        found = target.sequences.of_column(connection, table, "a")
     down = SequencePosition(last_value=-5, is_called=True, increment=-1)
     assert found.obstacle(down) == "it counts downwards at the publisher and upwards in the target"
     beyond = found.obstacle(SequencePosition(last_value=2**63, is_called=False))

@@ -13,7 +13,7 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import CreateSubscription, DropSubscription
 from subscriber.settings import Settings
 from tests.crash.harness import Runner
-from tests.targets import applied_to
+from tests.target_databases import applied_to
 
 CREATE = "CREATE SUBSCRIPTION s CONNECTION 'host=nowhere' PUBLICATION p WITH (connect = false, slot_name = NONE)"
 FLUSHED = "innodb_flush_log_at_trx_commit"
@@ -33,7 +33,7 @@ def flushing(server, value: int) -> Iterator[None]:
 @pytest.mark.parametrize("value", [0, 1, 2, 3])
 def test_mariadb_is_asked_when_it_flushes_its_log(value, mariadb, request, tmp_path):
     with applied_to("mariadb", request, tmp_path) as on, flushing(mariadb, value):
-        found = [(one.message, one.hint) for one in on.target.durability_warnings()]
+        found = [(one.message, one.hint) for one in on.target.transactions.durability_warnings()]
     if value == 1:
         assert found == []
         return
@@ -86,7 +86,7 @@ def test_run_says_so_once(mariadb, tmp_path):
 def test_postgresql_is_asked_whether_it_syncs(postgresql18, request, tmp_path):
     ((fsync,),) = postgresql18.execute("SHOW fsync")
     with applied_to("postgresql", request, tmp_path) as on:
-        found = [one.message for one in on.target.durability_warnings()]
+        found = [one.message for one in on.target.transactions.durability_warnings()]
     assert ["fsync is off" in message for message in found] == ([True] if fsync == "off" else [])
 
 
@@ -94,6 +94,6 @@ def test_postgresql_is_asked_whether_it_syncs(postgresql18, request, tmp_path):
 def test_files_are_synced_by_us(kind, request, tmp_path):
     """SQLite by our connections' own setting, whatever the library's default is; DuckDB has none"""
     with applied_to(kind, request, tmp_path) as on:
-        assert list(on.target.durability_warnings()) == []
+        assert list(on.target.transactions.durability_warnings()) == []
         if kind == "sqlite":
             assert on.execute("PRAGMA synchronous") == [(2,)]

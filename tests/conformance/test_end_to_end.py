@@ -271,7 +271,7 @@ def test_the_journal_tells_what_was_received(system, version):
 
 def test_a_second_runner_is_turned_away(system):
     """progress_with_data: whoever holds the target's lock"""
-    with open_target(system.runner.target) as target, target.run_lock():
+    with open_target(system.runner.target) as target, target.running():
         answer = system.runner.call("run", "--once")
     assert answer.returncode == 1
     assert 'another "subscriber run" is at work on' in answer.stderr

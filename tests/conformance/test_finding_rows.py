@@ -10,7 +10,7 @@ from subscriber.apply.applier import ApplyResult
 from subscriber.errors import TargetRelationError
 from subscriber.protocol import messages as m
 from tests.frames import OIDS, relation, transaction, values
-from tests.targets import KINDS, AppliedTo, applied_to
+from tests.target_databases import KINDS, AppliedTo, applied_to
 
 
 @pytest.fixture(params=KINDS)
@@ -21,7 +21,9 @@ def on(request, tmp_path) -> Iterator[AppliedTo]:
 
 def create(on: AppliedTo, columns: dict[str, str], constraint: str = "") -> None:
     """Table t, with the columns that we would make ourselves."""
-    declared = [f"{name} {on.target.column_type(OIDS[kind], NAMES.get(kind, kind))}" for name, kind in columns.items()]
+    declared = [
+        f"{name} {on.target.ddl.column_type(OIDS[kind], NAMES.get(kind, kind))}" for name, kind in columns.items()
+    ]
     on.execute(f"CREATE TABLE t ({', '.join(declared)}{constraint})")
 
 
@@ -80,7 +82,7 @@ def test_values_are_equal_if_their_type_says_so_however_they_are_stored(on, kind
 def test_a_key_finds_its_row_however_it_is_stored(on, kind, sent, stored):
     """C14; neighbours in the order of texts are left alone"""
     columns = {"a": kind, "b": "int4"}
-    declared = on.target.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
+    declared = on.target.ddl.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
     on.execute(f"CREATE TABLE t (a {declared} PRIMARY KEY, b integer)")
     for text in ("1", stored, "100", "10.01"):
         on.execute(f"INSERT INTO t VALUES ('{text}', 0)")
@@ -98,7 +100,7 @@ def test_a_key_finds_its_row_however_it_is_stored(on, kind, sent, stored):
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_a_key_is_written_as_the_publisher_has_it_however_it_was_stored(on, kind, sent, stored, identity):
     """C14: SET leaves a key out only where equal values are the same; with an old tuple the same holds"""
-    declared = on.target.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
+    declared = on.target.ddl.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
     on.execute(f"CREATE TABLE t (a {declared} PRIMARY KEY, b integer)", f"INSERT INTO t VALUES ('{stored}', 0)")
     shape = relation("public.t", {"a": kind, "b": "int4"}, ["a"], identity=identity)
     old = values(sent, "0") if identity == "f" else None

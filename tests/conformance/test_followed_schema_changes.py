@@ -32,7 +32,7 @@ from subscriber.verify.compare_tables import text_of
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.frames import frame
-from tests.targets import KINDS, AppliedTo, applied_to
+from tests.target_databases import KINDS, AppliedTo, applied_to
 
 pytestmark = pytest.mark.server
 
@@ -121,11 +121,13 @@ class Followed:
             ]
         ]
         with self.database.target.engine.connect() as connection:
-            table = self.database.target.reflect(connection, "public", "t")
+            table = self.database.target.shapes.reflect(connection, "public", "t")
             assert table is not None
-            readable = [self.database.target.readable(column) for name in columns if (column := table.column(name))]
+            readable = [
+                self.database.target.values.readable(column) for name in columns if (column := table.column(name))
+            ]
             query = sa.select(*readable).select_from(table.clause()).order_by(sa.text(key))
-            ours = self.database.target.read_result(connection.execute(query)).rows
+            ours = self.database.target.values.read_result(connection.execute(query)).rows
         ours = [tuple(text_of(oid, value) for oid, value in zip(types, row, strict=True)) for row in ours]
         assert ours == theirs, listed
 

@@ -17,7 +17,7 @@ from subscriber.lsn import LSN
 from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 NAMES = ("a/b", "../up", "s", "S", "s ", "a\nb", 'it\'s "quoted"', "." * 63, "日本/" + "é" * 27)
 """Slashes, dots, case, blanks at the end, line breaks, quotes, 63 bytes, more than ASCII."""

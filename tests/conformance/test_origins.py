@@ -33,7 +33,8 @@ def target(database):
             OriginProgress(1).create(connection, LSN(100))
         yield opened
         with opened.begin() as connection:
-            opened.drop_origin(connection, "pg_1")
+            assert opened.origins is not None
+            opened.origins.drop(connection, "pg_1")
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ def test_an_origin_is_dropped_with_its_subscription(target, database, origin):
     known = f"SELECT count(*) FROM pg_replication_origin WHERE roname = '{origin}'"
     assert database.execute(known) == [(1,)]
     with target.begin() as connection:
-        target.drop_origin(connection, "pg_1")
+        target.origins.drop(connection, "pg_1")
     assert database.execute(known) == [(0,)]
     # The next one of its number may come while another process is at work.
     apply(target, *transaction(300, insert("2", "x")), start=1000, end=1100)

@@ -28,6 +28,7 @@ from typing import Any, Final
 import psycopg
 
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.prepared import prepared_names
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.segment import journal_entries
@@ -409,7 +410,7 @@ class Replica:
             for shape in shapes:
                 assert shape is not None
                 create_table(self.target, shape).create(connection)
-            table = self.target.reflect(connection, "public", "wide")
+            table = self.target.shapes.reflect(connection, "public", "wide")
             assert table is not None
             name = self.target.engine.dialect.identifier_preparer.format_table(table.clause())
             connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {OWN_COLUMN} varchar(10) DEFAULT 'mine'")
@@ -435,9 +436,10 @@ class Replica:
     def end(self) -> None:
         """Close it for good; what a history that failed has left prepared would lock its tables."""
         with self.target.engine.connect() as connection:
-            prepared = self.target.prepared_transactions(connection)
-        for gid in prepared:
-            self.target.finish_prepared(gid, commit=False)
+            names = prepared_names(self.target, connection)
+        for gid in names:
+            assert self.target.prepared is not None
+            self.target.prepared.finish(gid, commit=False)
         self.close()
 
     def contents(self) -> Contents:
@@ -445,7 +447,7 @@ class Replica:
         found: Contents = {}
         with self.target.reporting(), self.target.engine.connect() as connection:
             for name in TABLES:
-                table = self.target.reflect(connection, "public", name)
+                table = self.target.shapes.reflect(connection, "public", name)
                 assert table is not None
                 columns = [column.name for column in table.columns if column.name != OWN_COLUMN]
                 rows = replicated_rows(self.target, connection, table, columns)
@@ -562,7 +564,7 @@ def play(
             try:
                 # Where a transaction is prepared in the target, its rows are locked, and whoever looks for a row by reading the
                 # table waits for it: PostgreSQL's own worker, too, if the rows are equal.
-                if not (history.prepares_bags and replica.target.capabilities.prepared_transactions):
+                if not (history.prepares_bags and replica.target.prepared is not None):
                     replay(history, reader, replica, random.Random(seed), f"SEED={seed}, {kind}")
                     assert_equal(history.states[-1], replica.contents(), f"SEED={seed}, {kind}, at the end")
             finally:

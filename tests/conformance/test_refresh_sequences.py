@@ -12,7 +12,7 @@ from subscriber.catalog import RelationState
 from subscriber.publisher.sequences import published_sequences
 from tests.conftest import Database, fresh_database
 from tests.subscribing import Session, a_role, with_role
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 

@@ -12,7 +12,7 @@ from subscriber.runtime.heartbeat import beating
 from subscriber.runtime.subscription_status import RunnerStatus, runner_status
 from subscriber.targets import Target, open_target
 from tests.crash.harness import wait_until
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 
@@ -32,17 +32,18 @@ def last(target: Target) -> RunnerStatus:
 
 def is_locked(target: Target) -> bool | None:
     with target.reporting(), target.engine.connect() as connection:
-        return target.is_run_locked(connection)
+        assert target.run_lock is not None
+        return target.run_lock.is_held(connection)
 
 
 def test_a_run_is_alive_as_long_as_it_holds_its_lock(target):
     assert is_locked(target) is False
     with open_target(target.url) as other:
-        with target.run_lock(), beating(target, lambda: None):
+        with target.running(), beating(target, lambda: None):
             assert is_locked(other) is True
             wait_until(lambda: runner_status(other), "the first heartbeat")
             assert last(other).alive
-            with pytest.raises(AlreadyRunning), other.run_lock():
+            with pytest.raises(AlreadyRunning), other.running():
                 pass
         assert is_locked(other) is False
         ended = last(other)
@@ -51,5 +52,5 @@ def test_a_run_is_alive_as_long_as_it_holds_its_lock(target):
 
 def test_a_batch_in_progress_does_not_keep_from_finding_out(target):
     """The catalog can be read beside it, but for another process where the database is DuckDB, which has the status file."""
-    with target.run_lock(), target.begin():
+    with target.running(), target.begin():
         assert is_locked(target) is True

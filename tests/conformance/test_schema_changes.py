@@ -22,7 +22,7 @@ from subscriber.types import declared_type
 from tests.crash.harness import Runner, wait_until
 from tests.frames import finishes_of, frame, prepared, relation, transaction, values
 from tests.journals import commit_prepared, prepare
-from tests.targets import KINDS, AppliedTo, applied_to
+from tests.target_databases import KINDS, AppliedTo, applied_to
 
 pytestmark = pytest.mark.server
 
@@ -133,7 +133,7 @@ def test_a_batch_that_fails_later_takes_the_column_back_where_it_can(subscriber)
     with pytest.raises(ConflictError):
         subscriber.apply([ONE, TWO], *good, *bad, end=300)
     with subscriber.database.target.engine.connect() as connection:
-        table = subscriber.database.target.reflect(connection, "public", "t")
+        table = subscriber.database.target.shapes.reflect(connection, "public", "t")
     transactional = subscriber.database.target.capabilities.transactional_ddl
     assert [column.name for column in table.columns] == (["a"] if transactional else ["a", "b"])
     subscriber.execute("DELETE FROM t WHERE a = 1")
@@ -150,7 +150,7 @@ def test_a_prepared_transaction_brings_its_column(subscriber):
 
 def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber):
     """The publisher's ALTER TABLE was committed before it: others write to the table until it is committed, and so must we"""
-    if not subscriber.database.target.capabilities.prepared_transactions:
+    if subscriber.database.target.prepared is None:
         pytest.skip("it prepares none")
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     messages = [
@@ -244,7 +244,7 @@ def test_an_odd_name_is_a_name(subscriber):
 
 def test_changes_go_to_the_table_that_the_map_names(subscriber):
     """INSERT, UPDATE, DELETE and TRUNCATE; the publisher's name is another table here, which stays as it is"""
-    place = subscriber.database.target.place("new", "u")
+    place = subscriber.database.target.ddl.place("new", "u")
     name = subscriber.database.target.engine.dialect.identifier_preparer.quote
     mapped = ".".join(name(part) for part in place if part)
     if place[0] is not None:

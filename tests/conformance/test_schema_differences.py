@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from subscriber.targets import open_target
 from tests.conftest import Database
 from tests.subscribing import Session
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 

@@ -10,7 +10,7 @@ import pytest
 from subscriber.errors import ApplyError, ConflictError
 from subscriber.protocol import messages as m
 from tests.frames import relation, transaction, values
-from tests.targets import KINDS, AppliedTo, applied_to
+from tests.target_databases import KINDS, AppliedTo, applied_to
 
 T = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
 TABLE = Path(__file__).parents[2] / "docs" / "side-effects.md"

@@ -75,7 +75,7 @@ def forget_rows(node):
 
 def in_target(node, query):
     """Rows of the target's own, whatever the mirror has."""
-    with open_target(node._target.url) as target, target._write_engine().begin() as connection:
+    with open_target(node._target.url) as target, target.transactions.write_engine().begin() as connection:
         result = connection.exec_driver_sql(query)
         return [tuple(row) for row in result] if result.returns_rows else []
 
@@ -289,7 +289,7 @@ def test_the_target_knows_of_views(node):
 
     def kinds():
         with node._target.begin() as connection:
-            found = [node._target.reflect(connection, schema, "v") for schema in ("public", "s")]
+            found = [node._target.shapes.reflect(connection, schema, "v") for schema in ("public", "s")]
             return [None if table is None else table.kind for table in found]
 
     assert kinds() == ["view", "view"]

@@ -234,7 +234,7 @@ def test_replication_waits_for_a_lock_of_the_session_and_not_the_session_for_rep
 def test_a_supervisor_that_cannot_work_is_no_silence(publisher_database, pipeline, journal, tmp_path):
     """Another one owns the target"""
     with open_node("sqlite", publisher_database, pipeline, tmp_path) as node:
-        with node._target.run_lock(), pytest.raises(AlreadyRunning):
+        with node._target.running(), pytest.raises(AlreadyRunning):
             subscribe(node, publisher_database)
         node.run("DROP SUBSCRIPTION s")
         node.settle(PATIENCE)

@@ -17,6 +17,7 @@ from subscriber import catalog
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.batch_rules import Rules
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.prepared import prepared_names
 from subscriber.catalog import OriginProgress
 from subscriber.catalog.prepared_transactions import PreparedTransaction, list_prepared, write_prepared
 from subscriber.catalog.subscription_options import SubscriptionOptions
@@ -80,7 +81,7 @@ class Side:
     def gids(self) -> set[str]:
         """What is prepared."""
         with self.target.begin() as connection:
-            return set(self.target.prepared_transactions(connection))
+            return set(prepared_names(self.target, connection))
 
     @property
     def known(self) -> list[PreparedTransaction]:
@@ -118,8 +119,9 @@ def side(request):
             catalog.ensure_catalog(target.engine)
             made = _made(target)
             yield made
+            assert target.prepared is not None
             for gid in made.gids:
-                target.finish_prepared(gid, commit=False)
+                target.prepared.finish(gid, commit=False)
     finally:
         server.drop_database(name)
 
@@ -263,7 +265,7 @@ def test_a_transaction_that_was_written_down_and_not_prepared_is_prepared(side):
 def test_a_commit_that_is_met_again_moves_the_progress(side):
     """C50a: killed between COMMIT PREPARED and its progress"""
     side.apply(PREPARED, end=200)
-    side.target.finish_prepared(GID, commit=True)
+    side.target.prepared.finish(GID, commit=True)
     assert [one.committed for one in side.known] == [True]
     side.apply(COMMITTED, start=200, end=400)
     assert (side.rows, side.known, side.progress) == ([(1, "x")], [], 400)
@@ -272,7 +274,7 @@ def test_a_commit_that_is_met_again_moves_the_progress(side):
 def test_a_whole_entry_that_is_met_again_after_its_commit_is_read_past(side):
     """C50a, C51"""
     side.apply([*PREPARED, *COMMITTED][:-1], end=400)
-    side.target.finish_prepared(GID, commit=True)
+    side.target.prepared.finish(GID, commit=True)
     side.forget_progress(100)
     side.apply([*PREPARED, *COMMITTED], end=400)
     assert (side.rows, side.known, side.progress) == ([(1, "x")], [], 400)
@@ -281,7 +283,7 @@ def test_a_whole_entry_that_is_met_again_after_its_commit_is_read_past(side):
 def test_a_rollback_that_is_met_again_moves_the_progress(side):
     """C50a: killed between ROLLBACK PREPARED and its progress"""
     side.apply(PREPARED, end=200)
-    side.target.finish_prepared(GID, commit=False)
+    side.target.prepared.finish(GID, commit=False)
     side.apply(rolled_back(300, 200), start=200, end=300)
     assert (side.known, side.progress) == ([], 300)
 
@@ -303,7 +305,7 @@ def test_a_name_that_is_in_use_is_an_error(side):
     with pytest.raises(ApplyError, match=f'transaction identifier "{GID}" is already in use') as raised:
         side.apply(other, start=200, end=300)
     assert (raised.value.sqlstate, applied_before(raised.value)) == ("42710", 200)
-    side.target.finish_prepared(GID, commit=False)
+    side.target.prepared.finish(GID, commit=False)
     side.apply(other, start=200, end=300)
     assert side.gids == {GID}
 

@@ -26,7 +26,7 @@ from subscriber.scenario.nodes.mirrored_rows import Row, read_target_rows
 from subscriber.schema.shape import ColumnShape, TableShape
 from subscriber.targets import Target, TargetColumn, TargetTable, open_target
 from subscriber.targets.ddl import create_table
-from subscriber.targets.loader import LoadColumn, insert_loader, write_block
+from subscriber.targets.loader import LoadColumn, insert_blocks, insert_statement, write_block
 from subscriber.types import decode_column, family_of
 from subscriber.verify.compare_tables import text_of
 from tests.conftest import fresh_database
@@ -262,7 +262,7 @@ def made(target: Target, columns: Sequence[ColumnShape], declared: Sequence[str]
 
 def reflected(target: Target, shape: TableShape) -> TargetTable:
     with target.engine.connect() as connection:
-        table = target.reflect(connection, "public", shape.name)
+        table = target.shapes.reflect(connection, "public", shape.name)
     assert table is not None
     return table
 
@@ -282,8 +282,8 @@ def written(target: Target, shape: TableShape, rows: Sequence[Row]) -> list[Row]
     batch = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in shape.columns])
     with target.begin() as connection:
         connection.execute(sa.delete(table.clause()))
-        with insert_loader(target, connection, table, columns) as load:
-            load(write_block(batch))
+        statement = insert_statement(target.engine.dialect, target.writing, table, columns)
+        insert_blocks(target.errors, target.values, statement, connection, columns)(write_block(batch))
     with target.engine.connect() as connection:
         found = read_target_rows(target, connection, shape)
     return [row[1:] for row in sorted(found, key=lambda row: int(row[0] or 0))]
@@ -300,7 +300,7 @@ def decoded(target: Target, type_oid: int, texts: Sequence[str | None]) -> pa.Ar
 def refusal(target: Target, type_oid: int, column: TargetColumn, text: str | None) -> UnsupportedValue | None:
     """Why a value is not bound; None where it is."""
     try:
-        target.bind_values(type_oid, column, decoded(target, type_oid, [text]))
+        target.values.bind_values(type_oid, column, decoded(target, type_oid, [text]))
     except UnsupportedValue as error:
         return error
     return None
@@ -327,7 +327,7 @@ def test_every_value_comes_back_as_it_was_or_is_refused(target, values):
         kept = []
         for name, column in zip(some, columns, strict=True):
             here = column_of(table, column.name)
-            target.check_column(column.type_oid, here)
+            target.values.check_column(column.type_oid, here)
             refused = {text: refusal(target, column.type_oid, here, text) for text in set(values[name].texts)}
             for text, error in refused.items():
                 expected = REFUSED.get((dialect(target), name), (".^", ""))
@@ -375,7 +375,7 @@ def test_a_column_of_ones_own_keeps_a_value_or_refuses_it_by_name(
     for target in opened(kind, request, tmp_path):
         shape = made(target, [K, ColumnShape("v", oid, name)], ["INTEGER", declared])
         column = column_of(reflected(target, shape), "v")
-        target.check_column(oid, column)
+        target.values.check_column(oid, column)
         texts = list(dict.fromkeys(values[name].texts[: len(PLAIN[name]) + 20]))
         errors = {text: refusal(target, oid, column, text) or refusal_by_server(target, shape, text) for text in texts}
         refused = {text: error for text, error in errors.items() if error is not None}
@@ -453,10 +453,10 @@ def test_a_value_of_another_type_is_read_as_postgresql_reads_it(request, tmp_pat
             column = column_of(reflected(target, shape), "v")
             if (kind, source, into) == ("mariadb", "text", "boolean"):
                 with pytest.raises(TargetRelationError):  # TINYINT is a boolean or a number, and who knows which
-                    target.check_column(sent.oid, column)
+                    target.values.check_column(sent.oid, column)
             if kind == "mariadb" and into in ("boolean", "timestamp without time zone"):
                 continue  # the latter is a text there, which takes everything
-            target.check_column(sent.oid, column)
+            target.values.check_column(sent.oid, column)
             kept = {
                 text: theirs
                 for text in sent.texts

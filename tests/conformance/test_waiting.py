@@ -25,7 +25,7 @@ from subscriber.targets import Target, open_target
 from subscriber.waiting import told_by
 from tests.conftest import Database
 from tests.crash.harness import COMMAND, wait_until
-from tests.targets import applied_to
+from tests.target_databases import applied_to
 
 pytestmark = pytest.mark.server
 
@@ -192,7 +192,7 @@ def test_a_transaction_says_who_has_locked_what_it_needs_in_postgresql(request, 
             busy.execute(sa.text(lock if lock.startswith("UPDATE") else "LOCK TABLE t IN ACCESS EXCLUSIVE MODE"))
             waiter = Waiter(written(target, "UPDATE public.t SET b = 2 WHERE a = 1"))
             said = waiter.says()
-            process = target.session_id(busy)
+            process = target.transactions.session_id(busy)
             busy.rollback()
         waiter.end()
     assert said.startswith(f'a transaction of the target (PostgreSQL) waits for process {process} (user "')
@@ -202,13 +202,14 @@ def test_a_transaction_says_who_has_locked_what_it_needs_in_postgresql(request, 
 def test_a_transaction_says_that_a_prepared_one_holds_what_it_needs_in_postgresql(request, tmp_path):
     with target_with_a_table("postgresql", request, tmp_path) as target:
         gid = f"held_{os.getpid()}"
-        with target.begin_prepared(gid) as connection:
+        assert target.prepared is not None
+        with target.prepared.begin(gid) as connection:
             connection.execute(sa.text("UPDATE public.t SET b = 3"))
         waiter = Waiter(written(target, "UPDATE public.t SET b = 2 WHERE a = 1"))
         try:
             said = waiter.says()
         finally:
-            target.finish_prepared(gid, commit=False)
+            target.prepared.finish(gid, commit=False)
         waiter.end()
     assert f'waits for prepared transaction "{gid}" (prepared by "' in said
 
@@ -219,7 +220,7 @@ def test_a_transaction_says_who_has_locked_its_row_in_mariadb(request, tmp_path)
             busy.execute(sa.text("UPDATE t SET b = 3"))
             waiter = Waiter(written(target))
             said = waiter.says()
-            process = target.session_id(busy)
+            process = target.transactions.session_id(busy)
             busy.rollback()
         waiter.end()
     assert said.startswith(f'a transaction of the target (MariaDB) waits for process {process} (user "')
@@ -232,7 +233,7 @@ def test_a_transaction_says_who_may_hold_a_metadata_lock_in_mariadb(request, tmp
             busy.execute(sa.text("UPDATE t SET b = 3"))
             waiter = Waiter(written(target, "ALTER TABLE t ADD c int"))
             said = waiter.says()
-            process = target.session_id(busy)
+            process = target.transactions.session_id(busy)
             busy.rollback()
         waiter.end()
     assert f"waits for a lock of the table's definition, perhaps held by process {process} (user " in said

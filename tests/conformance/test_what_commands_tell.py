@@ -20,7 +20,7 @@ from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.replica_identity import tables_without_identity
 from subscriber.targets import open_target
 from tests.subscribing import Session, a_role, with_role
-from tests.targets import KINDS, applied_to
+from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 
@@ -227,7 +227,7 @@ def test_tables_that_do_not_fit_are_told_when_the_command_is_given(any_session):
     assert "The publisher has (id integer, a text), the target (id" in told["lacking"]
     assert "ALTER TABLE" in told["lacking"]
     with session.target.engine.connect() as connection:
-        assert session.target.reflect(connection, "public", "lacking").column("a") is None
+        assert session.target.shapes.reflect(connection, "public", "lacking").column("a") is None
 
 
 def test_a_column_that_would_change_values_is_told_when_the_command_is_given(session):
@@ -246,7 +246,10 @@ def test_columns_that_are_to_be_added_are_no_misfit_and_are_not_added_yet(any_se
     (told,) = session.warnings(f"{CREATE} WITH (schema_changes = add_columns)")
     assert told.startswith('WARNING:  relation "public.t" of the target requires a value for column: "must"')
     with session.target.engine.connect() as connection:
-        assert [column.name for column in session.target.reflect(connection, "public", "t").columns] == ["id", "must"]
+        assert [column.name for column in session.target.shapes.reflect(connection, "public", "t").columns] == [
+            "id",
+            "must",
+        ]
 
 
 def test_a_refresh_compares_shapes_too_under_the_names_of_the_map(session):

@@ -106,7 +106,7 @@ def test_a_kill_around_a_prepared_transaction_loses_nothing_and_applies_nothing_
         assert survived == 0 or exit_code(url) == 0
         with target.engine.begin() as connection:
             assert connection.exec_driver_sql("SELECT a FROM t ORDER BY a").scalars().all() == ROWS
-            assert target.prepared_transactions(connection) == frozenset()
+            assert target.prepared.names(connection) == frozenset()
             assert connection.execute(PREPARED_TRANSACTION.select()).all() == []
             assert OriginProgress(1).read(connection) == BATCHES[-1]
         if survived == 0:

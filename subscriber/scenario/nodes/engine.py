@@ -143,7 +143,7 @@ class Engine:
 
     def _work(self, supervisor: Supervisor) -> None:
         try:
-            with self._target.run_lock():
+            with self._target.running():
                 supervisor.run(self._stop)
         except BaseException as error:  # the thread's owner raises it
             self._failure = error

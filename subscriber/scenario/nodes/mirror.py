@@ -305,19 +305,19 @@ class Mirror:
 
     def _claim(self, connection: sa.Connection, schema: str, name: str) -> None:
         """See that nothing of that name is there, and note its schema if that is new."""
-        if self._target.reflect(connection, schema, name) is not None:
+        if self._target.shapes.reflect(connection, schema, name) is not None:
             raise UsageError(
                 f'the target has a table "{schema}.{name}" already',
                 hint="A session makes its own tables, and drops them at its end; use a database without them.",
             )
-        place, _ = self._target.place(schema, name)
+        place, _ = self._target.ddl.place(schema, name)
         if place is not None and place not in sa.inspect(connection).get_schema_names():
             self._made_schemas.append(place)
 
     def _make_view(self, connection: sa.Connection, schema: str, name: str) -> None:
         """A view without anything in it: sessions read it in the mirror, and nothing can be replicated into it (C3, D13)."""
         self._claim(connection, schema, name)
-        place, _ = self._target.place(schema, name)
+        place, _ = self._target.ddl.place(schema, name)
         if place is not None:
             connection.execute(CreateSchema(place, if_not_exists=True))
         connection.exec_driver_sql(f"CREATE VIEW {self._in_sql(schema, name)} AS SELECT 1 AS stub")
@@ -327,7 +327,7 @@ class Mirror:
             connection.exec_driver_sql(f"DROP VIEW {self._in_sql(schema, name)}")
 
     def _in_sql(self, schema: str, name: str) -> str:
-        target_schema, target_name = self._target.place(schema, name)
+        target_schema, target_name = self._target.ddl.place(schema, name)
         table = sa.Table(target_name, sa.MetaData(), schema=target_schema)
         return self._target.engine.dialect.identifier_preparer.format_table(table)
 

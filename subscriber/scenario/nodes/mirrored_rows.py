@@ -139,7 +139,7 @@ def target_table(target: Target, connection: sa.Connection, shape: TableShape) -
     Raises:
         TargetRelationError: there is none.
     """
-    table = target.reflect(connection, shape.schema, shape.name)
+    table = target.shapes.reflect(connection, shape.schema, shape.name)
     if table is None:
         raise TargetRelationError(
             f'relation "{shape.qualified_name}" is not in the target any more',

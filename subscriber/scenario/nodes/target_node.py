@@ -106,7 +106,7 @@ class TargetNode(Node):
         """The first words of the statements of the open transaction, or of the last statement."""
         self._target = open_target(target.url)
         try:
-            own = target.disposable and self._target.capabilities.postgresql_sql
+            own = target.disposable and self._target.cluster is not None
             given = self._target.url
             if own:
                 self._target = open_apart(self._target)
@@ -392,11 +392,13 @@ class TargetNode(Node):
 
     def _end_prepared(self) -> None:
         """Roll back what is prepared in the target: its locks would keep the tables from being dropped."""
+        if self._target.prepared is None:
+            return
         with self._target.reporting(), self._target.engine.connect() as connection:
-            prepared = self._target.prepared_transactions(connection)
-        for gid in prepared:
+            names = self._target.prepared.names(connection)
+        for gid in names:
             if self._database.is_target or gid.startswith(_GID_PREFIX):
-                self._target.finish_prepared(gid, commit=False)
+                self._target.prepared.finish(gid, commit=False)
 
     def _drop_subscriptions(self) -> None:
         with self._target.reporting(), self._target.engine.connect() as connection:

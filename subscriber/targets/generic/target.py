@@ -2,20 +2,27 @@
 
 Shapes come from SQLAlchemy's inspector and values are bound as Python values or PostgreSQL's text. What
 such a database does to a value is not known here, so opening one says so; a dialect that is to be trusted
-gets a file of its own.
+gets a folder of its own (docs/adding-a-target.md).
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
 
-import pyarrow as pa
 import sqlalchemy as sa
 
 from subscriber.targets.capabilities import Capabilities
+from subscriber.targets.generic.ddl import GenericDDL
+from subscriber.targets.generic.errors import GenericErrors
+from subscriber.targets.generic.loading import GenericLoading
+from subscriber.targets.generic.matching import GenericMatching
+from subscriber.targets.generic.row_versions import GenericRowVersions
+from subscriber.targets.generic.sequences import GenericSequences
+from subscriber.targets.generic.shapes import GenericShapes
+from subscriber.targets.generic.transactions import GenericTransactions
+from subscriber.targets.generic.values import GenericValues
+from subscriber.targets.generic.writing import GenericWriting
 from subscriber.targets.target import Target
-from subscriber.targets.target_table import TargetColumn, TargetTable
 
 logger = logging.getLogger(__name__)
 
@@ -24,51 +31,25 @@ def open_generic(url: sa.URL) -> Target:
     """Open ``url`` with its dialect's defaults."""
     engine = sa.create_engine(url, hide_parameters=True)
     logger.warning("%s is not a tested target: values are bound as text or Python values", engine.dialect.name)
-    return GenericTarget(url, engine)
+    return generic_target(url, engine)
 
 
-class GenericTarget(Target):
+def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
     """A database that only SQLAlchemy knows."""
-
-    capabilities: ClassVar[Capabilities] = Capabilities(database="the target")
-
-    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Target.reflect`; ``public`` is the default schema."""
-        inside = None if schema == "public" else schema
-        with self.reporting():
-            inspector = sa.inspect(connection)
-            if not inspector.has_table(table, inside):
-                return None
-            columns = inspector.get_columns(table, inside)
-            key = inspector.get_pk_constraint(table, inside)["constrained_columns"]
-            is_view = table in inspector.get_view_names(inside)
-        return TargetTable(
-            inside,
-            table,
-            tuple(
-                TargetColumn(
-                    name=column["name"],
-                    declared_type=str(column["type"]),
-                    storage=type(column["type"]).__name__,
-                    nullable=column.get("nullable", True),
-                    generated="computed" in column,
-                    null_is_generated=column.get("autoincrement") is True,
-                    required=not column.get("nullable", True)
-                    and column.get("default") is None
-                    and column.get("autoincrement") is not True
-                    and not {"computed", "identity"} & set(column),
-                )
-                for column in columns
-            ),
-            tuple(key) or None,
-            "view" if is_view else "table",
-        )
-
-    def check_column(self, type_oid: int, column: TargetColumn) -> None:
-        """Nothing is known, so nothing is refused; :func:`open_generic` has said so."""
-
-    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The values as Python's."""
-        del type_oid, column  # nothing is known of what they would ask for
-        bound: list[Any] = values.to_pylist()
-        return bound
+    errors, values = GenericErrors("the target"), GenericValues()
+    writing = GenericWriting(errors)
+    return Target(
+        url=url,
+        engine=engine,
+        capabilities=Capabilities(database=errors.database),
+        errors=errors,
+        transactions=GenericTransactions(engine, errors),
+        shapes=GenericShapes(errors),
+        values=values,
+        matching=GenericMatching(),
+        writing=writing,
+        loading=GenericLoading(engine, errors, values, writing),
+        ddl=GenericDDL(engine),
+        sequences=GenericSequences(errors),
+        row_versions=GenericRowVersions(),
+    )

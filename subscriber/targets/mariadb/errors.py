@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from sqlalchemy import exc
+
 from subscriber.errors import ConflictError, SubscriberError, TargetError, TargetUnavailable, UnsupportedValue
+from subscriber.targets.generic.errors import GenericErrors
 
 _CONSTRAINTS: Final = {
     1022: ("23505", "duplicate key value violates unique constraint"),
@@ -85,6 +88,20 @@ _COLUMN: Final = re.compile(
 )
 _KEY_NAME: Final = re.compile(r"for key '([^']+)'$")
 _CHECK_NAME: Final = re.compile(r"^(?:CONSTRAINT|Check constraint) [`']([^`']+)[`'] ")
+
+
+class MariaDBErrors(GenericErrors):
+    """See :class:`~subscriber.targets.roles.errors.Errors`."""
+
+    def __init__(self) -> None:
+        super().__init__("MariaDB")
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Errors.translate`; by MariaDB's error numbers."""
+        arguments = getattr(getattr(error, "orig", None), "args", ())
+        if not arguments or not isinstance(arguments[0], int):
+            return super().translate(error, columns)
+        return translate_number(arguments[0], str(arguments[1]) if len(arguments) > 1 else "")
 
 
 def translate_number(number: int, text: str) -> SubscriberError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -23,6 +24,8 @@ from subscriber.targets.target_table import (
     UniqueIndex,
 )
 
+_PARTITION: Final = "tableoid"
+"""The pseudo-column that tells the partitions of a table apart, each of which has ctids of its own."""
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
 """Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
@@ -148,7 +151,35 @@ _NAMED_SEQUENCE: Final = sa.text(
 )
 
 
-def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str) -> TargetTable | None:
+@dataclass(frozen=True, slots=True)
+class PostgreSQLColumn(TargetColumn):
+    """A column of PostgreSQL.
+
+    Attributes:
+        binary_form: the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
+        compared_as: SQL of the type that a value is cast to before it is compared with the column's, None where it need not be.
+        own_operator: equality of a user-defined type (CREATE TYPE, extensions), with its schema.
+    """
+
+    binary_form: int | None = None
+    compared_as: str | None = None
+    own_operator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSQLTable(TargetTable):
+    """A table of PostgreSQL.
+
+    Attributes:
+        routing: where to look for a row, where ``key`` is the partitions' and not the table's.
+        may_suppress: a BEFORE trigger may return NULL, which leaves a row as it is without an error.
+    """
+
+    routing: LeafRouting | None = None
+    may_suppress: bool = False
+
+
+def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str) -> PostgreSQLTable | None:
     """A table, or whatever has its name; None where nothing has.
 
     Args:
@@ -172,14 +203,13 @@ def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str
     routing = None
     if row.relkind == "p" and not key:
         key, routing = _key_of_leaves(connection, row.oid)
-    return TargetTable(
+    return PostgreSQLTable(
         schema,
         table,
         tuple(_column(column) for column in columns),
         key or None,
         _KINDS.get(row.relkind, "other"),
-        locator="ctid",
-        partition="tableoid" if row.relkind == "p" else None,
+        locators=(_PARTITION, "ctid") if row.relkind == "p" else ("ctid",),
         routing=routing,
         may_suppress=row.may_suppress,
     )
@@ -194,12 +224,12 @@ def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...
     columns = connection.execute(_PARTITION_COLUMNS, {"oid": root}).scalars().all()
     # A default partition that is alone takes everything, and has no bounds to tell.
     cases = (f"WHEN {leaf.bounds or 'true'} THEN CAST({leaf.oid} AS pg_catalog.oid)" for leaf in leaves)
-    return keys.pop(), LeafRouting(f"CASE {' '.join(cases)} END", tuple(columns))
+    return keys.pop(), LeafRouting(_PARTITION, f"CASE {' '.join(cases)} END", tuple(columns))
 
 
-def _column(row: Sequence[Any]) -> TargetColumn:
+def _column(row: Sequence[Any]) -> PostgreSQLColumn:
     name, declared, nullable, generated, identity_always, compared_as, own_operator, binary_form, required = row
-    return TargetColumn(
+    return PostgreSQLColumn(
         name,
         declared,
         _MODIFIER.sub("", declared),
@@ -214,7 +244,7 @@ def _column(row: Sequence[Any]) -> TargetColumn:
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-    """See :meth:`Target.unique_indexes`; expressions and predicates too."""
+    """See :meth:`Shapes.unique_indexes`; expressions and predicates too."""
     rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
     return [
         UniqueIndex(
@@ -231,7 +261,7 @@ def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequen
 def read_row_version(
     connection: sa.Connection, table: TargetTable, transaction: str | None, place: str | None
 ) -> RowVersion:
-    """See :meth:`Target.read_row_version`; when and by which origin is known with ``track_commit_timestamp`` only.
+    """See :meth:`RowVersions.read`; when and by which origin is known with ``track_commit_timestamp`` only.
 
     Args:
         connection: where to ask.

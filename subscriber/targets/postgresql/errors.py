@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sqlalchemy import exc
+
 from subscriber.errors import (
     ApplyError,
     ConflictError,
@@ -14,6 +16,7 @@ from subscriber.errors import (
     TargetUnavailable,
     UnsupportedValue,
 )
+from subscriber.targets.generic.errors import GenericErrors
 
 _VALUE_ERRORS: Final = {
     "22001": "value too long for the column's type",
@@ -49,6 +52,31 @@ _HINTS: Final = {
     "57014": "Somebody has canceled it, or statement_timeout of the target's role or database is shorter than a batch takes; it is"
     " tried again.",
 }
+
+
+class PostgreSQLErrors(GenericErrors):
+    """See :class:`~subscriber.targets.roles.errors.Errors`."""
+
+    def __init__(self) -> None:
+        super().__init__("PostgreSQL")
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Errors.translate`; by SQLSTATE."""
+        original = getattr(error, "orig", None)
+        sqlstate = getattr(original, "sqlstate", None)
+        if isinstance(error, exc.OperationalError) and (sqlstate is None or error.connection_invalidated):
+            # libpq's own words on the connection: host, port and user, never a row.
+            return TargetUnavailable(
+                "PostgreSQL is not available",
+                detail=" ".join(str(original).split()),
+                hint="Check host, port, user, password and database of the target's URL, and that the server runs.",
+            )
+        if original is None or sqlstate is None:
+            return super().translate(error, columns)
+        diag = original.diag
+        translated = translate_sqlstate(sqlstate, diag)
+        translated.column = translated.column or column_of_parameter(str(diag.context), columns)
+        return translated
 
 
 def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:

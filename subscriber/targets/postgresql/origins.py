@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from subscriber.lsn import LSN, format_lsn
+from subscriber.targets.roles.errors import Errors
 
 logger = logging.getLogger(__name__)
 
@@ -42,42 +43,41 @@ _DROP_ORIGIN: Final = sa.text(
 )
 
 
-class ReplicationOrigins:
-    """Those of one target's subscriptions.
+class PostgreSQLOrigins:
+    """See :class:`~subscriber.targets.roles.origins.Origins`; those of one target's subscriptions.
 
     Args:
         engine: of the target.
+        errors: of the target.
     """
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
         self._engine = engine
+        self._errors = errors
         self._made: dict[str, str | None] = {}
 
     def set(self, connection: sa.Connection, name: str) -> None:
-        """Let a connection write as the origin of this name, which is made where it is not there.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: what the server said.
-        """
-        if name not in self._made:
-            self._made[name] = self._make(connection, name)
-        made = self._made[name]
-        if made is None:
-            return
-        row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
-        if row is None:  # dropped meanwhile, with a subscription of the same number
-            self._make(connection, name)
-            row = connection.execute(_SET_ORIGIN, {"name": made}).one()
+        """See :meth:`Origins.set`; where the role may not, nothing is marked, which is said once."""
+        with self._errors.reporting():
+            if name not in self._made:
+                self._made[name] = self._make(connection, name)
+            made = self._made[name]
+            if made is None:
+                return
+            row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
+            if row is None:  # dropped meanwhile, with a subscription of the same number
+                self._make(connection, name)
+                row = connection.execute(_SET_ORIGIN, {"name": made}).one()
         connection.info[_ORIGIN] = int(row.number)
         connection.info[_TRACKED] = row.tracked
 
-    def set_position(self, connection: sa.Connection, lsn: LSN, timestamp: int) -> None:
-        """What the open transaction commits was committed there, and then (microseconds since 2000-01-01 UTC)."""
-        if _ORIGIN in connection.info:
-            connection.execute(_SET_ORIGIN_POSITION, {"lsn": format_lsn(lsn), "microseconds": timestamp})
+    def set_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
+        """See :meth:`Origins.set_position`."""
+        if timestamp is not None and _ORIGIN in connection.info:
+            connection.execute(_SET_ORIGIN_POSITION, {"lsn": format_lsn(LSN(lsn)), "microseconds": timestamp})
 
     def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
-        """The condition that somebody else has written a row; None where the server does not know."""
+        """See :meth:`Origins.others`; with ``track_commit_timestamp`` only."""
         own = connection.info.get(_ORIGIN)
         # That of a later transaction may be told apart only where commit times are kept.
         if own is None or not connection.info.get(_TRACKED):
@@ -88,15 +88,14 @@ class ReplicationOrigins:
         ) != sa.literal_column(str(own))
 
     def drop(self, connection: sa.Connection, name: str) -> None:
-        """Drop it, if it is there.
-
-        Raises:
-            sqlalchemy.exc.DBAPIError: the server refused; the transaction goes on.
-        """
+        """See :meth:`Origins.drop`; what its rows are marked with is a number, which may be given again."""
         if self._made.get(name, "") is None:
             return
-        with connection.begin_nested():
-            connection.execute(_DROP_ORIGIN, {"name": _qualified(connection, name)})
+        try:
+            with connection.begin_nested():
+                connection.execute(_DROP_ORIGIN, {"name": _qualified(connection, name)})
+        except exc.DBAPIError as error:
+            logger.warning("a replication origin is left in the target: %s", self._errors.translate(error).message)
 
     def _make(self, connection: sa.Connection, name: str) -> str | None:
         made = _qualified(connection, name)

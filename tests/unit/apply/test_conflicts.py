@@ -27,7 +27,7 @@ from subscriber.errors import ConflictError
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.targets import RowVersion
-from subscriber.targets.generic.target import GenericTarget
+from subscriber.targets.generic.target import generic_target
 from tests.failures import conflict_kind, conflict_of
 from tests.frames import frame, relation, transaction, values
 
@@ -219,7 +219,7 @@ def test_partial_indexes_and_indexes_of_expressions_are_told_by_their_own_error(
 def test_any_sqlalchemy_target_tells_its_keys(tmp_path):
     """C22: by SQLAlchemy's inspector"""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with GenericTarget(url, sa.create_engine(url)) as target:
+    with generic_target(url, sa.create_engine(url)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)
@@ -229,9 +229,9 @@ def test_any_sqlalchemy_target_tells_its_keys(tmp_path):
             connection.exec_driver_sql("CREATE UNIQUE INDEX t_c ON t (c)")
             connection.exec_driver_sql("CREATE INDEX t_plain ON t (b, c)")
             connection.exec_driver_sql("INSERT INTO t VALUES (1, 'x', 2)")
-            table = target.reflect(connection, "public", "t")
+            table = target.shapes.reflect(connection, "public", "t")
             assert table is not None
-            found = {(index.name, index.keys) for index in target.unique_indexes(connection, table)}
+            found = {(index.name, index.keys) for index in target.shapes.unique_indexes(connection, table)}
         assert found == {("t_pkey", ("a",)), ("both", ("a", "c")), ("t_b_key", ("b",)), ("t_c", ("c",))}
         rows = frame([T], transaction(200, insert("1", "y", "2")))
         applier = ExactApplier(target, subscription="sub", subid=1)

@@ -26,7 +26,7 @@ from subscriber.errors import (
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
-from subscriber.targets.generic.target import GenericTarget
+from subscriber.targets.generic.target import generic_target
 from tests.failures import applied_before, conflict_kind
 from tests.frames import frame, prepared, relation, transaction, values
 
@@ -267,7 +267,7 @@ def test_a_transaction_that_is_left_out_needs_no_table(target, stored, start):
 def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, paramstyle):
     """Parameters by place or by name, rows counted one by one."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with GenericTarget(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
+    with generic_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)
@@ -292,7 +292,7 @@ def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, params
 def test_a_row_that_is_stored_otherwise_is_found_with_parameters_by_place_or_by_name(tmp_path, paramstyle):
     """C14: only what is searched by is bound as it is stored"""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
-    with GenericTarget(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
+    with generic_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
             CATALOG.create_all(connection)
             OriginProgress(1).create(connection, START)

@@ -11,9 +11,9 @@ from tests.frames import relation
 AB = {"a": "int4", "b": "text"}
 
 
-def local(remote, *, key=None, extra=(), locator: str | None = "rowid") -> LocalRelation:
+def local(remote, *, key=None, extra=(), locators: tuple[str, ...] = ("rowid",)) -> LocalRelation:
     columns = tuple(TargetColumn(column.name, "", "BLOB") for column in remote.columns)
-    table = TargetTable(None, remote.name, (*columns, *extra), key, locator=locator)
+    table = TargetTable(None, remote.name, (*columns, *extra), key, locators=locators)
     return LocalRelation(remote, table, columns, remote.qualified_name)
 
 

@@ -197,7 +197,7 @@ def test_a_column_that_the_target_refuses_stops_with_the_reason(execute, target)
 
 def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execute, target, monkeypatch):
     """MariaDB's way, without one: what the batch has done so far must not be committed."""
-    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, transactional_ddl=False))
+    monkeypatch.setattr(target, "capabilities", replace(target.capabilities, transactional_ddl=False))
     execute("CREATE TABLE t (a INT)")
     with target.begin() as connection:
         with pytest.raises(ColumnsToAdd) as raised:

@@ -55,8 +55,9 @@ def test_copied_rows_do_not_replace_others_either(target, execute):
     execute("CREATE TABLE t (a INTEGER PRIMARY KEY ON CONFLICT REPLACE, b TEXT)")
     execute("CREATE TABLE u (a INTEGER PRIMARY KEY, b TEXT)")
     with target.begin() as connection:
-        tables = [target.reflect(connection, "public", name) for name in "tu"]
-    sql = [insert_statement(target, table, [LoadColumn(table.columns[0], 23)]).sql for table in tables]
+        tables = [target.shapes.reflect(connection, "public", name) for name in "tu"]
+    dialect = target.engine.dialect
+    sql = [insert_statement(dialect, target.writing, table, [LoadColumn(table.columns[0], 23)]).sql for table in tables]
     assert [statement.partition(" INTO ")[0] for statement in sql] == ["INSERT OR ABORT", "INSERT"]
 
 

@@ -48,7 +48,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):
     assert runner_status(target) is None
-    with target.run_lock(), beating(target, lambda: None):
+    with target.running(), beating(target, lambda: None):
         wait_until(lambda: known(target))
         first = last(target)
         assert (first.alive, first.ended_at, first.busy_since) == (True, None, None)
@@ -63,7 +63,7 @@ def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):
 def test_no_heartbeat_is_written_while_a_batch_is_the_only_writer(target):
     """SQLite's; the run is alive all the same, because it holds its lock."""
     busy = threading.Event()
-    with target.run_lock(), beating(target, lambda: time.monotonic() if busy.is_set() else None):
+    with target.running(), beating(target, lambda: time.monotonic() if busy.is_set() else None):
         wait_until(lambda: known(target))
         busy.set()
         with target.begin():
@@ -86,7 +86,7 @@ def test_a_target_that_is_away_only_makes_a_run_miss_heartbeats(target, monkeypa
 
 
 def test_where_others_may_write_a_heartbeat_says_since_when_a_batch_is_in_progress(target, monkeypatch):
-    monkeypatch.setattr(type(target), "capabilities", replace(target.capabilities, single_writer=False))
+    monkeypatch.setattr(target, "capabilities", replace(target.capabilities, single_writer=False))
     with beating(target, lambda: time.monotonic() - 60):
         wait_until(lambda: known(target))
     since = datetime.fromisoformat(last(target).busy_since or "")

@@ -98,7 +98,7 @@ def test_nor_can_two_that_the_target_has_one_name_for(tmp_path):
         open_target(f"sqlite:///{tmp_path / 'target.db'}") as target,
         pytest.raises(UsageError, match=r'"public\.s\.t" and "s\.t" cannot both be replicated'),
     ):
-        SAME_NAMES.check_distinct([("s", "t"), ("public", "s.t")], target.place)
+        SAME_NAMES.check_distinct([("s", "t"), ("public", "s.t")], target.ddl.place)
 
 
 def test_a_name_that_nothing_else_takes_is_free():

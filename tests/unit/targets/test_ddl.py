@@ -99,13 +99,13 @@ def test_the_table_is_where_the_target_looks_for_it(target, tmp_path, opener):
     with target, target.begin() as connection:
         for schema in ("public", "sales") if opener == "sqlite" else ("public",):
             shape = dataclasses.replace(SHAPE, schema=schema)
-            assert target.reflect(connection, schema, "t") is None
+            assert target.shapes.reflect(connection, schema, "t") is None
             create_table(target, shape).create(connection)
-            reflected = target.reflect(connection, schema, "t")
+            reflected = target.shapes.reflect(connection, schema, "t")
             assert reflected.key == ("id",)
             assert [column.name for column in reflected.columns] == [column.name for column in COLUMNS]
             connection.execute(drop_table(target, schema, "t"))
-            assert target.reflect(connection, schema, "t") is None
+            assert target.shapes.reflect(connection, schema, "t") is None
 
 
 def test_a_schema_is_made_where_the_target_has_schemas(postgresql, mysql, target):
@@ -136,7 +136,7 @@ def test_sqlites_integer_key_is_no_alias_of_the_rowid(target):
     """A NULL in it would become a number; INT is an ordinary column."""
     with target.begin() as connection:
         create_table(target, with_columns()).create(connection)
-        assert not target.reflect(connection, "public", "t").columns[0].null_is_generated
+        assert not target.shapes.reflect(connection, "public", "t").columns[0].null_is_generated
 
 
 def test_a_default_in_sqlite_is_what_replication_would_store(target):
@@ -148,7 +148,7 @@ def test_a_default_in_sqlite_is_what_replication_would_store(target):
         create_table(target, with_columns(*columns)).create(connection)
         connection.exec_driver_sql("INSERT INTO t (id) VALUES (1)")
         (row,) = connection.exec_driver_sql("SELECT * FROM t").all()
-        table = target.reflect(connection, "public", "t")
+        table = target.shapes.reflect(connection, "public", "t")
     for value, column, (oid, text) in zip(row[1:], table.columns[1:], defaults.values(), strict=True):
         decoded = family_of(oid).decode_text(pa.array([text.encode()], pa.binary()))
         assert [value] == bind_values(oid, column, decoded), column.name
@@ -207,7 +207,7 @@ def test_texts_in_a_key_have_a_length_where_only_sqlalchemy_knows_the_database(m
     ],
 )  # fmt: skip
 def test_an_unknown_database_gets_types_that_hold_a_value_exactly_or_refuse_it(mysql, oid, name, declared):
-    assert mysql.column_type(oid, name) == declared
+    assert mysql.ddl.column_type(oid, name) == declared
 
 
 # Constraints ------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_nulls_that_are_not_distinct_are_unique_in_sqlite(target):
     )
     with target.begin() as connection:
         create_table(target, shape).create(connection)
-        table = target.reflect(connection, "s", 't "1"').clause()
+        table = target.shapes.reflect(connection, "s", 't "1"').clause()
         rows = [(None, None), (None, "0"), (0, None), (0, ""), (None, ""), (1, "x")]
         connection.execute(sa.insert(table), [{"a": a, "b%": b} for a, b in rows])
     for a, b in rows:

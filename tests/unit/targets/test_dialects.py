@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import sys
 import traceback
 
@@ -8,26 +9,39 @@ import pytest
 
 from subscriber.errors import NotSupportedError, TargetUnavailable, UsageError
 from subscriber.targets import dialects, open_target
-from subscriber.targets.duckdb.target import DuckDBTarget
-from subscriber.targets.generic.target import GenericTarget
-from subscriber.targets.mariadb.target import MariaDBTarget
-from subscriber.targets.postgresql.target import PostgreSQLTarget
-from subscriber.targets.sqlite.target import SQLiteTarget
 
 
-def test_the_urls_dialect_chooses_the_target(tmp_path):
-    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), SQLiteTarget)
-    assert isinstance(open_target(f"duckdb:///{tmp_path / 't.duckdb'}"), DuckDBTarget)
-    assert isinstance(open_target("mysql://user@host/db"), MariaDBTarget)
-    assert isinstance(open_target("mariadb+pymysql://user@host/db"), MariaDBTarget)
-    assert isinstance(open_target("postgresql+psycopg://user@host/db"), PostgreSQLTarget)
-    assert isinstance(open_target("postgresql://user@host/db"), PostgreSQLTarget)
+@pytest.mark.parametrize(
+    ("url", "database"),
+    [
+        ("sqlite:///{}/t.db", "SQLite"),
+        ("duckdb:///{}/t.duckdb", "DuckDB"),
+        ("mysql://user@host/db", "MariaDB"),
+        ("mariadb+pymysql://user@host/db", "MariaDB"),
+        ("postgresql+psycopg://user@host/db", "PostgreSQL"),
+        ("postgresql://user@host/db", "PostgreSQL"),
+    ],
+)
+def test_the_urls_dialect_chooses_the_target(url, database, tmp_path):
+    assert open_target(url.format(tmp_path)).capabilities.database == database
+
+
+def test_a_dialect_that_nobody_asks_for_is_not_imported(tmp_path):
+    """Its driver need not be installed."""
+    program = f"""
+import sys
+from subscriber.targets import open_target
+open_target("sqlite:///{tmp_path / "t.db"}")
+print(*(name for name in ("duckdb", "pymysql", "psycopg") if name in sys.modules))
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout == "\n"
 
 
 def test_another_dialect_is_opened_with_a_warning(caplog, monkeypatch, tmp_path):
-    monkeypatch.setattr(dialects, "OPENERS", {})
+    monkeypatch.setattr(dialects, "DIALECTS", {})
     caplog.set_level(logging.WARNING)
-    assert isinstance(open_target(f"sqlite:///{tmp_path / 't.db'}"), GenericTarget)
+    assert open_target(f"sqlite:///{tmp_path / 't.db'}").capabilities.database == "the target"
     assert "sqlite is not a tested target" in caplog.text
 
 

@@ -27,11 +27,11 @@ def target(request, tmp_path) -> Iterator[Target]:
 def load(target: Target, columns: dict[str, int], *batches: pa.RecordBatch) -> None:
     """Load batches into table t."""
     with target.begin() as connection:
-        table = target.reflect(connection, "public", "t")
+        table = target.shapes.reflect(connection, "public", "t")
         assert table is not None
         found = [(table.column(name), type_oid) for name, type_oid in columns.items()]
         wanted = [LoadColumn(column, type_oid) for column, type_oid in found if column is not None]
-        with target.loader(connection, table, wanted) as loader:
+        with target.loading.loader(connection, table, wanted) as loader:
             for batch in batches:
                 loader(write_block(batch))
 
@@ -103,7 +103,7 @@ def test_values_are_bound_as_the_apply_path_binds_them(tmp_path):
 def test_what_pythons_module_refuses_is_an_unsupported_value(tmp_path, monkeypatch):
     with open_target(f"sqlite:///{tmp_path / 't.db'}") as target:
         run(target, "CREATE TABLE t (a TEXT)")
-        monkeypatch.setattr(type(target), "bind_values", lambda *_: [object()])
+        monkeypatch.setattr(target.values, "bind_values", lambda *_: [object()])
         with pytest.raises(UnsupportedValue, match="cannot hold a value exactly"):
             load(target, {"a": TEXT}, batch(a=["x"]))
 
@@ -124,8 +124,8 @@ def test_a_block_is_what_was_written():
 def test_errors_are_ours(target):
     run(target, "CREATE TABLE t (a TEXT)")
     with pytest.raises(SubscriberError), target.begin() as connection:
-        table = target.reflect(connection, "public", "t")
-        with target.loader(connection, table, [LoadColumn(table.columns[0], TEXT)]) as loader:
+        table = target.shapes.reflect(connection, "public", "t")
+        with target.loading.loader(connection, table, [LoadColumn(table.columns[0], TEXT)]) as loader:
             connection.exec_driver_sql("DROP TABLE t")
             loader(write_block(batch(a=["x"])))
 
@@ -145,4 +145,4 @@ def test_errors_are_ours(target):
 def test_postgresql_is_given_binary_only_where_it_means_the_same(columns, expected):
     with open_target("postgresql+psycopg://nobody@nowhere.invalid/x") as target:
         loads = [LoadColumn(TargetColumn("c", declared, declared.partition("(")[0]), oid) for declared, oid in columns]
-        assert target.block_format(loads) == expected
+        assert target.loading.block_format(loads) == expected

@@ -34,7 +34,7 @@ from subscriber.targets.loader import LoadColumn, write_block
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 from subscriber.verify.compare_tables import replicated_rows, text_of
 from tests.frames import OIDS, frame, relation, transaction, values
-from tests.targets import set_sequence
+from tests.target_databases import set_sequence
 
 SECRET = "sec" + "ret"  # tracebacks quote source lines
 OPEN = "import duckdb, sys, time; c = duckdb.connect(sys.argv[1]); print('open', flush=True); time.sleep({})"
@@ -72,14 +72,14 @@ def rows(target, query: str) -> list[tuple[object, ...]]:
 
 def reflected(target, name: str, schema: str = "public") -> TargetTable:
     with target.engine.connect() as connection:
-        table: TargetTable | None = target.reflect(connection, schema, name)
+        table: TargetTable | None = target.shapes.reflect(connection, schema, name)
     assert table is not None
     return table
 
 
 def loaded(target, table: TargetTable, types: dict[str, int], *batches: pa.RecordBatch) -> None:
     columns = [LoadColumn(next(one for one in table.columns if one.name == name), oid) for name, oid in types.items()]
-    with target.begin() as connection, target.loader(connection, table, columns) as load:
+    with target.begin() as connection, target.loading.loader(connection, table, columns) as load:
         for batch in batches:
             load(write_block(batch))
 
@@ -105,7 +105,7 @@ def test_a_transaction_is_all_or_nothing(target):
         raise InterruptedError
     assert rows(target, "SELECT * FROM t") == []
     with target.engine.connect() as connection:
-        assert target.reflect(connection, "public", "also_ddl") is None
+        assert target.shapes.reflect(connection, "public", "also_ddl") is None
 
 
 def test_between_transactions_another_process_can_open_the_file(target):
@@ -201,9 +201,9 @@ def test_an_option_that_duckdb_does_not_know_is_named(tmp_path):
 
 def test_a_target_has_one_runner(target, tmp_path):
     other = open_target(f"duckdb:///{tmp_path / 'target.duckdb'}")
-    with target.run_lock(), pytest.raises(AlreadyRunning, match="another"), other.run_lock():
+    with target.running(), pytest.raises(AlreadyRunning, match="another"), other.running():
         pass
-    with target.run_lock():
+    with target.running():
         pass
 
 
@@ -238,7 +238,7 @@ def test_a_tables_shape(target):
         "CREATE TABLE r (rowid int)",
     )
     table = reflected(target, 'T "1"')
-    assert (table.key, table.kind, table.locator) == (("b.c", "a"), "table", "rowid")
+    assert (table.key, table.kind, table.locators) == (("b.c", "a"), "table", ("rowid",))
     assert [(c.name, c.declared_type, c.storage, c.nullable, c.generated) for c in table.columns] == [
         ("a", "INTEGER", "INTEGER", False, False),
         ("b.c", "VARCHAR", "VARCHAR", False, False),
@@ -246,15 +246,15 @@ def test_a_tables_shape(target):
         ("g", "INTEGER", "INTEGER", True, True),
     ]
     assert reflected(target, "v").kind == "view"
-    assert reflected(target, "r").locator is None
+    assert reflected(target, "r").locators == ()
 
 
 def test_names_compare_exactly(target):
     """C1"""
     create(target, "CREATE TABLE t (a int)")
     with target.engine.connect() as connection:
-        assert target.reflect(connection, "public", "T") is None
-        assert target.reflect(connection, "main2", "t") is None
+        assert target.shapes.reflect(connection, "public", "T") is None
+        assert target.shapes.reflect(connection, "main2", "t") is None
 
 
 def test_a_schema_is_the_one_of_its_name(target):
@@ -441,7 +441,7 @@ def test_a_collation_of_the_database_changes_no_row_but_the_one(tmp_path):
         with target.begin() as connection:
             table = reflected(target, "t").clause()
             column = reflected(target, "t").columns[0]
-            connection.execute(sa.delete(table).where(target.finds(column, table.c.a, sa.literal("A"))))
+            connection.execute(sa.delete(table).where(target.matching.finds(column, table.c.a, sa.literal("A"))))
         assert rows(target, "SELECT a FROM t") == [("a",)]
 
 
@@ -532,10 +532,10 @@ def test_truncate_is_restricted(target):
     create(target, "CREATE TABLE p (a int PRIMARY KEY)", "CREATE TABLE c (a int REFERENCES p (a))")
     parent, child = reflected(target, "p"), reflected(target, "c")
     with pytest.raises(ConflictError, match="cannot truncate") as raised, target.begin() as connection:
-        target.truncate(connection, [parent], restart_identity=False)
+        target.writing.truncate(connection, [parent], restart_identity=False)
     assert raised.value.detail == 'Table "c" references "p".'
     with target.begin() as connection:
-        target.truncate(connection, [parent, child], restart_identity=False)
+        target.writing.truncate(connection, [parent, child], restart_identity=False)
 
 
 def test_truncate_restarts_the_sequences_of_its_columns(target):
@@ -550,12 +550,12 @@ def test_truncate_restarts_the_sequences_of_its_columns(target):
         "INSERT INTO t (c) VALUES (1), (2)",
     )
     with target.begin() as connection:
-        target.truncate(connection, [reflected(target, "t")], restart_identity=False)
-        target.truncate(connection, [reflected(target, "o")], restart_identity=True)
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=False)
+        target.writing.truncate(connection, [reflected(target, "o")], restart_identity=True)
     create(target, "INSERT INTO t (c) VALUES (3)")
     assert rows(target, "SELECT * FROM t") == [(7, 1, 3)]
     with target.begin() as connection:
-        target.truncate(connection, [reflected(target, "t")], restart_identity=True)
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
     create(target, "INSERT INTO t (c) VALUES (4)")
     assert rows(target, "SELECT * FROM t") == [(5, 1, 4)]
 
@@ -585,7 +585,7 @@ def test_a_block_that_is_loaded_is_not_kept_until_the_commit(target):
     table = reflected(target, "t")
     block = write_block(pa.RecordBatch.from_pydict({"a": pa.array(["x" * 1000] * 1000)}))
     columns = [LoadColumn(table.columns[0], OIDS["text"])]
-    with target.begin() as connection, target.loader(connection, table, columns) as load:
+    with target.begin() as connection, target.loading.loader(connection, table, columns) as load:
         load(block)
         held = pa.total_allocated_bytes()
         for _ in range(20):

@@ -25,32 +25,32 @@ def test_the_inspector_tells_the_shape(target):
     run(target, "CREATE TABLE t (a INTEGER, b TEXT NOT NULL, g INT GENERATED ALWAYS AS (a) STORED, PRIMARY KEY (a, b))")
     run(target, "CREATE VIEW v AS SELECT * FROM t")
     with target.begin() as connection:
-        table = target.reflect(connection, "public", "t")
+        table = target.shapes.reflect(connection, "public", "t")
         assert table.key == ("a", "b")
         assert [(c.name, c.nullable, c.generated) for c in table.columns][1:] == [
             ("b", False, False),
             ("g", True, True),
         ]
-        assert target.reflect(connection, "public", "v").kind == "view"
-        assert target.reflect(connection, "public", "absent") is None
+        assert target.shapes.reflect(connection, "public", "v").kind == "view"
+        assert target.shapes.reflect(connection, "public", "absent") is None
 
 
 def test_truncate_is_delete(target):
     run(target, "CREATE TABLE t (a)")
     run(target, "INSERT INTO t VALUES (1)")
     with target.begin() as connection:
-        target.truncate(connection, [target.reflect(connection, "public", "t")], restart_identity=False)
+        target.writing.truncate(connection, [target.shapes.reflect(connection, "public", "t")], restart_identity=False)
         assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 0
 
 
 def test_an_identity_that_cannot_be_restarted_is_refused(target):
     """C29, refuse_not_guess"""
     with pytest.raises(TargetRelationError, match="cannot restart identities"), target.begin() as connection:
-        target.truncate(connection, [], restart_identity=True)
+        target.writing.truncate(connection, [], restart_identity=True)
 
 
 def test_values_are_pythons(target):
-    assert target.bind_values(23, TargetColumn("a", "", ""), pa.array([1, None])) == [1, None]
+    assert target.values.bind_values(23, TargetColumn("a", "", ""), pa.array([1, None])) == [1, None]
 
 
 def test_the_drivers_errors_lose_their_text(target):
@@ -66,6 +66,6 @@ def test_the_drivers_errors_lose_their_text(target):
 
 
 def test_nobody_is_kept_out_where_no_lock_is_known(target):
-    assert not target.capabilities.run_lock
-    with target.run_lock(), target.run_lock():
+    assert target.run_lock is None
+    with target.running(), target.running():
         pass

@@ -12,7 +12,7 @@ from subscriber.schema.shape import SequencePosition
 from subscriber.targets import open_target
 from subscriber.targets.sqlite.keywords import KEYWORDS
 from subscriber.targets.sqlite.target import new_database
-from tests.targets import set_sequence
+from tests.target_databases import set_sequence
 
 
 def create(target, *statements: str) -> None:
@@ -23,7 +23,7 @@ def create(target, *statements: str) -> None:
 
 def reflected(target, name: str, schema: str = "public"):
     with target.begin() as connection:
-        return target.reflect(connection, schema, name)
+        return target.shapes.reflect(connection, schema, name)
 
 
 # --- transactions -----------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_a_tables_shape(target):
         ("b.c", "VARCHAR(3)", "TEXT", False, False),
         ("g", "INT", "INTEGER", True, True) if table.columns[2].declared_type else ("g", "", "BLOB", True, True),
     ]
-    assert table.locator == "rowid"
+    assert table.locators == ("rowid",)
     assert reflected(target, "absent") is None
 
 
@@ -158,7 +158,7 @@ def test_a_tables_shape(target):
 def test_rows_are_located_by_a_name_that_no_column_has(target, ddl, locator):
     """C16"""
     create(target, ddl)
-    assert reflected(target, "t").locator == locator
+    assert reflected(target, "t").locators == (() if locator is None else (locator,))
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_virtual_tables_and_views_are_told_apart(target):
 
 def truncate(target, *names: str, restart_identity: bool = False) -> None:
     with target.begin() as connection:
-        tables = [target.reflect(connection, "public", name) for name in names]
-        target.truncate(connection, tables, restart_identity=restart_identity)
+        tables = [target.shapes.reflect(connection, "public", name) for name in names]
+        target.writing.truncate(connection, tables, restart_identity=restart_identity)
 
 
 def test_truncate_refuses_a_table_that_another_refers_to(target):
@@ -311,16 +311,16 @@ def test_a_statement_that_fails_otherwise_does_not_show_what_it_holds(target, st
 
 
 def test_a_second_runner_is_refused(target):
-    with target.run_lock():
+    with target.running():
         other = open_target(target.url)
-        with pytest.raises(AlreadyRunning, match='another "subscriber run"'), other.run_lock():
+        with pytest.raises(AlreadyRunning, match='another "subscriber run"'), other.running():
             pass
-    with other.run_lock():
+    with other.running():
         pass
 
 
 def _hold(url: str, ready, hold) -> None:
-    with open_target(url).run_lock():
+    with open_target(url).running():
         ready.set()
         hold.wait()
 
@@ -332,11 +332,11 @@ def test_the_lock_ends_with_its_process(target):
     process = context.Process(target=_hold, args=(str(target.url), ready, hold))
     process.start()
     assert ready.wait(30)
-    with pytest.raises(AlreadyRunning), target.run_lock():
+    with pytest.raises(AlreadyRunning), target.running():
         pass
     process.kill()
     process.join()
-    with target.run_lock():
+    with target.running():
         pass
 
 
@@ -365,8 +365,8 @@ def test_an_autoincrement_goes_on_as_the_publishers_sequence(target):
     )
     position = SequencePosition(last_value=41, is_called=True, increment=2)
     with target.begin() as connection:
-        assert set_sequence(target, connection, target.reflect(connection, "public", "a"), "i", position)
-        assert not set_sequence(target, connection, target.reflect(connection, "public", "a"), "b", position)
-        assert not set_sequence(target, connection, target.reflect(connection, "public", "p"), "i", position)
+        assert set_sequence(target, connection, target.shapes.reflect(connection, "public", "a"), "i", position)
+        assert not set_sequence(target, connection, target.shapes.reflect(connection, "public", "a"), "b", position)
+        assert not set_sequence(target, connection, target.shapes.reflect(connection, "public", "p"), "i", position)
         connection.exec_driver_sql("INSERT INTO a (b) VALUES (2)")
         assert connection.exec_driver_sql("SELECT i FROM a ORDER BY i").scalars().all() == [1, 43]

@@ -149,7 +149,7 @@ def test_any_in_a_strict_table_changes_nothing(target):
         connection.exec_driver_sql("CREATE TABLE t (c ANY) STRICT")
         connection.exec_driver_sql("INSERT INTO t VALUES ('007')")
         assert connection.exec_driver_sql("SELECT c FROM t").scalar_one() == "007"
-        assert target.reflect(connection, "public", "t").columns[0].storage == "BLOB"
+        assert target.shapes.reflect(connection, "public", "t").columns[0].storage == "BLOB"
 
 
 def test_a_boolean_is_a_number_or_postgresqls_letter():

@@ -1,18 +1,18 @@
 """Values that came in binary form, for columns that have PostgreSQL's types (rules C5, D7).
 
-PostgreSQL's subscriber takes such a value only where its column's type reads the bytes, so a target that is PostgreSQL does too, although
-it gets the value's text from us. Columns of other databases have none of PostgreSQL's types: there values are converted as ever.
+PostgreSQL's subscriber takes such a value only where its column's type reads the bytes, so a PostgreSQL target does too, although
+it gets the value's text from us.
 """
 
 from __future__ import annotations
 
 from subscriber.errors import UnsupportedValue
-from subscriber.targets.target_table import TargetColumn
+from subscriber.targets.postgresql.catalog import PostgreSQLColumn
 from subscriber.types import family_of, type_name
 from subscriber.types.binary_forms import reads_form, refusal
 
 
-def refused_binary(type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
+def refused_binary(type_oid: int, column: PostgreSQLColumn, number: int | None = None) -> UnsupportedValue | None:
     """What to raise for a value other than NULL that came in binary form; None where the column reads it.
 
     Args:

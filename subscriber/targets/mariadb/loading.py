@@ -10,7 +10,8 @@ the lines. Where the server does not take local data, rows are parsed here and i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,10 +19,10 @@ import sqlalchemy as sa
 from pymysql.err import MySQLError
 
 from subscriber.errors import ConflictError, SubscriberError, TargetError
-from subscriber.targets.loader import LoadColumn, insert_loader, write_block
+from subscriber.targets.generic.loading import GenericLoading
+from subscriber.targets.loader import BlockFormat, LoadColumn, insert_blocks, insert_statement, write_block
 from subscriber.targets.mariadb.errors import translate_number
 from subscriber.targets.mariadb.values import conversion_of, from_text
-from subscriber.targets.target import Target
 from subscriber.targets.target_table import TargetTable
 from subscriber.types import decode_column
 
@@ -33,10 +34,27 @@ _WRITTEN_OUT: Final = {b"f": b"\f", b"v": b"\v"}
 _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
-def load_blocks(
-    target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+class MariaDBLoading(GenericLoading):
+    """See :class:`~subscriber.targets.roles.loading.Loading`."""
+
+    def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
+        """See :meth:`Loading.block_format`."""
+        del columns  # the same for all
+        return "text"
+
+    @contextmanager
+    def loader(
+        self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
+    ) -> Iterator[Callable[[bytes], None]]:
+        """See :meth:`Loading.loader`; LOAD DATA LOCAL, or INSERT where the server forbids it."""
+        statement = insert_statement(self._engine.dialect, self._writing, table, columns)
+        insert = insert_blocks(self._errors, self._values, statement, connection, columns)
+        yield _load_blocks(connection, table, columns, insert)
+
+
+def _load_blocks(
+    connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn], insert: Callable[[bytes], None]
 ) -> Callable[[bytes], None]:
-    """What loads a block, in the caller's transaction; see :meth:`subscriber.targets.Target.loader`."""
     driver: Any = connection.connection.driver_connection
     statement = _load_statement(table, columns)
     generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
@@ -60,9 +78,7 @@ def load_blocks(
                 if warnings or rows != block.count(b"\n"):
                     raise _refused(connection)
                 return
-        batch = _decoded(columns, block)
-        with insert_loader(target, connection, table, columns) as insert:
-            insert(write_block(batch))
+        insert(write_block(_decoded(columns, block)))
 
     return load
 

@@ -59,10 +59,10 @@ def set_sequence(
     target: Target, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
 ) -> bool:
     """Set what makes the values of a column; whether there is such a thing, and it can stand there."""
-    found = target.sequence_of(connection, table, column)
+    found = target.sequences.of_column(connection, table, column)
     if found is None or found.obstacle(position) is not None:
         return False
-    target.set_sequence(connection, found, position)
+    target.sequences.set(connection, found, position)
     return True
 
 

@@ -1,0 +1,41 @@
+"""Values in DuckDB's columns; :mod:`subscriber.targets.duckdb.values` has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from subscriber.targets.duckdb import values as duckdb_values
+from subscriber.targets.generic.values import GenericValues
+from subscriber.targets.target_table import (
+    TargetColumn,
+)
+
+
+class DuckDBValues(GenericValues):
+    """See :class:`~subscriber.targets.roles.values.Values`."""
+
+    real_type_code: ClassVar[Hashable | None] = duckdb_values.FLOAT
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.targets.duckdb.values.check_column`."""
+        duckdb_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.targets.duckdb.values.bind_values`."""
+        return duckdb_values.bind_values(type_oid, column, values)
+
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Dates and times as text: Python has neither infinities nor years before Christ, and DuckDB gives others instead.
+
+        JSON too, whose null its module takes for NULL.
+        """
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage == "JSON":
+            return sa.cast(name, sa.Text()).label(column.name)
+        if column.storage not in duckdb_values.TEMPORAL:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.Text()), r"^(\S+) \(BC\)(.*)$", r"\1\2 BC").label(column.name)

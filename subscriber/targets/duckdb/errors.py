@@ -1,0 +1,101 @@
+"""What DuckDB raises, by the class of its exception."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    ConflictError,
+    SubscriberError,
+    TargetError,
+    TargetUnavailable,
+    UnsupportedValue,
+)
+from subscriber.targets.generic.errors import GenericErrors
+from subscriber.targets.place import hint_at, obstacle
+
+_CONSTRAINTS: Final = (
+    ("Duplicate key", "23505", "duplicate key value violates unique constraint"),
+    ("PRIMARY KEY or UNIQUE constraint", "23505", "duplicate key value violates unique constraint"),
+    ("NOT NULL constraint failed", "23502", "null value violates not-null constraint"),
+    ("Violates foreign key constraint", "23503", "change violates foreign key constraint"),
+    ("CHECK constraint failed", "23514", "new row violates check constraint"),
+)
+_VALUES: Final = frozenset(
+    {"ConversionException", "OutOfRangeException", "InvalidInputException", "TypeMismatchException"}
+)
+_UNKNOWN_OPTION: Final = re.compile(r'unrecognized configuration parameter "(\w+)"')
+_UNAVAILABLE: Final = frozenset({"IOException", "ResourceInUseException", "InterruptException", "ConnectionException"})
+
+
+class DuckDBErrors(GenericErrors):
+    """See :class:`~subscriber.targets.roles.errors.Errors`."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__("DuckDB")
+        self._file = file
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Errors.translate`; by the class of DuckDB's exception."""
+        original = getattr(error, "orig", None)
+        return super().translate(error, columns) if original is None else self.translate_driver(original)
+
+    def translate_driver(self, error: BaseException) -> SubscriberError:
+        """The same, for what is done on the driver's own connection."""
+        return _translate(type(error).__name__, str(error), self._file)
+
+
+def _translate(kind: str, text: str, database: str) -> SubscriberError:
+    if kind == "ConstraintException":
+        for words, sqlstate, message in _CONSTRAINTS:
+            if words in text:
+                null = re.search(r"NOT NULL constraint failed: .*\.([^.\n]+)", text)
+                column = null[1] if null and sqlstate == "23502" else None
+                return ConflictError(message, sqlstate=sqlstate, column=column)
+        return ConflictError("a constraint of DuckDB forbids the change", sqlstate="23000")
+    if kind in _VALUES:
+        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000")
+    if kind == "TransactionException":
+        return TargetUnavailable(
+            "another transaction changed the same rows of the DuckDB database",
+            sqlstate="40001",
+            hint="It will be tried again.",
+        )
+    if kind == "OutOfMemoryException":
+        return TargetUnavailable(
+            f"DuckDB has reached its memory limit with the database {database}",
+            sqlstate="53200",
+            hint="Let it have more, such as duckdb:///….duckdb?memory_limit=8GB; the change will be tried again.",
+        )
+    if kind == "CatalogException" and "already exists" in text:
+        return TargetError(
+            "DuckDB has a table or a column of this name already",
+            sqlstate="42P07",
+            hint="Letters of both cases are the same in its names. A table gets another name here with the option map.",
+        )
+    if kind in _UNAVAILABLE:
+        if "not a valid DuckDB database file" in text:
+            return TargetError(
+                f"{database} is not a DuckDB database",
+                hint="Name another file in the target's URL; this one stays as it is.",
+            )
+        found = obstacle(database) if kind == "IOException" else None
+        return TargetUnavailable(
+            f"the DuckDB database {database} is not available ({kind})",
+            hint="Another process may have it open, or its disk may be full; the change will be tried again."
+            if found is None
+            else hint_at(found, "duckdb"),
+        )
+    if kind == "CatalogException" and (unknown := _UNKNOWN_OPTION.search(text)):
+        return TargetError(
+            f'DuckDB does not know the option "{unknown[1]}" of the target URL',
+            hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
+        )
+    if kind == "CatalogException":
+        # What is not there, or there already: the first line has names only, and the others quote the statement.
+        return TargetError(text.partition("\n")[0].removeprefix("Catalog Error: "), hint=f"The database is {database}.")
+    return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

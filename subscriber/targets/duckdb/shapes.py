@@ -1,0 +1,89 @@
+"""DuckDB's tables: ``public`` is ``main``, every other schema is the one of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from subscriber.targets.duckdb import values as duckdb_values
+from subscriber.targets.generic.shapes import GenericShapes
+from subscriber.targets.target_table import (
+    TableKind,
+    TargetColumn,
+    TargetTable,
+    UniqueIndex,
+)
+
+_RELATION: Final = sa.text(
+    "SELECT 'table' FROM duckdb_tables() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table"
+    " UNION ALL SELECT 'view' FROM duckdb_views() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND view_name = :table"
+)
+_COLUMNS: Final = sa.text(
+    "SELECT column_name, data_type, is_nullable, is_generated, column_default IS NOT NULL AS has_default FROM duckdb_columns()"
+    " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table ORDER BY column_index"
+)
+_KEY: Final = sa.text(
+    "SELECT constraint_column_names FROM duckdb_constraints() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND constraint_type = 'PRIMARY KEY'"
+)
+_UNIQUE_CONSTRAINTS: Final = sa.text(
+    "SELECT constraint_name AS name, constraint_column_names AS keys FROM duckdb_constraints()"
+    " WHERE database_name = current_database() AND schema_name = :schema AND table_name = :table"
+    " AND constraint_type IN ('PRIMARY KEY', 'UNIQUE') ORDER BY constraint_type, constraint_index"
+)
+_UNIQUE_INDEXES: Final = sa.text(
+    "SELECT index_name, expressions FROM duckdb_indexes() WHERE database_name = current_database()"
+    " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
+)
+
+
+class DuckDBShapes(GenericShapes):
+    """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
+
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """See :meth:`Shapes.reflect`; names compare exactly, though DuckDB's own look-up does not."""
+        place = {"schema": _schema(schema), "table": table}
+        with self._errors.reporting():
+            kind = connection.execute(_RELATION, place).scalar_one_or_none()
+            if kind is None:
+                return None
+            columns = connection.execute(_COLUMNS, place).all()
+            key = connection.execute(_KEY, place).scalar_one_or_none()
+        kinds: dict[str, TableKind] = {"table": "table", "view": "view"}
+        return TargetTable(
+            place["schema"],
+            table,
+            tuple(
+                TargetColumn(
+                    name=column.column_name,
+                    declared_type=column.data_type,
+                    storage=duckdb_values.storage(column.data_type),
+                    nullable=column.is_nullable,
+                    generated=bool(column.is_generated),
+                    required=not (column.is_nullable or column.is_generated or column.has_default),
+                )
+                for column in columns
+            ),
+            tuple(key) if key else None,
+            kinds[kind],
+            locators=() if any(column.column_name.lower() == "rowid" for column in columns) else ("rowid",),
+        )
+
+    def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
+        """See :meth:`Shapes.unique_indexes`; what an index of expressions is about is left out."""
+        place = {"schema": table.schema, "table": table.name}
+        found = [UniqueIndex(row.name, tuple(row.keys)) for row in connection.execute(_UNIQUE_CONSTRAINTS, place)]
+        names = {column.name for column in table.columns}
+        for name, text in connection.execute(_UNIQUE_INDEXES, place):
+            keys = tuple(key.strip('"') for key in text.strip("[]").split(", "))
+            if names.issuperset(keys):
+                found.append(UniqueIndex(name, keys))
+        return found
+
+
+def _schema(schema: str) -> str:
+    return "main" if schema == "public" else schema

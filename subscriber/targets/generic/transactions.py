@@ -1,0 +1,74 @@
+"""Transactions as SQLAlchemy has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+
+import sqlalchemy as sa
+
+from subscriber.targets.roles.errors import Errors
+from subscriber.targets.roles.transactions import DurabilityWarning
+from subscriber.waiting import watched
+
+
+class GenericTransactions:
+    """See :class:`~subscriber.targets.roles.transactions.Transactions`."""
+
+    def __init__(self, engine: sa.Engine, errors: Errors) -> None:
+        self._engine = engine
+        self._errors = errors
+
+    @contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """See :meth:`Transactions.begin`."""
+        sessions: list[int] = []
+        with (
+            watched(f"a transaction of the target ({self._errors.database})", partial(self._asked, sessions)),
+            self._errors.reporting(),
+            self.write_engine().begin() as connection,
+        ):
+            session = self.session_id(connection)
+            if session is not None:
+                sessions.append(session)
+            self.apply_as_replica(connection)
+            yield connection
+
+    def _asked(self, sessions: Sequence[int]) -> Sequence[str]:
+        return self.waits_for(sessions[0] if sessions else None)
+
+    def session_id(self, connection: sa.Connection) -> int | None:
+        """See :meth:`Transactions.session_id`."""
+        del connection
+        return None
+
+    def waits_for(self, session: int | None) -> Sequence[str]:
+        """See :meth:`Transactions.waits_for`."""
+        del session
+        return ()
+
+    def write_engine(self) -> sa.Engine:
+        """See :meth:`Transactions.write_engine`."""
+        return self._engine
+
+    def interrupt(self, connection: sa.Connection) -> None:
+        """See :meth:`Transactions.interrupt`."""
+        del connection  # nothing is known of its driver
+
+    def apply_as_replica(self, connection: sa.Connection) -> None:
+        """See :meth:`Transactions.apply_as_replica`."""
+        del connection  # which does already, as far as is known
+
+    def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
+        """See :meth:`Transactions.set_synchronous_commit`."""
+        del connection, value  # there is one way to commit
+
+    def durability_warnings(self) -> Sequence[DurabilityWarning]:
+        """See :meth:`Transactions.durability_warnings`."""
+        return ()  # nothing is known of its settings
+
+    def interruptible(self, connection: sa.Connection) -> AbstractContextManager[None]:
+        """See :meth:`Transactions.interruptible`."""
+        del connection
+        return nullcontext()

@@ -1,0 +1,49 @@
+"""Statements as SQLAlchemy Core words them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+
+from subscriber.errors import TargetRelationError
+from subscriber.targets.roles.errors import Errors
+from subscriber.targets.roles.writing import Written
+from subscriber.targets.target_table import TargetTable
+
+
+class GenericWriting:
+    """See :class:`~subscriber.targets.roles.writing.Writing`."""
+
+    def __init__(self, errors: Errors) -> None:
+        self._errors = errors
+
+    def or_fail(self, table: TargetTable, statement: Written) -> Written:
+        """See :meth:`Writing.or_fail`."""
+        del table  # a constraint can do nothing else
+        return statement
+
+    def override_identity(self, insert: str) -> str:
+        """See :meth:`Writing.override_identity`."""
+        return insert
+
+    def may_suppress(self, table: TargetTable) -> bool:
+        """See :meth:`Writing.may_suppress`."""
+        del table  # a trigger cannot
+        return False
+
+    def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
+        """See :meth:`Writing.truncate`; nothing is known of identities, nor of foreign keys, which the database enforces."""
+        if restart_identity:
+            raise TargetRelationError(
+                f"{self._errors.database} cannot restart identities on TRUNCATE",
+                sqlstate="0A000",
+                hint="Truncate at the publisher with CONTINUE IDENTITY.",
+            )
+        delete_rows(connection, tables)
+
+
+def delete_rows(connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
+    """A DELETE of all rows, which belongs to the transaction in every database."""
+    for table in tables:
+        connection.execute(sa.delete(table.clause()))

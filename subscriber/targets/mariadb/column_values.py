@@ -1,0 +1,34 @@
+"""Values in MariaDB's columns; :mod:`subscriber.targets.mariadb.values` has the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from subscriber.targets.generic.values import GenericValues
+from subscriber.targets.mariadb import values as mariadb_values
+from subscriber.targets.target_table import TargetColumn
+
+
+class MariaDBValues(GenericValues):
+    """See :class:`~subscriber.targets.roles.values.Values`."""
+
+    real_type_code: ClassVar[Hashable | None] = 4  # FIELD_TYPE.FLOAT
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.targets.mariadb.values.check_column`."""
+        mariadb_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.targets.mariadb.values.bind_values`."""
+        return mariadb_values.bind_values(type_oid, column, values)
+
+    def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
+        """Times without the zeros at the end of their fraction, as PostgreSQL writes them."""
+        name: sa.ColumnClause[Any] = sa.column(column.name)
+        if column.storage not in mariadb_values.TIMES | {"time"}:
+            return name
+        return sa.func.regexp_replace(sa.cast(name, sa.CHAR()), r"\.?0+$", "").label(column.name)

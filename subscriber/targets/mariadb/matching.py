@@ -1,0 +1,52 @@
+"""Row matching in MariaDB: texts letter by letter, whatever collation a column has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.mysql import CHAR
+
+from subscriber.targets.generic.matching import GenericMatching
+from subscriber.targets.mariadb import values as mariadb_values
+from subscriber.targets.mariadb.ddl import MariaDBDDL
+from subscriber.targets.roles.matching import Change
+from subscriber.targets.target_table import TargetColumn, TargetTable
+from subscriber.types.equality import EXACT, Equality
+
+
+class MariaDBMatching(GenericMatching):
+    """See :class:`~subscriber.targets.roles.matching.Matching`."""
+
+    def __init__(self, ddl: MariaDBDDL) -> None:
+        self._ddl = ddl
+
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """See :meth:`Matching.equality`; a DECIMAL compares as numeric does."""
+        return EXACT if column.storage == "decimal" else super().equality(type_oid, column)
+
+    def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+        """See :meth:`Matching.comparable`; texts letter by letter, with the blanks at their end, which a CHAR does not have."""
+        storage = column.storage.removesuffix(mariadb_values.INEXACT_KEY)
+        if storage not in mariadb_values.TEXTS | {"char"}:
+            return clause
+        collation = "utf8mb4_bin" if storage == "char" else self._ddl.collation
+        return sa.collate(sa.cast(clause, CHAR(charset="utf8mb4")), collation)
+
+    def finds(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Matching.finds`; a text by its index, and then with the blanks at its end, which most ``_bin`` collations ignore."""
+        equal = super().finds(column, clause, value)
+        if column.storage not in mariadb_values.TEXTS:
+            return equal
+        return sa.and_(equal, self.comparable(column, clause) == value)
+
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """See :meth:`Matching.found_as_written`; triggers are for whole rows."""
+        del table
+        return column.storage in mariadb_values.STORED_ALIKE and self.equality(type_oid, column) == EXACT
+
+    def change_first(self, statement: Change) -> Change:
+        """See :meth:`Matching.change_first`; LIMIT 1."""
+        return statement.with_dialect_options(mysql_limit=1)

@@ -1,0 +1,18 @@
+"""MariaDB's tables; :mod:`subscriber.targets.mariadb.catalog` reads them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from subscriber.targets.generic.shapes import GenericShapes
+from subscriber.targets.mariadb.catalog import read_table
+from subscriber.targets.target_table import TargetTable
+
+
+class MariaDBShapes(GenericShapes):
+    """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
+
+    def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
+        """See :meth:`Shapes.reflect` and the module."""
+        with self._errors.reporting():
+            return read_table(connection, schema, table)

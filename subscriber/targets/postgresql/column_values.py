@@ -1,0 +1,76 @@
+"""Values in PostgreSQL's columns: their text, of unknown type, which the column's own input function reads (rule C5)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from subscriber.errors import (
+    UnsupportedValue,
+)
+from subscriber.targets.declared_columns import check_text_length
+from subscriber.targets.generic.values import GenericValues
+from subscriber.targets.postgresql.binary_columns import refused_binary
+from subscriber.targets.postgresql.catalog import (
+    PostgreSQLColumn,
+)
+from subscriber.targets.query_result import QueryResult
+from subscriber.targets.target_table import (
+    TargetColumn,
+)
+
+_SIZED_TEXTS: Final = frozenset({"character varying", "character"})
+
+
+class PostgreSQLValues(GenericValues):
+    """See :class:`~subscriber.targets.roles.values.Values`."""
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """Any column will do: its input function accepts the text or raises (rule C5)."""
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """The values' text, for the column's input function.
+
+        Raises:
+            UnsupportedValue: a text that is too long, of which the server's error would not name the column.
+        """
+        del type_oid  # the server knows the column's type and reads it
+        texts = as_postgresql_text(values)
+        if column.storage in _SIZED_TEXTS:
+            check_text_length(column, texts)
+        bound: list[Any] = texts.to_pylist()
+        return bound
+
+    def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
+        """See :meth:`Values.refused_binary`."""
+        return refused_binary(type_oid, column, number) if isinstance(column, PostgreSQLColumn) else None
+
+    def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
+        """The server's own text of every value: psycopg's Python values would lose infinity, and how a type is written."""
+        assert result.cursor is not None
+        answer = result.cursor.pgresult
+        encoding = result.cursor.connection.info.encoding
+        columns = range(answer.nfields)
+        return QueryResult(
+            tuple(answer.fname(column).decode(encoding) for column in columns),
+            tuple(answer.ftype(column) for column in columns),
+            [
+                tuple(
+                    None if (value := answer.get_value(row, column)) is None else value.decode(encoding)
+                    for column in columns
+                )
+                for row in range(answer.ntuples)
+            ],
+        )
+
+
+def as_postgresql_text(values: pa.Array) -> pa.Array:
+    r"""Arrow values as text that PostgreSQL's input functions read: ``t``, ``42``, ``NaN``, ``\x00ff``."""
+    if pa.types.is_boolean(values.type):
+        return pc.if_else(values, "t", "f")
+    if pa.types.is_binary(values.type):
+        return pa.array([None if value is None else "\\x" + value.hex() for value in values.to_pylist()], pa.string())
+    return values.cast(pa.string())

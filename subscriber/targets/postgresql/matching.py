@@ -1,0 +1,96 @@
+"""Row matching in PostgreSQL: the server's own operators, each found without a search_path (rule C23)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from subscriber.targets.generic.matching import GenericMatching
+from subscriber.targets.postgresql.catalog import (
+    PostgreSQLColumn,
+    PostgreSQLTable,
+)
+from subscriber.targets.roles.matching import Touching
+from subscriber.targets.target_table import (
+    LeafRouting,
+    TargetColumn,
+    TargetTable,
+)
+from subscriber.types import type_name
+from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
+
+_WITHOUT_EQUALITY: Final = frozenset(
+    {name for oid in WITHOUT_EQUALITY for name in (type_name(oid), f"{type_name(oid)}[]")}
+)
+
+
+class PostgreSQLMatching(GenericMatching):
+    """See :class:`~subscriber.targets.roles.matching.Matching`."""
+
+    def equality(self, type_oid: int, column: TargetColumn) -> Equality:
+        """See :meth:`Matching.equality`; the server compares by the type of its own column, where that can be compared."""
+        del type_oid  # the publisher's
+        return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
+
+    def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
+        """Never: PostgreSQL's worker names every column that was sent, and a trigger that is UPDATE OF the key fires."""
+        del type_oid, table, column
+        return False
+
+    def equals(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Matching.equals`; an operator of an extension's is not found by an empty search_path (rule C23)."""
+        typed = _typed(column, value)
+        operator = _own_operator(column)
+        if operator is None:
+            return clause == typed
+        return clause.bool_op(f"OPERATOR({operator})")(typed)
+
+    def is_same(
+        self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
+    ) -> sa.ColumnElement[bool]:
+        """See :meth:`Matching.is_same`; records are compared by their types' own equality, wherever that is, and NULL equals NULL."""
+        typed = _typed(column, value)
+        if _own_operator(column) is None:
+            return super().is_same(column, clause, typed)
+        return _record(_typed(column, clause)) == _record(typed)
+
+    def routing(self, table: TargetTable) -> LeafRouting | None:
+        """See :meth:`Matching.routing`."""
+        return table.routing if isinstance(table, PostgreSQLTable) else None
+
+    def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
+        """See :meth:`Matching.own_rows`; ONLY, which a partitioned table has no use for."""
+        if table.kind == "partitioned table":
+            return statement
+        if isinstance(statement, sa.Select):
+            return statement.with_hint(clause, "ONLY", "postgresql")
+        return statement.with_hint("ONLY", dialect_name="postgresql")
+
+
+class _Named(sa.types.UserDefinedType[Any]):
+    """A type by its SQL."""
+
+    cache_ok = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def get_col_spec(self, **_: object) -> str:
+        return self.name.replace("%", "%%")
+
+
+def _typed(column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """A value as the column would have it, rounded to its scale; mostly the operator sees to that."""
+    compared_as = column.compared_as if isinstance(column, PostgreSQLColumn) else None
+    return value if compared_as is None else sa.cast(value, _Named(compared_as))
+
+
+def _own_operator(column: TargetColumn) -> str | None:
+    return column.own_operator if isinstance(column, PostgreSQLColumn) else None
+
+
+def _record(value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.cast(sa.func.row(value), _Named("record"))

@@ -1,0 +1,23 @@
+"""Values in SQLite's columns; :mod:`subscriber.targets.sqlite.values` has the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from subscriber.targets.generic.values import GenericValues
+from subscriber.targets.sqlite import values as sqlite_values
+from subscriber.targets.target_table import TargetColumn
+
+
+class SQLiteValues(GenericValues):
+    """See :class:`~subscriber.targets.roles.values.Values`."""
+
+    def check_column(self, type_oid: int, column: TargetColumn) -> None:
+        """See :func:`subscriber.targets.sqlite.values.check_column`."""
+        sqlite_values.check_column(type_oid, column)
+
+    def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
+        """See :func:`subscriber.targets.sqlite.values.bind_values`."""
+        return sqlite_values.bind_values(type_oid, column, values)

@@ -1,0 +1,62 @@
+"""New tables in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.schema import ExecutableDDLElement
+
+from subscriber.schema.shape import ColumnShape, TableShape, UniqueKey
+from subscriber.targets.default_expressions import sqlite_expression
+from subscriber.targets.generic.ddl import GenericDDL
+from subscriber.targets.sqlite import values as sqlite_values
+from subscriber.targets.target_table import AutoIncrement
+
+
+class SQLiteDDL(GenericDDL):
+    """See :class:`~subscriber.targets.roles.ddl.DDL`."""
+
+    def place(self, schema: str, table: str) -> tuple[str | None, str]:
+        """See :meth:`DDL.place` and the module."""
+        return None, table if schema == "public" else f"{schema}.{table}"
+
+    def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
+        """See :func:`subscriber.targets.sqlite.values.declaration`."""
+        del key  # any type will do
+        return sqlite_values.declaration(type_oid, type_name)
+
+    def storage(self, declared: str) -> str:
+        """The affinity."""
+        return sqlite_values.affinity(declared)
+
+    def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
+        """See :func:`subscriber.targets.default_expressions.sqlite_expression`."""
+        return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
+
+    def literal(self, value: Any) -> str | None:
+        """See :meth:`DDL.literal`; blobs too, and a backslash is an ordinary character."""
+        match value:
+            case bytes():
+                return f"X'{value.hex()}'"
+            case str() if "\0" not in value:
+                return "'" + value.replace("'", "''") + "'"
+            case _:
+                return super().literal(value)
+
+    def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:
+        """NULLS NOT DISTINCT: unique is whether a column is NULL, and what it holds otherwise."""
+        if key.deferrable or key.nulls_distinct:
+            return None
+        quote = self._engine.dialect.identifier_preparer.quote
+        name = quote("_".join([table.name, *key.columns, "key"]))
+        parts = ", ".join(f"{quote(column)} IS NULL, ifnull({quote(column)}, 0)" for column in key.columns)
+        statement = f"CREATE UNIQUE INDEX {name} ON {quote(table.name)} ({parts})"
+        return sa.DDL(statement.replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
+
+    def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
+        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole key."""
+        if shape.key != (column.name,) or sqlite_values.affinity(declared) != sqlite_values.INTEGER:
+            return None
+        return AutoIncrement("INTEGER PRIMARY KEY AUTOINCREMENT", is_key=True)

@@ -1,0 +1,111 @@
+"""What SQLite raises, by its extended result codes; the file's path is the only name in the messages."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import exc
+
+from subscriber.errors import (
+    ConflictError,
+    SubscriberError,
+    TargetError,
+    TargetUnavailable,
+    UnsupportedValue,
+)
+from subscriber.targets.generic.errors import GenericErrors
+from subscriber.targets.place import hint_at, obstacle
+
+_CONSTRAINTS: Final = {
+    "SQLITE_CONSTRAINT_NOTNULL": ("23502", "null value violates not-null constraint"),
+    "SQLITE_CONSTRAINT_FOREIGNKEY": ("23503", "change violates foreign key constraint"),
+    "SQLITE_CONSTRAINT_UNIQUE": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_PRIMARYKEY": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_ROWID": ("23505", "duplicate key value violates unique constraint"),
+    "SQLITE_CONSTRAINT_CHECK": ("23514", "new row violates check constraint"),
+    "SQLITE_CONSTRAINT_TRIGGER": ("P0001", "a trigger of the target refused the change"),
+}
+_NAMELESS: Final = {3091: "SQLITE_CONSTRAINT_DATATYPE"}
+"""Result codes that Python's sqlite3 has no name for."""
+_ABOUT_NAMES: Final = re.compile(
+    r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input'
+    r"|Expression tree is too large \(maximum depth \d+\)|too many SQL variables|too many columns .*"
+)
+"""Messages on a statement that names what is not there, or is none, or too much; they hold its words and nothing of any row."""
+_QUOTES: Final = str.maketrans("'", '"')
+_UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
+
+
+class SQLiteErrors(GenericErrors):
+    """See :class:`~subscriber.targets.roles.errors.Errors`."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__("SQLite")
+        self._file = file
+
+    def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
+        """See :meth:`Errors.translate`; SQLite's extended result codes say what failed."""
+        original = getattr(error, "orig", None)
+        if isinstance(original, sqlite3.Error) and _result_code(original) is not None:
+            return self.translate_driver(original)
+        return super().translate(error, columns)
+
+    def translate_driver(self, error: sqlite3.Error) -> SubscriberError:
+        """The same, for what is done on the driver's own connection."""
+        name = _result_code(error)
+        if name is None:
+            return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
+        return _translate(name, str(error), self._file)
+
+
+def _result_code(error: sqlite3.Error) -> str | None:
+    """SQLite's name of what failed; None where it was Python's module that refused, and not SQLite."""
+    name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
+    return name or getattr(error, "sqlite_errorname", None)
+
+
+def _translate(name: str, text: str, database: str) -> SubscriberError:
+    if name in _CONSTRAINTS:
+        sqlstate, message = _CONSTRAINTS[name]
+        column = text.rpartition(".")[2] if name == "SQLITE_CONSTRAINT_NOTNULL" else None
+        return ConflictError(message, sqlstate=sqlstate, detail=_constraint_detail(name, text), column=column)
+    if name in ("SQLITE_CONSTRAINT_DATATYPE", "SQLITE_MISMATCH", "SQLITE_TOOBIG"):
+        # "cannot store TEXT value in INTEGER column t.a", in a STRICT table.
+        column = text.rpartition(".")[2] if name == "SQLITE_CONSTRAINT_DATATYPE" else None
+        return UnsupportedValue("a value does not fit the column's type", sqlstate="22000", column=column)
+    if name.startswith("SQLITE_CONSTRAINT"):
+        return ConflictError("a constraint of the target forbids the change", sqlstate="23000")
+    kind = name.removeprefix("SQLITE_").partition("_")[0]
+    if kind in _UNAVAILABLE:
+        found = obstacle(database) if kind in ("CANTOPEN", "READONLY") else None
+        return TargetUnavailable(
+            f"the SQLite database {database} is not available ({name})",
+            hint="Another program may hold it locked, its disk may be full, or it may be read-only; the change will be tried again."
+            if found is None
+            else hint_at(found, "sqlite"),
+        )
+    if name == "SQLITE_NOTADB":
+        return TargetError(
+            f"{database} is not a SQLite database ({name})",
+            hint="Name another file in the target's URL; this one stays as it is.",
+        )
+    if name == "SQLITE_ERROR" and _ABOUT_NAMES.fullmatch(text):
+        return TargetError(text, sqlstate="42000")
+    return TargetError(f"SQLite refused a statement ({name})", hint=f"The database is {database}.")
+
+
+def _constraint_detail(name: str, text: str) -> str | None:
+    # "UNIQUE constraint failed: t.a, t.b": names of the schema, never values. A CHECK may show its
+    # expression, which may hold constants of the schema's, and a trigger's text is anything: both stay out.
+    if name not in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_NOTNULL"):
+        return None
+    _, _, place = text.partition("constraint failed: ")
+    if place.startswith("index "):
+        return f"Key already exists in unique index {place.removeprefix('index ').translate(_QUOTES)}."
+    if name == "SQLITE_CONSTRAINT_NOTNULL":
+        return f'Column "{place.rpartition(".")[2]}" must not be null.'
+    columns = ", ".join(part.rpartition(".")[2] for part in place.split(", "))
+    return f"Key ({columns}) already exists."
