@@ -18,12 +18,11 @@ import pyarrow as pa
 import pytest
 
 import subscriber.filters.functions  # noqa: F401 - registers forms and functions
-from subscriber.errors import RowFilterError
+from subscriber.errors import DataException
 from subscriber.filters.evaluate.calls import compiled_for, function_for, of_type
 from subscriber.filters.evaluate.row_values import Value, filtered, listed, read_column
-from subscriber.filters.functions.forms import form_of
 from subscriber.filters.functions.function_registry import implementations
-from subscriber.types import family_of
+from subscriber.types import family_of, form_of
 from tests.numeric_values import NUMBERS
 
 pytestmark = pytest.mark.server
@@ -160,14 +159,14 @@ def our_answers(catalog: Catalog, signature: str, columns: Sequence[Value], coun
 
     try:
         return shown(columns, count)
-    except RowFilterError:
+    except DataException:
         assert raises, f"{signature} is said not to raise"
     answers = []
     for row in range(count):
         one = pa.array([place == row for place in range(count)])
         try:
             answers += shown([filtered(column, one) for column in columns], 1)
-        except RowFilterError as error:
+        except DataException as error:
             answers.append(f"ERROR {error.sqlstate} {error.message}")
     return answers
 
@@ -243,7 +242,7 @@ def test_constants_are_read_as_the_server_reads_them(catalog, name):
     def ours(text: str) -> str:
         try:
             return form.to_text(form.from_text(text, -1))
-        except RowFilterError as error:
+        except DataException as error:
             return f"ERROR {error.sqlstate} {error.message}"
 
     query = "SELECT pg_temp.answer('($1)[1]::' || %s, ARRAY[text]) FROM unnest(%s::text[]) WITH ORDINALITY AS _(text, place) ORDER BY place"
@@ -272,7 +271,7 @@ def test_numbers_are_made_to_fit_their_precision_and_scale_as_the_server_does_it
     for value in values:
         try:
             ours.append(form.to_text(form.from_text(value, modifier)))
-        except RowFilterError as error:
+        except DataException as error:
             ours.append(f"ERROR {error.sqlstate} {error.message}")
             details.add(error.detail)
     assert ours == theirs, f"ROW_FILTER_SEED={SEED}"

@@ -24,8 +24,8 @@ from subscriber.filters.check import analyze_filter, check_filter, filter_text
 from subscriber.filters.evaluate.operations import operation
 from subscriber.filters.evaluate.row_values import Rows, listed
 from subscriber.filters.evaluate.simplify import simplify
-from subscriber.filters.functions.forms import form_of
 from subscriber.publisher.catalog_tables import read_publisher_tables
+from subscriber.types import form_of
 from tests.catalog_filters import EDGES, ROWS, Entry, Sample, Writer, entries
 from tests.conftest import fresh_database
 from tests.server_functions import zones_of

@@ -1,4 +1,4 @@
-"""The input function of interval, and the form.
+"""The input function of interval.
 
 ::
 
@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.digits import integer_of
-from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import HOUR, MINUTE, SECOND, rint
-from subscriber.filters.functions.forms import Form, register
-from subscriber.filters.functions.intervals import (
+from subscriber.errors import DataException
+from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, SECOND, rint
+from subscriber.types.datetimes.intervals import (
     FIELDS,
     INFINITY,
     MINUS_INFINITY,
     Interval,
     finite,
     least_field,
-    scale,
-    to_text,
+    scaled,
 )
-from subscriber.types.datetimes import DAY
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -180,12 +177,12 @@ class _BadFormatError(Exception):
     """The text is no interval in this notation."""
 
 
-def _invalid() -> RowFilterError:
-    return RowFilterError("invalid input syntax for type interval", sqlstate="22007")
+def _invalid() -> DataException:
+    return DataException("invalid input syntax for type interval", sqlstate="22007")
 
 
-def _overflow() -> RowFilterError:
-    return RowFilterError("interval field value out of range", sqlstate="22015")
+def _overflow() -> DataException:
+    return DataException("interval field value out of range", sqlstate="22015")
 
 
 @dataclass(slots=True)
@@ -254,11 +251,11 @@ def _in_int32(value: int) -> int:
     return value
 
 
-def from_text(text: str, modifier: int) -> Interval:
-    """``interval_in``.
+def interval_in(text: str, modifier: int) -> Interval:
+    """The input function.
 
     Raises:
-        RowFilterError: 22007, 22008, 22015.
+        DataException: 22007, 22008, 22015.
     """
     try:
         value = _from_fields(_fields(text), modifier)
@@ -267,7 +264,7 @@ def from_text(text: str, modifier: int) -> Interval:
             value = _Iso(text).value()
         except _BadFormatError:
             raise _invalid() from None
-    return scale(value, modifier)
+    return scaled(value, modifier)
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
@@ -397,7 +394,7 @@ def _is_signed_clock(word: str, modifier: int) -> bool:
     """Whether a field with a sign is a time; what is wrong as one is tried as a number."""
     try:
         return ":" in word[1:] and _clock(word[1:], modifier) >= 0
-    except (_BadFormatError, RowFilterError):
+    except (_BadFormatError, DataException):
         return False
 
 
@@ -534,6 +531,3 @@ class _Iso:
         """How many digits a number begins with."""
         start += self._text.startswith("-", start)
         return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))
-
-
-FORM: Final = register(Form((1186,), from_text, to_text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from subscriber.filters.functions.datetime_words import WORDS
+from subscriber.types.datetimes.words import WORDS
 
 _MOST_FIELDS: Final = 25
 _SPACES: Final = frozenset(" \t\n\v\f\r")
