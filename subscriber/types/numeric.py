@@ -68,6 +68,8 @@ def _positional(digits: str, point: int, scale: int) -> str:
 
 MOST_WHOLE_DIGITS: Final = 131_072
 GREATEST_SCALE: Final = 16_383
+_GREATEST_EXPONENT: Final = 2**30 - 1
+"""What a text may have, of zero."""
 _HEADER_OF_MODIFIER: Final = 4
 _MANY_CHARACTERS: Final = 1000
 """Plain text that is shorter is within every limit."""
@@ -116,7 +118,11 @@ def _parsed(text: str) -> Decimal:
         raise invalid_syntax("numeric", text)
     exponent = integer_of((found[3] or "0").replace("_", ""))
     decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
-    if decimals > GREATEST_SCALE or exponent > 2 * MOST_WHOLE_DIGITS:
+    if decimals > GREATEST_SCALE or exponent > _GREATEST_EXPONENT:
+        raise overflow()
+    if not found[2].strip("0_."):
+        return Decimal((0, (0,), -max(decimals, 0)))
+    if exponent > 2 * MOST_WHOLE_DIGITS:
         raise overflow()
     return checked(rescaled_up(EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, EXACT)))
 

@@ -213,7 +213,7 @@ CONSTANTS: Final = {
         "t", "true", "TRUE", " tr ", "tru", "y", "yes", "ye", "on", "1", "f", "fal", "n", "no", "of", "off", "0", "o", "", "tt", "10",
         "truee", "\tf\n", "oN",
     ),
-    "int2": ("1", " 1 ", "+1", "-32768", "32768", "-32769", "0x7fff", "0x8000", "1_000", "1__0", "_1", "1_", "", "1.0", "a", "0o17", "0b101"),
+    "int2": ("1", " 1 ", "+1", "-32768", "32768", "-32769", "0x7fff", "0x8000", "1_000", "1__0", "_1", "1_", "", "1.0", "a", "0o17", "0b101", "99999x"),
     "int4": (
         "2147483647", "-2147483648", "2147483648", "0x7FFFFFFF", "-0x80000000", "0xffffffff", "0x", "0b2", "0o8", "1e3", "--1", "- 1",
         "+0b1", "0x_1f", "1 2", "99999999999999999999", "\v7\f", "00012",
@@ -223,12 +223,13 @@ CONSTANTS: Final = {
     "float4": ("1.5", "1e39", "1e-46", "nan", "INF", "-infinity", "+Infinity", ".5", "5.", ".", "1e", "1e+5", "16777217", "1.17549435e-38", "infin"),
     "float8": (
         "1.5", " -1.5e3 ", "1e309", "-1e309", "1e-324", "5e-324", "0e-400", "-0", "NaN", "+inf", "-inf", "1_0", "1d", "", "0.1e1", "1e15",
-        "123456789012345678", "1e-5", "0.0001", "0.00001",
+        "123456789012345678", "1e-5", "0.0001", "0.00001", "1e309x", "0e309x",
     ),
     "numeric": (
         "1.50", " +1.5 ", "-0.0", "-0", "1e5", "1.5e-5", "1.5E+2", ".5", "5.", ".", "", "e5", "1e", "nan", "NaN ", "inf", "-Infinity", "+inf",
         "0x1F", "-0b11", "0o7", "1_000.5_5", "1_", "1._5", "1e1_0", "1e131071", "1e131072", "1e-16383", "1e-16384", "1.0e-20000", "1e999999999",
-        "infinit", "--1", "1 1", "00.10",
+        "infinit", "--1", "1 1", "00.10", "0e131073", "0e200000", "0e300000", "0e-16384", "1e131072x", "0e1073741823",
+        "0e1073741824", "0.00e5", "-0.0e300000",
     ),
 }  # fmt: skip
 
@@ -243,7 +244,7 @@ def test_constants_are_read_as_the_server_reads_them(catalog, name):
         try:
             return form.to_text(form.from_text(text, -1))
         except DataException as error:
-            return f"ERROR {error.sqlstate} {error.message}"
+            return f"ERROR {error.sqlstate} {error.quoting or error.message}"
 
     query = "SELECT pg_temp.answer('($1)[1]::' || %s, ARRAY[text]) FROM unnest(%s::text[]) WITH ORDINALITY AS _(text, place) ORDER BY place"
     theirs = [answer for (answer,) in catalog.connection.execute(query, [name, list(CONSTANTS[name])])]
