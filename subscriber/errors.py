@@ -27,7 +27,8 @@
     ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
     ├── Stopped                    57014   the work was told to end: nothing has failed           (transient)
     ├── PublicationsChanged        40001   an emulated publication was altered meanwhile          (transient)
-    ├── RowFilterError             22000   a row filter cannot be evaluated for a row
+    ├── DataException              22000   a text that is no value of a type, or a result that the type cannot hold
+    │   └── RowFilterError         22000   a row filter cannot be evaluated for a row
     ├── MessageListenerError       38000   the user's function for logical messages raised
     └── ApplyError                         a change that cannot be applied
         ├── TargetRelationError    55000   the target's table does not fit the publisher's
@@ -333,7 +334,22 @@ class PublicationsChanged(SubscriberError):
     transient = True
 
 
-class RowFilterError(SubscriberError):
+class DataException(SubscriberError):
+    """A text that is no value of a type, or a result that the type cannot hold: PostgreSQL's errors of class 22.
+
+    Attributes:
+        quoting: PostgreSQL's message with the text that was read, for whoever wrote that text; None where it shows nothing.
+            The message itself never does, because the text may be a row's.
+    """
+
+    sqlstate = "22000"
+
+    def __init__(self, message: str, *, quoting: str | None = None, **where: Any) -> None:
+        super().__init__(message, **where)
+        self.quoting = quoting
+
+
+class RowFilterError(DataException):
     """A row filter met a value that it cannot be evaluated for, such as a zero to divide by; the server would stop, too.
 
     The message is PostgreSQL's where that shows no value of the row.

@@ -21,9 +21,9 @@ from subscriber.filters.check import analyze_filter, check_filter, filter_text
 from subscriber.filters.evaluate.operations import operation
 from subscriber.filters.evaluate.row_values import Rows, listed
 from subscriber.filters.evaluate.simplify import simplify
-from subscriber.filters.functions.forms import form_of
 from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.types import form_of
 from tests.catalog_filters import ROWS, Sample, Writer, entries
 
 REFUSED: Final = "ERROR 0A000"

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import NotSupportedError, SubscriberError
-from subscriber.filters.functions import timezones
-from subscriber.filters.functions.forms import form_of
 from subscriber.filters.functions.function_registry import Context, implementation_of
-from subscriber.filters.functions.timezone_data import zone_of_file
+from subscriber.types import form_of
+from subscriber.types.datetimes import timezones
+from subscriber.types.datetimes.timezone_data import zone_of_file
 
 REFUSED: Final = "REFUSED"
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from subscriber.filters.functions.dates import TimeTZ, timestamp_to_text, timetz_to_text
-from subscriber.filters.functions.intervals import Interval
-from subscriber.filters.functions.intervals import to_text as interval_to_text
-from subscriber.types.datetimes import DATE_LIMITS, DAY, TIMESTAMP_LIMITS, date_text, time_text
+from subscriber.types.datetimes.calendar import DATE_LIMITS, DAY, TIMESTAMP_LIMITS
+from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.datetimes.output import date_out, interval_out, time_text, timestamp_out, timetz_out
+from subscriber.types.datetimes.values import TimeTZ
 
 Make = Callable[[Random], str]
 
@@ -29,8 +29,7 @@ def _mixed(*makes: Make) -> Make:
 
 def _date(random: Random) -> str:
     day = random.choice([random.randint(-800_000, 800_000), random.randint(-9000, 9000), random.randint(*DATE_LIMITS)])
-    day_of_year, era = date_text(day)
-    return day_of_year + era
+    return date_out(day)
 
 
 def _moment(random: Random) -> int:
@@ -52,7 +51,7 @@ def _timetz(random: Random) -> str:
     zone = random.choice(
         [0, 3600 * random.randint(-15, 15), random.randint(-57599, 57599), 60 * random.randint(-900, 900)]
     )
-    return timetz_to_text(TimeTZ(_time(random), zone))
+    return timetz_out(TimeTZ(_time(random), zone))
 
 
 def _interval(random: Random) -> str:
@@ -61,7 +60,7 @@ def _interval(random: Random) -> str:
         return random.randint(-limit, limit)
 
     value = Interval(part(1, 14, 1000, 2**31 - 1), part(1, 40, 5000, 2**31 - 1), part(1, _SHORT, 3 * DAY, 2**63 - 1))
-    return interval_to_text(value)
+    return interval_out(value)
 
 
 def _float(random: Random) -> str:
@@ -160,12 +159,12 @@ VALUES: Final[Mapping[str, Make]] = {
         _one_of("infinity", "-infinity", "2000-01-01 00:00:00", "1999-12-31 23:59:59.999999", "2024-02-29 12:00:00",
                 "0001-01-01 00:00:00", "0001-12-31 23:59:59 BC", "4714-11-24 00:00:00 BC", "294276-12-31 23:59:59.999999",
                 "1970-01-01 00:00:00", "2023-03-31 10:00:00", "2024-12-30 00:00:00"),
-        lambda random: timestamp_to_text(_moment(random)), lambda random: timestamp_to_text(_moment(random)),
+        lambda random: timestamp_out(_moment(random)), lambda random: timestamp_out(_moment(random)),
     ),
     "timestamptz": _mixed(
         _one_of("infinity", "-infinity", "2000-01-01 00:00:00+00", "4714-11-24 00:00:00+00 BC", "294276-12-31 23:59:59.999999+00"),
-        lambda random: timestamp_to_text(random.randint(-(10**15), 10**15)) + "+00",
-        lambda random: timestamp_to_text(random.randint(0, TIMESTAMP_LIMITS[1])) + "+00",
+        lambda random: timestamp_out(random.randint(-(10**15), 10**15)) + "+00",
+        lambda random: timestamp_out(random.randint(0, TIMESTAMP_LIMITS[1])) + "+00",
     ),
     "interval": _mixed(
         _one_of("00:00:00", "1 mon", "30 days", "1 day", "24:00:00", "-1 mon +30 days", "1 year", "-00:00:00.000001", "1 mon -1 days +23:00:00"),

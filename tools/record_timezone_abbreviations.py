@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/functions/timezone_abbreviations.tsv"
+FILE = Path(__file__).resolve().parent.parent / "subscriber/types/datetimes/timezone_abbreviations.tsv"
 
 
 def main(source: str) -> None:

@@ -13,9 +13,8 @@ from typing import Final
 
 from subscriber.filters.builtins.builtin_catalog import Catalog, catalog_of
 from subscriber.filters.builtins.catalog_rows import Function
-from subscriber.filters.functions.forms import form_of
 from subscriber.filters.functions.function_registry import implementation_of
-from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.types import BUILT_IN_TYPES, form_of, type_name
 
 _VERSION: Final = 180000
 _IMMUTABLE: Final = "i"

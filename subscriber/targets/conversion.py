@@ -26,19 +26,24 @@ them as another value. The columns here have none of PostgreSQL's types; for tho
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable
-from decimal import Context, Decimal
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from subscriber.digits import integer_of
-from subscriber.errors import UnsupportedValue
+from subscriber.errors import DataException, NotSupportedError, UnsupportedValue
 from subscriber.targets.declared_columns import check_range
 from subscriber.targets.target_table import TargetColumn
 from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.types.boolean import boolin
+from subscriber.types.datetimes.calendar import out_of_range
+from subscriber.types.floats import float4in, float8in
+from subscriber.types.form import WHITESPACE, invalid_syntax
+from subscriber.types.integers import int2in, int4in, int8in
+from subscriber.types.numeric import EXACT, numeric_in, numeric_out
 from subscriber.types.output import output_texts
 
 BOOLEAN, SMALLINT, INTEGER, BIGINT, TEXT = 16, 21, 23, 20, 25
@@ -73,19 +78,6 @@ SOURCES: Final = {
 _LIMITS: Final = {
     oid: (-(1 << bits - 1), (1 << bits - 1) - 1) for oid, bits in ((SMALLINT, 16), (INTEGER, 32), (BIGINT, 64))
 }
-_WHITESPACE: Final = " \t\n\v\f\r"
-"""What input functions skip at both ends."""
-_WHOLE: Final = re.compile(
-    r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[oO]((?:_?[0-7])+)|0[bB]((?:_?[01])+)|([0-9](?:_?[0-9])*))"
-)
-_DIGITS: Final = "[0-9](?:_?[0-9])*"
-_NUMBER: Final = re.compile(rf"[+-]?(?:{_DIGITS}(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?")
-_NAMED: Final = {"nan": "NaN"} | {
-    sign + word: ("-" if sign == "-" else "") + "Infinity" for sign in ("", "+", "-") for word in ("inf", "infinity")
-}
-_MOST_WHOLE_DIGITS, _MOST_DECIMALS = 131_072, 16_383
-"""Digits of a numeric on both sides of its point."""
-_EXACT: Final = Context(prec=2 * (_MOST_WHOLE_DIGITS + _MOST_DECIMALS), Emax=10**9, Emin=-(10**9), traps=[])
 _LAST_TIMESTAMP_YEAR: Final = 294_276
 
 
@@ -125,115 +117,60 @@ def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
         for text in output_texts(values.drop_null()):
             if text not in known:
                 known[text] = read(text)
-    except _Unreadable as error:
-        message = error.message.format(type_name(into))
-        raise UnsupportedValue(message, sqlstate=error.sqlstate, column=column.name, hint=error.hint) from None
+    except DataException as error:
+        raise UnsupportedValue(error.message, sqlstate=error.sqlstate, column=column.name, hint=error.hint) from None
     texts = iter(output_texts(values.drop_null()))
     return pa.array([known[next(texts)] if valid else None for valid in values.is_valid().to_pylist()], _ARROW[into])
 
 
-class _Unreadable(Exception):
-    """No value of the type; leaves this module as an UnsupportedValue."""
+def _exactly(read: Callable[[str], float], shortest: Callable[[float], object], name: str, text: str) -> float:
+    """The floating-point number that a text is; what an input function would round is refused.
 
-    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
-        self.message = message
-        self.sqlstate = sqlstate
-        self.hint = hint
-
-
-def _invalid() -> _Unreadable:
-    return _Unreadable("invalid input syntax for type {}", "22P02")
-
-
-def _out_of_range() -> _Unreadable:
-    return _Unreadable("value is out of range for type {}", "22003")
-
-
-def _read_integer(least: int, greatest: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        found = _WHOLE.fullmatch(text.strip(_WHITESPACE))
-        if found is None:
-            raise _invalid()
-        sign, *digits = found.groups()
-        base, written = next((base, one) for base, one in zip((16, 8, 2, 10), digits, strict=True) if one is not None)
-        number = integer_of(written.replace("_", ""), base) * (-1 if sign == "-" else 1)
-        if not least <= number <= greatest:
-            raise _out_of_range()
-        return number
-
-    return read
+    Args:
+        read: the type's input function.
+        shortest: the number whose text is the shortest that reads back to the value.
+        name: of the type.
+        text: of a number.
+    """
+    try:
+        value = read(text)
+    except NotSupportedError:
+        raise invalid_syntax(name) from None
+    if math.isfinite(value) and EXACT.create_decimal(str(shortest(value))) != EXACT.create_decimal(
+        text.strip(WHITESPACE)
+    ):
+        raise DataException(
+            f"value would be rounded to type {name}",
+            sqlstate="22003",
+            hint="Declare the column so that it keeps every digit.",
+        )
+    return value
 
 
-def _read_boolean(text: str) -> bool:
-    word = text.strip(_WHITESPACE).lower()
-    if word in ("1", "on") or (word and ("true".startswith(word) or "yes".startswith(word))):
-        return True
-    if word in ("0", "of", "off") or (word and ("false".startswith(word) or "no".startswith(word))):
-        return False
-    raise _invalid()
+def _exact_text(text: str) -> str:
+    return numeric_out(numeric_in(text))
 
 
-def _read_float(parse: Callable[[str], Any]) -> Callable[[str], float]:
-    def read(text: str) -> float:
-        word = text.strip(_WHITESPACE)
-        if (named := _NAMED.get(word.lower())) is not None:
-            return float(named)
-        if _NUMBER.fullmatch(word) is None or "_" in word:
-            raise _invalid()
-        with np.errstate(over="ignore", under="ignore"):
-            number = parse(word)
-        written = _EXACT.create_decimal(word)
-        if np.isinf(number) or (number == 0 and written):
-            raise _out_of_range()
-        if _EXACT.create_decimal(str(number)) != written:
-            raise _Unreadable(
-                "value would be rounded to type {}", "22003", "Declare the column so that it keeps every digit."
-            )
-        return float(number)
-
-    return read
-
-
-def _read_numeric(text: str) -> str:
-    word = text.strip(_WHITESPACE)
-    if (named := _NAMED.get(word.lower())) is not None:
-        return named
-    whole = _WHOLE.fullmatch(word)
-    if whole is not None and whole[5] is None:
-        sign, *digits = whole.groups()
-        base, written = next((base, one) for base, one in zip((16, 8, 2), digits[:3], strict=True) if one is not None)
-        # Not str(): Python limits how long a whole number it writes.
-        number = Decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1))
-    elif _NUMBER.fullmatch(word) is not None:
-        number = _EXACT.create_decimal(word.replace("_", ""))
-    else:
-        raise _invalid()
-    exponent = number.as_tuple().exponent
-    if number.adjusted() >= _MOST_WHOLE_DIGITS or not isinstance(exponent, int) or -exponent > _MOST_DECIMALS:
-        raise _Unreadable("value overflows numeric format", "22003")
-    # There is no negative zero.
-    return f"{number or number.copy_abs():f}"
-
-
-def _read_timestamp(text: str) -> str:
-    """Of a date's or a timestamptz's text."""
+def _timestamp_text(text: str) -> str:
+    """The text of a timestamp, of the output function's text of a date or timestamptz."""
     moment, before, _ = text.partition(" BC")
     moment = moment.removesuffix("+00")
     if "infinity" in moment or " " in moment:
         return moment + before
     if not before and int(moment.partition("-")[0]) > _LAST_TIMESTAMP_YEAR:
-        raise _Unreadable("timestamp out of range", "22008")
+        raise out_of_range("timestamp")
     return f"{moment} 00:00:00{before}"
 
 
 _READ: Final[dict[int, Callable[[str], Any]]] = {
     TEXT: str,
-    BOOLEAN: _read_boolean,
-    SMALLINT: _read_integer(*_LIMITS[SMALLINT]),
-    INTEGER: _read_integer(*_LIMITS[INTEGER]),
-    BIGINT: _read_integer(*_LIMITS[BIGINT]),
-    REAL: _read_float(np.float32),
-    DOUBLE: _read_float(float),
-    NUMERIC: _read_numeric,
-    TIMESTAMP: _read_timestamp,
+    BOOLEAN: boolin,
+    SMALLINT: int2in,
+    INTEGER: int4in,
+    BIGINT: int8in,
+    REAL: partial(_exactly, float4in, np.float32, type_name(REAL)),
+    DOUBLE: partial(_exactly, float8in, float, type_name(DOUBLE)),
+    NUMERIC: _exact_text,
+    TIMESTAMP: _timestamp_text,
 }
+"""For each type to read: its input function; only the table at the top says whose values it is given."""

@@ -10,7 +10,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from subscriber.types.boolean import boolout
+from subscriber.types.bytea import byteaout
 from subscriber.types.float_text import double_text, real_text, rounded_to_real
+from subscriber.types.numeric import numeric_out
 
 _NUMERIC: Final = 1700
 _UNKNOWN: Final = 705
@@ -68,14 +71,13 @@ def value_text(value: object) -> str | None:
         case None:
             return None
         case bool():
-            return "t" if value else "f"
+            return boolout(value)
         case float():
             return double_text(value)
         case Decimal():
-            # Python would write 1E-7; a numeric has no exponent.
-            return f"{value:f}" if value.is_finite() else double_text(float(value))
+            return numeric_out(value)
         case bytes() | bytearray() | memoryview():
-            return rf"\x{bytes(value).hex()}"
+            return byteaout(bytes(value))
         case datetime() | time():
             return _time_text(value)
         case date():

@@ -24,7 +24,7 @@ later stage would need both, and the first one to forget would be wrong only on 
 from subscriber.types.declarations import declared_type
 from subscriber.types.family import Decoder, TypeFamily
 from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
-from subscriber.types.registry import FAMILIES, comes_unread, decode_column, family_of
+from subscriber.types.registry import FAMILIES, comes_unread, decode_column, family_of, form_of
 
 __all__ = [
     "BUILT_IN_TYPES",
@@ -36,5 +36,6 @@ __all__ = [
     "declared_type",
     "decode_column",
     "family_of",
+    "form_of",
     "type_name",
 ]

@@ -1,4 +1,4 @@
-r"""Arrays of every built-in type: as text ``array_out``'s, which their binary form is written as.
+r"""Arrays of every built-in type on the wire: as text ``array_out``'s, which their binary form is written as.
 
 ::
 
@@ -11,24 +11,24 @@ int2vector and oidvector are sent as arrays that count from 0, and written as nu
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
 from itertools import islice
 from math import prod
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from subscriber.types.array_text import MOST_DIMENSIONS, Array, array_in, array_out, array_text, quoted
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.form import Form, FromText
 from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.output import output_texts
 
 _HEADER: Final = struct.Struct(">iiI")
 _DIMENSION: Final = struct.Struct(">ii")
 _LENGTH: Final = struct.Struct(">i")
-_MOST_DIMENSIONS: Final = 6
 _LARGEST_BOUND: Final = 2**31 - 1
 _NULL: Final = -1
 _MOST_ALIKE: Final = 256
@@ -36,10 +36,6 @@ _MOST_ALIKE: Final = 256
 _BOX: Final = 603
 _VECTORS: Final = {22: 21, 30: 26}
 """int2vector and oidvector: OID → OID of the elements' type."""
-
-_SPECIAL: Final = r'[\s"\\{}%s]|\A\Z|\A(?i:null)\Z'
-_TO_QUOTE: Final = {delimiter: re.compile(_SPECIAL % delimiter, re.ASCII) for delimiter in ",;"}
-r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r, \v, \f."""
 
 
 class _Bounds(NamedTuple):
@@ -76,7 +72,7 @@ def _take_apart(name: str, element_type: int, array: pa.BinaryArray) -> tuple[li
     try:
         for data in array.to_pylist():
             dimensions, flags, oid = _HEADER.unpack_from(data)
-            if not 0 <= dimensions <= _MOST_DIMENSIONS or flags not in (0, 1) or oid != element_type:
+            if not 0 <= dimensions <= MOST_DIMENSIONS or flags not in (0, 1) or oid != element_type:
                 raise invalid_binary(name)
             at = _HEADER.size + dimensions * _DIMENSION.size
             bounds = _bounds(name, data[_HEADER.size : at])
@@ -134,29 +130,16 @@ def _texts(elements: TypeFamily, values: list[bytes | None], delimiter: str) -> 
     present = [value for value in values if value is not None]
     texts = output_texts(elements.decode_binary(pa.array(present, type=pa.binary())))
     if not pa.types.is_primitive(elements.arrow_type):  # numbers have nothing to quote
-        special = _TO_QUOTE[delimiter].search
-        texts = [_quoted(text) if special(text) else text for text in texts]
+        texts = list(quoted(texts, delimiter))
     if len(present) == len(values):
         return iter(texts)
     written = iter(texts)
     return ("NULL" if value is None else next(written) for value in values)
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def _written(bounds: _Bounds, texts: Iterator[str], delimiter: str) -> str:
-    if not bounds.sizes:
-        return "{}"
-    rows = list(islice(texts, prod(bounds.sizes)))
-    for size in reversed(bounds.sizes):
-        rows = ["{" + delimiter.join(rows[at : at + size]) + "}" for at in range(0, len(rows), size)]
-    if all(first == 1 for first in bounds.firsts):
-        return rows[0]
-    shown = (f"[{first}:{first + size - 1}]" for size, first in zip(bounds.sizes, bounds.firsts, strict=True))
-    return f"{''.join(shown)}={rows[0]}"
+    count = prod(bounds.sizes) if bounds.sizes else 0
+    return array_text(list(islice(texts, count)), bounds.sizes, bounds.firsts, delimiter)
 
 
 def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
@@ -167,12 +150,27 @@ def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
     )
     known = {**by_oid, **{oid: vector for vector in vectors for oid in vector.oids}}
     arrays = (
-        _family(oid, partial(_from_binary, type_name(oid), element, known[element]))
+        _family(oid, partial(_from_binary, type_name(oid), element, known[element]), _form(known[element].form))
         for oid, element in ELEMENT_TYPES.items()
         if element in known
     )
     return (*vectors, *arrays)
 
 
-def _family(oid: int, from_binary: Decoder) -> TypeFamily:
-    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary)
+def _form(element: Form | None) -> Form | None:
+    """The form of arrays whose elements have this one; none where the elements have no known order."""
+    if element is None or element.compare is None:
+        return None
+    return Form(partial(_read, element.from_text), partial(array_out, element.to_text))
+
+
+def _read(from_text: FromText, text: str, modifier: int) -> Array:
+    return array_in(partial(_element, from_text, modifier), text)
+
+
+def _element(from_text: FromText, modifier: int, text: str) -> Any:
+    return from_text(text, modifier)
+
+
+def _family(oid: int, from_binary: Decoder, form: Form | None = None) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form)

@@ -6,7 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from subscriber.errors import DataException
 from subscriber.types.family import as_text, family
+from subscriber.types.form import Form, sign
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
 
@@ -19,7 +21,61 @@ def _bits(wire: Wire) -> str:
     return f"{int.from_bytes(wire.bytes(size)):0{size * 8}b}"[:bits]
 
 
+MOST_BITS: Final = 2**31 - 8
+"""``VARBITMAXLEN``; a length beyond it is none."""
+
+_BINARY: Final = {"0": "0", "1": "1"}
+_HEXADECIMAL: Final = {digit: f"{int(digit, 16):04b}" for digit in "0123456789abcdefABCDEF"}
+
+
+def bit_digits(text: str) -> str:
+    """Bits as they may be written: ``101``, ``b101``, ``x5``.
+
+    Raises:
+        DataException: 22P02, a digit that is none.
+
+    >>> bit_digits("b101"), bit_digits("X5f")
+    ('101', '01011111')
+    """
+    kind, digits = (text[0].lower(), text[1:]) if text[:1] in {"b", "B", "x", "X"} else ("b", text)
+    name, bits = ("hexadecimal", _HEXADECIMAL) if kind == "x" else ("binary", _BINARY)
+    wrong = next((digit for digit in digits if digit not in bits), None)
+    if wrong is not None:
+        raise DataException(
+            f"invalid {name} digit in a bit string",
+            sqlstate="22P02",
+            quoting=f'"{wrong}" is not a valid {name} digit',
+        )
+    return digits if kind == "b" else "".join(map(bits.__getitem__, digits))
+
+
+def _bit_in(text: str, modifier: int) -> str:
+    return fixed(bit_digits(text), modifier, explicit=False)
+
+
+def _varbit_in(text: str, modifier: int) -> str:
+    return limited(bit_digits(text), modifier, explicit=False)
+
+
+def fixed(value: str, length: int, *, explicit: bool) -> str:
+    """``value`` as ``bit(length)`` takes it; what has another length is an error (22026) unless the cast is explicit."""
+    if not 0 < length <= MOST_BITS:
+        return value
+    if len(value) != length and not explicit:
+        raise DataException(f"bit string length does not match type bit({length})", sqlstate="22026")
+    return value[:length].ljust(length, "0")
+
+
+def limited(value: str, longest: int, *, explicit: bool) -> str:
+    """``value`` as ``bit varying(longest)`` takes it; what is longer is an error (22001) unless the cast is explicit."""
+    if longest <= 0:
+        return value
+    if len(value) > longest and not explicit:
+        raise DataException(f"bit string too long for type bit varying({longest})", sqlstate="22001")
+    return value[:longest]
+
+
 FAMILIES: Final = tuple(
-    family(name, (oid,), pa.string(), as_text, value_by_value(name, _bits))
-    for name, oid in (("bit", 1560), ("bit varying", 1562))
+    family(name, (oid,), pa.string(), as_text, value_by_value(name, _bits), Form(read, str, pa.string(), compare=sign))
+    for name, oid, read in (("bit", 1560, _bit_in), ("bit varying", 1562, _varbit_in))
 )

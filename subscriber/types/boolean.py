@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from subscriber.types.family import binary_numbers, family, fixed_width, invalid_text
+from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, without_modifier
 
 
 def _from_text(array: pa.BinaryArray) -> pa.BooleanArray:
@@ -23,4 +24,28 @@ def _from_binary(array: pa.BinaryArray) -> pa.BooleanArray:
     return pa.array(binary_numbers(array, "u1", "boolean") != 0)
 
 
-FAMILIES: Final = (family("boolean", (16,), pa.bool_(), _from_text, _from_binary),)
+def boolin(text: str) -> bool:
+    """The input function: ``true``, ``yes`` and the like and their beginnings, ``on``, ``1``, and their opposites.
+
+    Raises:
+        DataException: 22P02, it is no boolean.
+
+    >>> boolin(" Yes"), boolin("fal"), boolin("of")
+    (True, False, False)
+    """
+    word = text.strip(WHITESPACE).lower()
+    if word in ("1", "on") or (word and any(whole.startswith(word) for whole in ("true", "yes"))):
+        return True
+    if word in ("0", "of", "off") or (word and any(whole.startswith(word) for whole in ("false", "no"))):
+        return False
+    raise invalid_syntax("boolean", text)
+
+
+def boolout(value: bool) -> str:
+    """The output function."""
+    return "t" if value else "f"
+
+
+_FORM: Final = Form(without_modifier(boolin), boolout, pa.bool_(), compare=sign)
+
+FAMILIES: Final = (family("boolean", (16,), pa.bool_(), _from_text, _from_binary, _FORM),)

@@ -13,8 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from subscriber.errors import DataException
 from subscriber.types.family import binary_array, family, invalid_text, values_of
+from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 
+_SPACES: Final = " \n\t\r"
 _NOT_HEX: Final = 255
 _NIBBLES: Final = np.full(256, _NOT_HEX, dtype=np.uint8)
 _NIBBLES[list(b"0123456789abcdef")] = range(16)
@@ -55,16 +58,74 @@ def _from_escape(array: pa.BinaryArray) -> pa.BinaryArray:
     values = array.to_pylist()
     if not all(map(_ESCAPED.fullmatch, values)):
         raise invalid_text("bytea")
-    return pa.array([_ESCAPE.sub(_unescape, value) for value in values], type=pa.binary())
+    return pa.array(map(_unescaped, values), type=pa.binary())
 
 
-def _unescape(match: re.Match[bytes]) -> bytes:
-    code = match[1]
-    return code if code == b"\\" else bytes([int(code, 8)])
+def _unescaped(value: bytes) -> bytes:
+    return _ESCAPE.sub(lambda code: code[1] if code[1] == b"\\" else bytes([int(code[1], 8)]), value)
 
 
 def _from_binary(array: pa.BinaryArray) -> pa.BinaryArray:
     return array
 
 
-FAMILIES: Final = (family("bytea", (17,), pa.binary(), _from_text, _from_binary),)
+def byteain(text: str) -> bytes:
+    """The input function, of both formats.
+
+    Raises:
+        DataException: 22023 for hex format, 22P02 for escape format; it is neither.
+    """
+    return from_hexadecimal(text[2:]) if text.startswith("\\x") else from_escaped(text)
+
+
+def byteaout(value: bytes) -> str:
+    """The output function, in hex format."""
+    return "\\x" + value.hex()
+
+
+def from_hexadecimal(text: str) -> bytes:
+    """The bytes of hexadecimal digits (``hex_decode``); blanks may stand between two bytes.
+
+    Raises:
+        DataException: 22023, a digit that is none, or an odd number of them.
+    """
+    digits = iter(text)
+    result = bytearray()
+    for first in digits:
+        if first in _SPACES:
+            continue
+        high = _nibble(first)
+        second = next(digits, None)
+        if second is None:
+            raise DataException("invalid hexadecimal data: odd number of digits", sqlstate="22023")
+        result.append(high * 16 + _nibble(second))
+    return bytes(result)
+
+
+def _nibble(digit: str) -> int:
+    value = _NIBBLES[ord(digit)] if digit.isascii() else _NOT_HEX
+    if value == _NOT_HEX:
+        raise DataException("invalid hexadecimal digit", sqlstate="22023")
+    return int(value)
+
+
+def from_escaped(text: str) -> bytes:
+    """The bytes of escape format (``esc_decode``).
+
+    Raises:
+        DataException: 22P02, a backslash without three octal digits or another backslash behind it.
+    """
+    data = text.encode()
+    if not _ESCAPED.fullmatch(data):
+        raise invalid_syntax("bytea")
+    return _unescaped(data)
+
+
+def to_escaped(value: bytes) -> str:
+    """Escape format (``esc_encode``)."""
+    return "".join("\\\\" if byte == ord("\\") else chr(byte) if 0 < byte < 0x80 else f"\\{byte:03o}" for byte in value)
+
+
+_FORM: Final = Form(without_modifier(byteain), byteaout, pa.binary(), compare=sign)
+
+FAMILIES: Final = (family("bytea", (17,), pa.binary(), _from_text, _from_binary, _FORM),)

@@ -9,7 +9,7 @@ Error texts are PostgreSQL's without the value, since errors are logged (design:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from subscriber.errors import NotSupportedError, ProtocolError
+from subscriber.types.form import Form
 
 Decoder: TypeAlias = Callable[[pa.BinaryArray], pa.Array]
 
@@ -35,6 +36,7 @@ class TypeFamily:
         decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
             or NotSupportedError for a type whose binary form is not read.
         reads_binary: whether ``decode_binary`` reads anything.
+        form: input and output function and what is computed with; None for types that are only passed on.
     """
 
     name: str
@@ -43,20 +45,38 @@ class TypeFamily:
     decode_text: Decoder
     decode_binary: Decoder
     reads_binary: bool = True
+    form: Form | None = None
 
 
 def family(
-    name: str, oids: tuple[int, ...], arrow_type: pa.DataType, from_text: Decoder, from_binary: Decoder | None = None
+    name: str,
+    oids: tuple[int, ...],
+    arrow_type: pa.DataType,
+    from_text: Decoder,
+    from_binary: Decoder | None = None,
+    form: Form | None = None,
 ) -> TypeFamily:
-    """Make a family of decoders that see no nulls; without ``from_binary`` binary values are refused."""
+    """Make a family of decoders that see no nulls.
+
+    Without ``from_binary`` binary values are refused. Where values are computed with as they are decoded, the decoder of
+    texts is the form's ``from_texts``, too.
+    """
+    decode_text = partial(_decode_present, from_text, arrow_type)
+    if form is not None and form.arrow == arrow_type and not pa.types.is_string(arrow_type):
+        form = replace(form, from_texts=partial(_decode_texts, decode_text))
     return TypeFamily(
         name,
         oids,
         arrow_type,
-        partial(_decode_present, from_text, arrow_type),
+        decode_text,
         partial(_decode_present, from_binary or partial(_refuse_binary, name), arrow_type),
         from_binary is not None,
+        form,
     )
+
+
+def _decode_texts(decode_text: Decoder, texts: pa.StringArray) -> pa.Array:
+    return decode_text(texts.cast(pa.binary()))
 
 
 def _decode_present(decode: Decoder, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:

@@ -7,6 +7,8 @@ that equal keys have equal bytes.
 
 from __future__ import annotations
 
+import math
+import re
 from functools import partial
 from typing import Final
 
@@ -14,10 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from subscriber.errors import DataException, NotSupportedError
 from subscriber.types.family import TypeFamily, binary_numbers, family, invalid_text, values_of
+from subscriber.types.float_text import double_text, real_text
+from subscriber.types.form import WHITESPACE, Form, invalid_syntax, sign, without_modifier
 
 _IS_FLOAT_BYTE: Final = np.isin(np.arange(256), list(b"0123456789+-.eNaInfity"))
 _EXTREMES: Final = (b"0", b"-0", b"NaN", b"Infinity", b"-Infinity")
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAMED: Final = {"nan": math.nan} | {
+    f"{mark}{word}": -math.inf if mark == "-" else math.inf for mark in ("", "+", "-") for word in ("inf", "infinity")
+}
 
 
 def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
@@ -45,12 +54,63 @@ def _numbers(values: np.ndarray, arrow_type: pa.DataType) -> pa.Array:
     return pa.array(values, type=arrow_type)
 
 
-def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str) -> TypeFamily:
+def _float_in(name: str, arrow_type: pa.DataType, text: str) -> float:
+    word = text.strip(WHITESPACE)
+    if (named := _NAMED.get(word.lower())) is not None:
+        return named
+    if word.lower().lstrip("+-").startswith("0x"):
+        raise NotSupportedError(f"a hexadecimal number of type {name} is not supported")
+    found = _NUMBER.match(word)
+    value = 0.0 if found is None else _nearest(found[0], arrow_type)
+    # A number that is out of range is noticed before what stands behind it.
+    if found and (math.isinf(value) or (value == 0 and re.search("[1-9]", found[0].lower().partition("e")[0]))):
+        raise DataException(
+            f"value is out of range for type {name}",
+            sqlstate="22003",
+            quoting=f'"{found[0]}" is out of range for type {name}',
+        )
+    if found is None or found.end() < len(word):
+        raise invalid_syntax(name, text)
+    return value
+
+
+float4in: Final = partial(_float_in, "real", pa.float32())
+float8in: Final = partial(_float_in, "double precision", pa.float64())
+"""The input functions of real and double precision: the nearest number, rounded once; a real as a double.
+
+Raises:
+    DataException: it is no number (22P02), or none that is in range (22003).
+    NotSupportedError: what strtod reads beyond decimal numbers (0x1p-2).
+"""
+
+
+def _nearest(decimal: str, arrow_type: pa.DataType) -> float:
+    """The number of the type that is nearest to a decimal one, rounded once."""
+    parsed: float = pc.cast(pa.scalar(decimal.lstrip("+")), arrow_type).as_py()
+    return parsed
+
+
+def compare(left: float, right: float) -> int:
+    """The order of two: NaN equals itself and is greater than all others."""
+    if math.isnan(left) or math.isnan(right):
+        return sign(math.isnan(left), math.isnan(right))
+    return sign(left, right)
+
+
+def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str, form: Form) -> TypeFamily:
     from_text = partial(_from_text, name, arrow_type)
-    return family(name, (oid,), arrow_type, from_text, partial(_from_binary, name, wire, arrow_type))
+    return family(name, (oid,), arrow_type, from_text, partial(_from_binary, name, wire, arrow_type), form)
 
 
 FAMILIES: Final = (
-    _float("real", 700, pa.float32(), ">f4"),
-    _float("double precision", 701, pa.float64(), ">f8"),
+    _float(
+        "real", 700, pa.float32(), ">f4", Form(without_modifier(float4in), real_text, pa.float32(), compare=compare)
+    ),
+    _float(
+        "double precision",
+        701,
+        pa.float64(),
+        ">f8",
+        Form(without_modifier(float8in), double_text, pa.float64(), compare=compare),
+    ),
 )

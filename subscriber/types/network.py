@@ -1,66 +1,185 @@
-"""Network addresses: inet and cidr with their mask, macaddr and macaddr8 as pairs of hex digits."""
+"""inet and cidr: an address and the bits of its mask. The two have one form; only their texts differ."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
+from subscriber.errors import DataException, NotSupportedError
 from subscriber.types.family import as_text, family
+from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
-_SIZES: Final = {2: 4, 3: 16}
-"""Bytes of an address by its family: PGSQL_AF_INET and PGSQL_AF_INET6, the same on every system."""
-_MAPPED: Final = 0xFFFF
+_VERSIONS: Final = {2: 4, 3: 6}
+"""The version of an address by its family: PGSQL_AF_INET and PGSQL_AF_INET6, the same on every system."""
+_V4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?:/([0-9]{1,3}))?", re.ASCII)
+_V6: Final = re.compile(r"([0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:/([0-9]{1,3}))?", re.ASCII)
+_SHORT: Final = re.compile(r"[0-9][0-9A-Fa-fxX.]*(?:/[0-9]+)?", re.ASCII)
 
 
-def _address(is_cidr: bool, wire: Wire) -> str:
-    """Layout: family u8, bits of the mask u8, is cidr u8, bytes i8, address."""
-    kind, bits, _, size = wire.numbers("BBBb")
-    if _SIZES.get(kind) != size or bits > size * 8:
-        raise BadWire
-    address = wire.bytes(size)
-    if is_cidr and int.from_bytes(address) & ((1 << (size * 8 - bits)) - 1):
-        raise BadWire
-    text = ".".join(map(str, address)) if size == 4 else _ipv6(address)
-    return f"{text}/{bits}" if is_cidr or bits < size * 8 else text
+@dataclass(frozen=True, slots=True)
+class Inet:
+    """A value of both types.
+
+    Attributes:
+        version: 4 or 6.
+        bits: of the netmask.
+        address: as a number.
+    """
+
+    version: int
+    bits: int
+    address: int
+
+    @property
+    def width(self) -> int:
+        """Bits of an address of this version."""
+        return 32 if self.version == 4 else 128
+
+    @property
+    def host_mask(self) -> int:
+        """The bits that are not the network's."""
+        return (1 << (self.width - self.bits)) - 1
 
 
-def _ipv6(address: bytes) -> str:
-    """The longest run of zero groups is left out; an address that has an IPv4 address in it shows it as such."""
-    groups = [int.from_bytes(address[at : at + 2]) for at in range(0, len(address), 2)]
-    start, length = _longest_zeros(groups)
-    embedded = start == 0 and (length == 6 or (length == 5 and groups[5] == _MAPPED))
-    words = [f"{group:x}" for group in groups]
-    if embedded:
-        words[6:] = [".".join(map(str, address[12:]))]
+# --- text ---------------------------------------------------------------------------------------
+
+
+def _read(name: str, text: str) -> Inet:
+    if match := _V4.fullmatch(text):
+        octets = [int(octet) for octet in match.groups()[:4]]
+        value = Inet(
+            4, 32 if match[5] is None else int(match[5]), int.from_bytes(bytes(min(one, 255) for one in octets))
+        )
+        if max(octets) > 255 or value.bits > 32:
+            raise invalid_syntax(name)
+        return value
+    if match := _V6.fullmatch(text):
+        bits = 128 if match[2] is None else int(match[2])
+        try:
+            address = int(ipaddress.IPv6Address(match[1]))
+        except ValueError:
+            # The server reads some more, such as a colon at the end.
+            raise _not_read(name) from None
+        if bits > 128 or str(bits) != (match[2] or "128"):  # no leading zeros here
+            raise invalid_syntax(name)
+        return Inet(6, bits, address)
+    raise _not_read(name) if _SHORT.fullmatch(text) else invalid_syntax(name)
+
+
+def _not_read(name: str) -> NotSupportedError:
+    return NotSupportedError(
+        f"a value of type {name} that is written this way is not supported",
+        hint="Write the address in full, such as 10.1.0.0/16.",
+    )
+
+
+def inet_in(text: str) -> Inet:
+    """The input function of inet.
+
+    Raises:
+        DataException: 22P02, it is no address.
+        NotSupportedError: an address that is not written in full.
+    """
+    return _read("inet", text)
+
+
+def cidr_in(text: str) -> Inet:
+    """The input function of cidr: no bit may be set to the right of the mask. Its errors are those of :func:`inet_in`."""
+    value = _read("cidr", text)
+    if value.address & value.host_mask:
+        raise DataException("invalid cidr value", sqlstate="22P02")
+    return value
+
+
+def host_text(value: Inet) -> str:
+    """The address alone; the longest run of zeros is left out, and what looks like an old address is written as one."""
+    if value.version == 4:
+        return _dotted(value.address)
+    words = [value.address >> shift & 0xFFFF for shift in range(112, -1, -16)]
+    start, length = _longest_zeros(words)
+    is_v4 = start == 0 and (length == 6 or (length == 5 and words[5] == 0xFFFF))
+    last = [_dotted(value.address & 0xFFFF_FFFF)] if is_v4 else [f"{word:x}" for word in words[6:]]
+    parts = [f"{word:x}" for word in words[:6]] + last
     if length < 2:
-        return ":".join(words)
-    return f"{':'.join(words[:start])}::{':'.join(words[start + length :])}"
+        return ":".join(parts)
+    return f"{':'.join(parts[:start])}::{':'.join(parts[start + length :])}"
 
 
-def _longest_zeros(groups: list[int]) -> tuple[int, int]:
-    """Where the longest run of zeros begins, the first of equals, and how long it is."""
-    best = (0, 0)
-    start = None
-    for at, group in enumerate([*groups, 1]):
-        if group:
-            if start is not None and at - start > best[1]:
-                best = (start, at - start)
-            start = None
-        elif start is None:
-            start = at
+def _dotted(address: int) -> str:
+    return ".".join(str(octet) for octet in address.to_bytes(4))
+
+
+def _longest_zeros(words: list[int]) -> tuple[int, int]:
+    """Begin and length of the first longest run of zeros; the length is 0 where none is longer than one."""
+    best, start = (0, 0), 0
+    for place, word in enumerate([*words, 1]):
+        if word:
+            if place - start > max(best[1], 1):
+                best = (start, place - start)
+            start = place + 1
     return best
 
 
-def _hardware(size: int, wire: Wire) -> str:
-    return wire.bytes(size).hex(":")
+def inet_out(value: Inet) -> str:
+    """The output function of inet: the mask is written unless it is the whole address."""
+    return host_text(value) if value.bits == value.width else cidr_out(value)
 
 
-FAMILIES: Final = (
-    family("inet", (869,), pa.string(), as_text, value_by_value("inet", partial(_address, False))),
-    family("cidr", (650,), pa.string(), as_text, value_by_value("cidr", partial(_address, True))),
-    family("macaddr", (829,), pa.string(), as_text, value_by_value("macaddr", partial(_hardware, 6))),
-    family("macaddr8", (774,), pa.string(), as_text, value_by_value("macaddr8", partial(_hardware, 8))),
+def cidr_out(value: Inet) -> str:
+    """The output function of cidr: always with the mask."""
+    return f"{host_text(value)}/{value.bits}"
+
+
+# --- order ---------------------------------------------------------------------------------------
+
+
+def compare(left: Inet, right: Inet) -> int:
+    """By the version, the bits that both networks have, the length of the masks, and then the rest."""
+    if left.version != right.version:
+        return sign(left.version, right.version)
+    outside = left.width - min(left.bits, right.bits)
+    return sign(
+        (left.address >> outside, left.bits, left.address), (right.address >> outside, right.bits, right.address)
+    )
+
+
+# --- the families -------------------------------------------------------------------------------
+
+
+def _from_wire(is_cidr: bool, wire: Wire) -> Inet:
+    """Layout: family u8, bits of the mask u8, is cidr u8, bytes i8, address."""
+    kind, bits, _, size = wire.numbers("BBBb")
+    version = _VERSIONS.get(kind)
+    if version is None or size != (4 if version == 4 else 16) or bits > size * 8:
+        raise BadWire
+    value = Inet(version, bits, int.from_bytes(wire.bytes(size)))
+    if is_cidr and value.address & value.host_mask:
+        raise BadWire
+    return value
+
+
+def _convert(write: Callable[[Inet], str], is_cidr: bool, wire: Wire) -> str:
+    return write(_from_wire(is_cidr, wire))
+
+
+FAMILIES: Final = tuple(
+    family(
+        name,
+        (oid,),
+        pa.string(),
+        as_text,
+        value_by_value(name, partial(_convert, write, is_cidr)),
+        Form(without_modifier(read), write, compare=compare),
+    )
+    for name, oid, read, write, is_cidr in (
+        ("inet", 869, inet_in, inet_out, False),
+        ("cidr", 650, cidr_in, cidr_out, True),
+    )
 )

@@ -1,16 +1,23 @@
 """numeric: its exact text, with every trailing zero, NaN and the infinities.
 
-Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither limit.
+Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither limit. What is computed
+with is a Decimal whose exponent is minus the display scale, so that ``1.50`` and ``1.5`` are equal and print as they were.
+NaN equals itself and is above all, infinity included; there is no negative zero.
 """
 
 from __future__ import annotations
 
+import re
 import struct
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 import pyarrow as pa
 
+from subscriber.digits import integer_of
+from subscriber.errors import DataException
 from subscriber.types.family import all_match, as_text, family, invalid_binary, invalid_text
+from subscriber.types.form import WHITESPACE, Form, invalid_syntax
 
 _TEXT: Final = r"-?[0-9]+(?:\.[0-9]+)?|NaN|-?Infinity"
 _HEADER: Final = struct.Struct(">HhHH")
@@ -57,4 +64,139 @@ def _positional(digits: str, point: int, scale: int) -> str:
     return f"{whole}.{decimals}" if scale else whole
 
 
-FAMILIES: Final = (family("numeric", (1700,), pa.string(), _from_text, _from_binary),)
+# --- values -----------------------------------------------------------------------------------
+
+MOST_WHOLE_DIGITS: Final = 131_072
+GREATEST_SCALE: Final = 16_383
+_GREATEST_EXPONENT: Final = 2**30 - 1
+"""What a text may have, of zero."""
+_HEADER_OF_MODIFIER: Final = 4
+_MANY_CHARACTERS: Final = 1000
+"""Plain text that is shorter is within every limit."""
+
+EXACT: Final = Context(prec=2 * (MOST_WHOLE_DIGITS + GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
+"""Room for the product of the longest numbers; nothing is rounded that is not asked to be."""
+
+_ONE: Final = Decimal(1)
+_SHOWN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_DECIMAL: Final = re.compile(
+    r"([+-]?)((?:[0-9](?:_?[0-9])*)?(?:\.(?:[0-9](?:_?[0-9])*)?)?)(?:[eE]([+-]?[0-9](?:_?[0-9])*))?"
+)
+_OTHER_BASE: Final = re.compile(r"([+-]?)0(?:[xX]((?:_?[0-9a-fA-F])+)|[oO]((?:_?[0-7])+)|[bB]((?:_?[01])+))")
+_NAMED: Final = {"nan": Decimal("NaN")} | {
+    f"{mark}{word}": Decimal(f"{mark}Infinity") for mark in ("", "+", "-") for word in ("inf", "infinity")
+}
+
+
+def overflow() -> DataException:
+    """22003, for more digits than a numeric has."""
+    return DataException("value overflows numeric format", sqlstate="22003")
+
+
+def numeric_in(text: str, modifier: int = -1) -> Decimal:
+    """``numeric_in``.
+
+    Raises:
+        DataException: no number (22P02), or none that fits (22003).
+    """
+    if modifier == -1 and len(text) < _MANY_CHARACTERS and _SHOWN.fullmatch(text):
+        value = Decimal(text)
+        return value or value.copy_abs()
+    return coerced(_parsed(text), modifier)
+
+
+def _parsed(text: str) -> Decimal:
+    word = text.strip(WHITESPACE)
+    if (named := _NAMED.get(word.lower())) is not None:
+        return named
+    if (other := _OTHER_BASE.fullmatch(word)) is not None:
+        sign, *digits = other.groups()
+        base, written = next((base, one) for base, one in zip((16, 8, 2), digits, strict=True) if one is not None)
+        return checked(EXACT.create_decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)))
+    found = _DECIMAL.fullmatch(word)
+    if found is None or not found[2].strip("."):
+        raise invalid_syntax("numeric", text)
+    exponent = integer_of((found[3] or "0").replace("_", ""))
+    decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
+    if decimals > GREATEST_SCALE or exponent > _GREATEST_EXPONENT:
+        raise overflow()
+    if not found[2].strip("0_."):
+        return Decimal((0, (0,), -max(decimals, 0)))
+    if exponent > 2 * MOST_WHOLE_DIGITS:
+        raise overflow()
+    return checked(rescaled_up(EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, EXACT)))
+
+
+def numeric_out(value: Decimal) -> str:
+    """``numeric_out``."""
+    if value.is_nan():
+        return "NaN"
+    return str(value) if value.is_infinite() else f"{value:f}"
+
+
+def _column_in(array: pa.StringArray) -> list[Decimal | None]:
+    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most of a filter's time."""
+    present = array.drop_null()
+    if not len(present) or all_match(present, _TEXT):
+        return [None if text is None else Decimal(text) for text in array.to_pylist()]
+    raise invalid_syntax("numeric")
+
+
+def scale_of(value: Decimal) -> int:
+    """The display scale of a finite value."""
+    exponent = value.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return -exponent
+
+
+def rescaled_up(value: Decimal) -> Decimal:
+    """With all digits before the point written out, so that the scale is not negative."""
+    return value.quantize(_ONE, context=EXACT) if scale_of(value) < 0 else value
+
+
+def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
+    """A finite value with so many decimals; a negative scale rounds before the point, and shows none."""
+    cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
+    return rescaled_up(cut)
+
+
+def checked(value: Decimal) -> Decimal:
+    """``make_result``: a result that a numeric has room for, without a negative zero."""
+    if not value:
+        value = value.copy_abs()
+    elif value.adjusted() >= MOST_WHOLE_DIGITS:
+        raise overflow()
+    return at_scale(value, GREATEST_SCALE) if scale_of(value) > GREATEST_SCALE else value
+
+
+def coerced(value: Decimal, modifier: int) -> Decimal:
+    """As ``numeric(precision, scale)`` takes it (``apply_typmod``)."""
+    if modifier < _HEADER_OF_MODIFIER or value.is_nan():
+        return value
+    packed = modifier - _HEADER_OF_MODIFIER
+    precision, scale = packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
+    if value.is_infinite():
+        raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
+    result = checked(at_scale(value, scale))
+    if result and result.adjusted() >= precision - scale:
+        limit = "1" if precision == scale else f"10^{precision - scale}"
+        raise _field_overflow(
+            f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
+        )
+    return result
+
+
+def _field_overflow(detail: str) -> DataException:
+    return DataException("numeric field overflow", sqlstate="22003", detail=detail)
+
+
+def compare(left: Decimal, right: Decimal) -> int:
+    """``cmp_numerics``: NaN is above all, and equals itself."""
+    if left.is_nan() or right.is_nan():
+        return int(left.is_nan()) - int(right.is_nan())
+    return int(left > right) - int(left < right)
+
+
+_FORM: Final = Form(numeric_in, numeric_out, from_texts=_column_in, compare=compare)
+
+FAMILIES: Final = (family("numeric", (1700,), pa.string(), _from_text, _from_binary, _FORM),)

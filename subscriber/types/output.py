@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from subscriber.types.boolean import boolout
+from subscriber.types.bytea import byteaout
 from subscriber.types.float_text import double_text, real_text
 
 
@@ -25,8 +27,8 @@ def output_texts(values: pa.Array) -> list[str]:
     if pa.types.is_integer(kind):
         return [str(value) for value in values.to_pylist()]
     if pa.types.is_boolean(kind):
-        return ["t" if value else "f" for value in values.to_pylist()]
+        return [boolout(value) for value in values.to_pylist()]
     if pa.types.is_binary(kind):
-        return [f"\\x{value.hex()}" for value in values.to_pylist()]
+        return [byteaout(value) for value in values.to_pylist()]
     to_text = real_text if pa.types.is_float32(kind) else double_text
     return [to_text(value) for value in values.to_pylist()]

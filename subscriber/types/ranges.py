@@ -1,11 +1,10 @@
-"""Ranges and multiranges of the built-in types: as text ``range_out``'s, which their binary form is written as.
+"""Ranges and multiranges of the built-in types on the wire: as text ``range_out``'s, which their binary form is written as.
 
 As with arrays, the bounds of all ranges of a column are decoded at once, as a column of their own.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -13,22 +12,20 @@ from typing import Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.form import Form, without_modifier
 from subscriber.types.oids import type_name
 from subscriber.types.output import output_texts
+from subscriber.types.range_values import SUBTYPES, range_in, range_out, range_text
 from subscriber.types.wire import BadWire, Wire
 
 T = TypeVar("T")
 
-_BOUNDS: Final = {3904: 23, 3906: 1700, 3908: 1114, 3910: 1184, 3912: 1082, 3926: 20}
-"""OID of a range type → OID of its bounds' type."""
 _RANGES: Final = {4451: 3904, 4532: 3906, 4533: 3908, 4534: 3910, 4535: 3912, 4536: 3926}
 """OID of a multirange type → OID of its ranges' type."""
 
 _EMPTY, _LOWER_INCLUDED, _UPPER_INCLUDED, _LOWER_INFINITE, _UPPER_INFINITE = 1, 2, 4, 8, 16
 _FLAGS: Final = 31
 _LENGTH_SIZE: Final = 4
-
-_TO_QUOTE: Final = re.compile(r'[\s"\\()\[\],]|\A\Z', re.ASCII)
 
 
 class _Range(NamedTuple):
@@ -87,25 +84,16 @@ def _part(wire: Wire) -> bytes:
 def _written(found: _Range, texts: Iterator[str]) -> str:
     if found.flags & _EMPTY:
         return "empty"
-    lower = _quoted(next(texts)) if found.has_lower else ""
-    upper = _quoted(next(texts)) if found.has_upper else ""
-    # A bound that is not there is never included, whatever its flag says.
-    left = "[" if found.has_lower and found.flags & _LOWER_INCLUDED else "("
-    right = "]" if found.has_upper and found.flags & _UPPER_INCLUDED else ")"
-    return f"{left}{lower},{upper}{right}"
-
-
-def _quoted(text: str) -> str:
-    if not _TO_QUOTE.search(text):
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '""')
-    return f'"{escaped}"'
+    lower = next(texts) if found.has_lower else None
+    upper = next(texts) if found.has_upper else None
+    return range_text(lower, upper, bool(found.flags & _LOWER_INCLUDED), bool(found.flags & _UPPER_INCLUDED))
 
 
 def range_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
     """The families of the ranges and multiranges of types that ``by_oid`` has."""
     ranges = {
-        oid: _family(oid, partial(_from_binary, type_name(oid), by_oid[bounds])) for oid, bounds in _BOUNDS.items()
+        oid: _family(oid, partial(_from_binary, type_name(oid), by_oid[subtype]), _form(oid, by_oid[subtype].form))
+        for oid, subtype in SUBTYPES.items()
     }
     multiranges = (
         _family(oid, partial(_multirange_from_binary, type_name(oid), ranges[part])) for oid, part in _RANGES.items()
@@ -113,5 +101,10 @@ def range_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
     return (*ranges.values(), *multiranges)
 
 
-def _family(oid: int, from_binary: Decoder) -> TypeFamily:
-    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary)
+def _form(oid: int, subtype: Form | None) -> Form:
+    assert subtype is not None
+    return Form(without_modifier(partial(range_in, oid, subtype)), partial(range_out, subtype))
+
+
+def _family(oid: int, from_binary: Decoder, form: Form | None = None) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form)

@@ -1,4 +1,4 @@
-"""From a type's OID to its family, and from a column's bytes to its Arrow array."""
+"""The one registry of types: from a type's OID to its family and form, and from a column's bytes to its Arrow array."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from subscriber.types import (
     bits,
     boolean,
     bytea,
-    datetimes,
     floats,
     geometric,
     integers,
+    json,
+    macaddr,
     network,
     numeric,
     system,
@@ -25,7 +26,9 @@ from subscriber.types import (
     uuid,
 )
 from subscriber.types.arrays import array_families
+from subscriber.types.datetimes import wire as datetimes
 from subscriber.types.family import TypeFamily
+from subscriber.types.form import Form
 from subscriber.types.ranges import range_families
 
 _SCALARS: Final[tuple[TypeFamily, ...]] = (
@@ -34,12 +37,14 @@ _SCALARS: Final[tuple[TypeFamily, ...]] = (
     *floats.FAMILIES,
     *numeric.FAMILIES,
     *text.FAMILIES,
+    *json.FAMILIES,
     *bytea.FAMILIES,
     *uuid.FAMILIES,
     *datetimes.FAMILIES,
     *bits.FAMILIES,
     *geometric.FAMILIES,
     *network.FAMILIES,
+    *macaddr.FAMILIES,
     *text_search.FAMILIES,
     *system.FAMILIES,
 )
@@ -64,11 +69,16 @@ WITHOUT_BINARY_FORM: Final = frozenset((1033, 3642))
 def family_of(type_oid: int) -> TypeFamily:
     """The family of a type; one whose Arrow type is ``string`` for any type not known here.
 
-    That is the rule for types of one's own and extensions' types, for money, and for the names of catalogs' objects: the value
+    That is the rule for user-defined types and extensions' types, for money, and for the names of catalogs' objects: the value
     is the type's own text, exactly as the publisher's output function wrote it (rule C5). Their binary form does not tell it:
     one has to know the publisher's types, its ``lc_monetary``, its catalogs.
     """
     return _BY_OID.get(type_oid) or text.text_only(type_oid)
+
+
+def form_of(type_oid: int) -> Form | None:
+    """The form in which a type's values are computed with; None for a type that is only passed on."""
+    return family_of(type_oid).form
 
 
 def comes_unread(type_oid: int) -> bool:

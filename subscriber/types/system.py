@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pyarrow as pa
 
+from subscriber.lsn import format_lsn
 from subscriber.types.family import as_text, family
+from subscriber.types.form import Form, invalid_syntax, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
-_XID_SIZE: Final = 8
+_LSN: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 
 
 def _lsn(wire: Wire) -> str:
     """Layout: the position u64. Its text is that of servers up to 18; 19 writes zeros before the low half."""
-    high, low = wire.numbers("II")
-    return f"{high:X}/{low:X}"
+    return format_lsn(wire.number("Q"))
+
+
+def pg_lsn_in(text: str) -> int:
+    """The input function of pg_lsn.
+
+    Raises:
+        DataException: 22P02, it is no position.
+    """
+    match = _LSN.fullmatch(text)
+    if match is None:
+        raise invalid_syntax("pg_lsn")
+    return int(match[1], 16) << 32 | int(match[2], 16)
 
 
 def _row(wire: Wire) -> str:
@@ -41,7 +55,14 @@ def _snapshot(wire: Wire) -> str:
 
 
 FAMILIES: Final = (
-    family("pg_lsn", (3220,), pa.string(), as_text, value_by_value("pg_lsn", _lsn)),
+    family(
+        "pg_lsn",
+        (3220,),
+        pa.string(),
+        as_text,
+        value_by_value("pg_lsn", _lsn),
+        Form(without_modifier(pg_lsn_in), format_lsn, pa.uint64()),
+    ),
     family("tid", (27,), pa.string(), as_text, value_by_value("tid", _row)),
     family("xid8", (5069,), pa.string(), as_text, value_by_value("xid8", _transaction)),
     family("pg_snapshot", (5038,), pa.string(), as_text, value_by_value("pg_snapshot", _snapshot)),

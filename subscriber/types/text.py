@@ -1,36 +1,25 @@
-r"""Types that are their own text: character types, JSON, XML, and every type without a family.
+r"""Types that are their own text: character types, XML, and every type without a family.
 
-``binary`` changes nothing for the character types, json and xml: their send functions write the
-text. jsonb and jsonpath put a version byte before it. A single ``"char"`` may be any byte: its
+``binary`` changes nothing for the character types and xml: their send functions write the text. A single ``"char"`` may be any byte: its
 output function writes those above 127 as ``\ooo`` and zero as nothing.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from subscriber.errors import ProtocolError
-from subscriber.types.family import TypeFamily, as_text, binary_array, family, fixed_width, invalid_binary, values_of
+from subscriber.errors import DataException
+from subscriber.types.family import TypeFamily, as_text, family, fixed_width, invalid_binary
+from subscriber.types.form import Compare, Form, FromText, sign, without_modifier
 from subscriber.types.oids import type_name
 
-_VERSION: Final = 1
-"""The only version of jsonb_send and jsonpath_send, since 9.4 and 12."""
-
+_HEADER: Final = 4
+"""What ``atttypmod`` of varchar(n) and character(n) has more than n."""
+_NAME_BYTES: Final = 63
 _CHAR_TEXTS: Final = ("", *map(chr, range(1, 128)), *(f"\\{byte:o}" for byte in range(128, 256)))
-
-
-def _versioned_text(name: str, array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: version u8 = 1, text."""
-    data, offsets = values_of(array)
-    starts = offsets[:-1]
-    if np.any(np.diff(offsets) == 0) or np.any(data[starts] != _VERSION):
-        raise ProtocolError(f"unsupported {name} version number", sqlstate="22P03")
-    text_offsets = offsets - np.arange(len(offsets))
-    return as_text(binary_array(np.delete(data, starts), text_offsets.astype(np.int32)))
 
 
 def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
@@ -46,11 +35,73 @@ def text_only(type_oid: int) -> TypeFamily:
     return family(type_name(type_oid), (type_oid,), pa.string(), as_text)
 
 
+def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
+    """``value`` as ``type_name(n)`` takes it: cut where that is asked for, or where only blanks go.
+
+    Raises:
+        DataException: 22001, the value is too long.
+    """
+    if modifier < _HEADER:
+        return value
+    longest = modifier - _HEADER
+    if not explicit and value[longest:].strip(" "):
+        raise DataException(f"value too long for type {type_name}({longest})", sqlstate="22001")
+    return value[:longest]
+
+
+def _varcharin(text: str, modifier: int) -> str:
+    return length_coerced(text, modifier, "character varying", explicit=False)
+
+
+def _bpcharin(text: str, modifier: int) -> str:
+    return length_coerced(text, modifier, "character", explicit=False).ljust(modifier - _HEADER)
+
+
+def char_of_byte(byte: int) -> str:
+    """A "char" as the output function prints it."""
+    return _CHAR_TEXTS[byte]
+
+
+def byte_of_char(value: str) -> int:
+    """The byte of a "char" that :func:`char_of_byte` printed."""
+    if len(value) == 4:
+        return int(value[1:], 8)
+    return ord(value) if value else 0
+
+
+def charin(text: str) -> str:
+    """The input function of "char": one byte, as it is printed."""
+    if len(text) == 4 and text[0] == "\\" and all(digit in "01234567" for digit in text[1:]):
+        return char_of_byte(int(text[1:], 8) % 256)
+    return char_of_byte(text.encode()[0] if text else 0)
+
+
+def namein(text: str) -> str:
+    """The input function of name: what is too long is cut."""
+    return text.encode()[:_NAME_BYTES].decode(errors="ignore")
+
+
+def _as_is(text: str) -> str:
+    return text
+
+
+def _compare_bpchar(left: str, right: str) -> int:
+    """Blanks at the end do not count."""
+    return sign(left.rstrip(" "), right.rstrip(" "))
+
+
+def _character(name: str, oid: int, read: FromText, compare: Compare) -> TypeFamily:
+    return family(name, (oid,), pa.string(), as_text, as_text, Form(read, _as_is, pa.string(), compare=compare))
+
+
 FAMILIES: Final = (
-    family("text", (25, 1043, 1042, 19, 1790), pa.string(), as_text, as_text),
-    family('"char"', (18,), pa.string(), as_text, _char_from_binary),
-    family("json", (114,), pa.string(), as_text, as_text),
+    _character("text", 25, without_modifier(_as_is), sign),
+    _character("character varying", 1043, _varcharin, sign),
+    _character("character", 1042, _bpcharin, _compare_bpchar),
+    _character("name", 19, without_modifier(namein), sign),
+    family("refcursor", (1790,), pa.string(), as_text, as_text),
+    family(
+        '"char"', (18,), pa.string(), as_text, _char_from_binary, Form(without_modifier(charin), _as_is, pa.string())
+    ),
     family("xml", (142,), pa.string(), as_text, as_text),
-    family("jsonb", (3802,), pa.string(), as_text, partial(_versioned_text, "jsonb")),
-    family("jsonpath", (4072,), pa.string(), as_text, partial(_versioned_text, "jsonpath")),
 )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from subscriber.types.family import all_match, as_text, family, fixed_width, invalid_binary, invalid_text
+from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 
 _TEXT: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+# A hyphen may stand behind every second byte, and one pair of braces around it all.
+_DIGITS: Final = r"(?:[0-9A-Fa-f]{4}-?){7}[0-9A-Fa-f]{4}"
+_READ: Final = re.compile(rf"\{{{_DIGITS}\}}|{_DIGITS}", re.ASCII)
 _TEXT_SIZE: Final = 36
 _HYPHENS: Final = (8, 13, 18, 23)
 _DIGIT_PLACES: Final = np.array([place for place in range(_TEXT_SIZE) if place not in _HYPHENS])
@@ -33,4 +38,23 @@ def _from_binary(array: pa.BinaryArray) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(array), pa.py_buffer(offsets), pa.py_buffer(text))
 
 
-FAMILIES: Final = (family("uuid", (2950,), pa.string(), _from_text, _from_binary),)
+def uuid_in(text: str) -> bytes:
+    """The input function: 32 digits, with hyphens and braces or without.
+
+    Raises:
+        DataException: 22P02, it is no UUID.
+    """
+    if not _READ.fullmatch(text):
+        raise invalid_syntax("uuid")
+    return bytes.fromhex(text.strip("{}").replace("-", ""))
+
+
+def uuid_out(value: bytes) -> str:
+    """The output function."""
+    digits = value.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+_FORM: Final = Form(without_modifier(uuid_in), uuid_out, pa.binary(), compare=sign)
+
+FAMILIES: Final = (family("uuid", (2950,), pa.string(), _from_text, _from_binary, _FORM),)

@@ -15,9 +15,9 @@ from subscriber.filters.analyze import tree
 from subscriber.filters.builtins.builtin_catalog import recorded_lines
 from subscriber.filters.builtins.catalog_query import built_in_objects
 from subscriber.filters.check import analyze_filter, filter_text
-from subscriber.filters.functions.forms import form_of
 from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
+from subscriber.types import form_of
 from tests.conftest import Database
 from tests.random_filters import DDL, random_filter
 

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.errors import DataException, NotSupportedError
 from subscriber.filters.analyze.tree import Known
 from subscriber.filters.evaluate.calls import Apply, function_for, of_type
 from subscriber.filters.evaluate.row_values import Same, Value, filtered, listed, read_column
@@ -166,14 +166,14 @@ def answers(apply: Apply, raises: bool, result: int, values: Sequence[Value], co
     """All rows at once, as a filter does it; one by one where one of them raises."""
     try:
         return [show(result, value) for value in listed(apply(values, count), count)]
-    except RowFilterError:
+    except DataException:
         assert raises
     found: list[str | None] = []
     for row in range(count):
         one = pa.array([place == row for place in range(count)])
         try:
             found.append(show(result, listed(apply([filtered(value, one) for value in values], 1), 1)[0]))
-        except RowFilterError as error:
+        except DataException as error:
             found.append(f"ERROR {error.sqlstate}")
     return found
 

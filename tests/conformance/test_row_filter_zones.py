@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from subscriber.errors import RowFilterError
-from subscriber.filters.functions import timezones
-from subscriber.filters.functions.dates import timestamp_to_text
-from subscriber.types.datetimes import DAY, TIMESTAMP_LIMITS
+from subscriber.errors import DataException
+from subscriber.types.datetimes import timezones
+from subscriber.types.datetimes.calendar import DAY, TIMESTAMP_LIMITS
+from subscriber.types.datetimes.output import timestamp_out
 from tests.server_functions import Row, differences, open_session, zones_of
 
 pytestmark = pytest.mark.server
@@ -43,7 +43,7 @@ def moments(random: Random, name: str) -> list[int]:
     found = [random.randint(*TIMESTAMP_LIMITS), random.randint(-90_000 * DAY, 200_000 * DAY)]
     try:
         changes = timezones.time_zone(name).zone.moments
-    except RowFilterError:
+    except DataException:
         changes = ()
     for change in random.sample(changes, min(len(changes), 8)):
         near = random.choice([0, -1, 1, 3_600_000_000, -3_600_000_000, 7_200_000_000, random.randint(-DAY, DAY)])
@@ -56,7 +56,7 @@ def test_every_zone_abbreviation_and_specification_is_the_servers(postgresql):
     random = Random(f"{SEED} zones")
     rows: list[Row] = []
     for name in (*timezones._names().values(), *timezones._abbreviations(), *SPECIFICATIONS):
-        rows += [(name, timestamp_to_text(moment)) for moment in moments(random, name)]
+        rows += [(name, timestamp_out(moment)) for moment in moments(random, name)]
     with open_session(postgresql.conninfo()) as session:
         found = []
         for signature in ("timezone(text,timestamp)", "timezone(text,timestamptz)"):

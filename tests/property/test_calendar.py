@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.filters.functions import calendar
-from subscriber.filters.functions.dates import DATE, TIMESTAMP, TIMESTAMPTZ
-from subscriber.types.datetimes import DATE_LIMITS, TIMESTAMP_LIMITS
+from subscriber.types import form_of
+from subscriber.types.datetimes import calendar
+from subscriber.types.datetimes.calendar import DATE_LIMITS, TIMESTAMP_LIMITS
 
 EPOCH = date(2000, 1, 1)
 days = st.one_of(st.integers(*DATE_LIMITS), st.integers(-730_000, 730_000))
@@ -36,9 +36,9 @@ def test_the_calendar_is_pythons_where_python_has_one(one):
 @pytest.mark.parametrize(
     ("form", "values", "infinities"),
     [
-        (DATE, days, calendar.DATE_INFINITIES),
-        (TIMESTAMP, moments, calendar.TIMESTAMP_INFINITIES),
-        (TIMESTAMPTZ, moments, calendar.TIMESTAMP_INFINITIES),
+        (form_of(1082), days, calendar.DATE_INFINITIES),
+        (form_of(1114), moments, calendar.TIMESTAMP_INFINITIES),
+        (form_of(1184), moments, calendar.TIMESTAMP_INFINITIES),
     ],
     ids=["date", "timestamp", "timestamptz"],
 )

@@ -1,39 +1,68 @@
-"""Constants as their type's input function takes them, and as its output function prints them."""
+"""Constants as their type's input function takes them, and as its output function prints them.
+
+Whoever gets an error from here wrote the constant, so the message shows it, as PostgreSQL's does.
+"""
 
 from __future__ import annotations
 
-from subscriber.errors import UsageError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from subscriber.errors import DataException, RowFilterError, UsageError
 from subscriber.filters.analyze import tree
-from subscriber.filters.functions.forms import form_of
+from subscriber.types import form_of
+from subscriber.types.bits import bit_digits
+
+
+@contextmanager
+def shown_constant() -> Iterator[None]:
+    """An input function's error with the text that it read.
+
+    Raises:
+        RowFilterError: for a DataException.
+    """
+    try:
+        yield
+    except DataException as error:
+        raise RowFilterError(
+            error.quoting or error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint
+        ) from None
 
 
 def check_constant(node: tree.Constant) -> None:
     """Have the type's input function read it, as PostgreSQL does when it analyses; without one of ours, that is left.
 
     Raises:
-        SubscriberError: as the input function would: ``invalid input syntax for type …``.
+        RowFilterError: as the input function would: ``invalid input syntax for type …``.
+        NotSupportedError: a notation that is not read here.
     """
     form = form_of(node.type_oid)
     if form is not None and node.text is not None:
-        form.from_text(node.text, node.type_modifier)
+        with shown_constant():
+            form.from_text(node.text, node.type_modifier)
 
 
 def output_text(node: tree.Constant) -> str:
-    """The constant as the type's output function prints it; as it was written, where we have no form of the type."""
+    """The constant as the type's output function prints it; as it was written, where we have no form of the type.
+
+    Raises:
+        RowFilterError: its text is no value of the type.
+    """
     assert node.text is not None
     form = form_of(node.type_oid)
-    return node.text if form is None else form.to_text(form.from_text(node.text, node.type_modifier))
+    if form is None:
+        return node.text
+    with shown_constant():
+        return form.to_text(form.from_text(node.text, node.type_modifier))
 
 
 def bits_of(constant: str) -> str:
-    """``bit_in``: the bits of a constant that begins with b or x.
+    """The bits of a constant that begins with b or x.
 
     Raises:
         UsageError: 22P02, a digit that is none.
     """
-    letter, digits = constant[0], constant[1:]
-    allowed, name = ("01", "binary") if letter == "b" else ("0123456789abcdefABCDEF", "hexadecimal")
-    for digit in digits:
-        if digit not in allowed:
-            raise UsageError(f'"{digit}" is not a valid {name} digit', sqlstate="22P02")
-    return digits if letter == "b" else "".join(f"{int(digit, 16):04b}" for digit in digits)
+    try:
+        return bit_digits(constant)
+    except DataException as error:
+        raise UsageError(error.quoting or error.message, sqlstate=error.sqlstate) from None

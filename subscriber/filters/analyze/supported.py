@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from subscriber.errors import NotSupportedError, RowFilterError, UsageError
+from subscriber.errors import DataException, NotSupportedError, UsageError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.typeinfo import ANY, RECORD, Types
-from subscriber.filters.functions.forms import form_of
 from subscriber.filters.functions.function_registry import Implementation, implementation_of
-from subscriber.types import ELEMENT_TYPES
+from subscriber.types import ELEMENT_TYPES, form_of
 
 _INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
 
@@ -47,7 +46,7 @@ def check_supported(
     _Check(types, bytewise_collations, encoding).node(node)
     try:
         compile_filter(node)
-    except RowFilterError:
+    except DataException:
         pass  # a constant part fails; the server accepts that, and raises the error at the first row
 
 
@@ -141,7 +140,7 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
                 if isinstance(simple, tree.Known):
                     constants[place] = simple.value
         return found.for_constants(constants)
-    except RowFilterError:
+    except DataException:
         return found  # the error comes at the first row, on the server as here
 
 
@@ -156,7 +155,7 @@ def _elements(array: tree.Expression) -> Sequence[tree.Expression]:
     if not _varies(array):
         try:
             known = simplify(array)
-        except RowFilterError:
+        except DataException:
             pass  # the error comes at the first row, on the server as here
     elements = elements_of(known)
     return (of_type(ELEMENT_TYPES[array.type_oid]),) if elements is None else elements

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from subscriber.errors import UsageError
+from subscriber.filters.analyze.constants import shown_constant
 from subscriber.filters.builtins import Catalog, Type
 from subscriber.filters.builtins.builtin_catalog import SYSTEM_SCHEMA
-from subscriber.filters.functions.integers import integer_from_text
 from subscriber.sql.keywords import COLUMN_NAMES, RESERVED, TYPE_OR_FUNCTION_NAMES
 from subscriber.types.declarations import INTERVAL_FIELDS, with_modifier
+from subscriber.types.integers import int4in
 
 BOOL, BYTEA, INT8, INT4, TEXT, OID, FLOAT8, UNKNOWN = 16, 17, 20, 23, 25, 26, 701, 705
 BPCHAR, VARCHAR, INTERVAL, BIT, VARBIT, NUMERIC, RECORD = 1042, 1043, 1186, 1560, 1562, 1700, 2249
@@ -151,7 +152,8 @@ def type_modifier(found: Type, name: str, values: tuple[str, ...]) -> int:
 
 
 def _integers(values: tuple[str, ...]) -> list[int]:
-    return [integer_from_text(value, "integer", -(2**31), 2**31 - 1) for value in values]
+    with shown_constant():
+        return [int4in(value) for value in values]
 
 
 def _length(name: str, values: tuple[str, ...], most: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.array_text import EMPTY, MOST_DIMENSIONS, Array
+from subscriber.types.array_text import EMPTY, MOST_DIMENSIONS, Array
 
 
 def array_of_elements(elements: Sequence[Any]) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
+from subscriber.errors import DataException, NotSupportedError, RowFilterError, SubscriberError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.row_values import NULL, Same, Value, array_from, arrow_of, listed, nulls
 from subscriber.filters.functions.function_registry import Context, Implementation, implementation_of
@@ -51,12 +51,12 @@ def function_for(signature: str, arguments: Sequence[tree.Expression], result_ty
         found = found.for_constants(
             {place: argument.value for place, argument in enumerate(arguments) if isinstance(argument, tree.Known)}
         )
-    except RowFilterError as error:
+    except DataException as error:
         return _raising(error), True
     return _applied(found, [argument.type_oid for argument in arguments], result_type), found.raises
 
 
-def _raising(error: RowFilterError) -> Apply:
+def _raising(error: DataException) -> Apply:
     """A constant is wrong: the server says so at the first row that asks, whose other arguments are not NULL."""
 
     def apply(values: Sequence[Value], count: int) -> Value:

@@ -13,7 +13,7 @@ from subscriber.errors import RowFilterError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.coerce import modifier_of
 from subscriber.filters.functions.function_registry import implementation_of
-from subscriber.filters.functions.intervals import FIELDS
+from subscriber.types.datetimes.intervals import FIELDS
 from subscriber.types.declarations import INTERVAL_FIELDS
 
 _SWAPPED: Final = {

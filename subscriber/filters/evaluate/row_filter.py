@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from subscriber.errors import RowFilterError
+from subscriber.errors import DataException, RowFilterError
 from subscriber.filters import functions
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.calls import compiled_for
@@ -51,7 +51,10 @@ class Filter:
         Raises:
             RowFilterError: for a row that the server would stop at as well.
         """
-        return array_from(self._compiled.evaluate(Rows(columns, count)), count, pa.bool_())
+        try:
+            return array_from(self._compiled.evaluate(Rows(columns, count)), count, pa.bool_())
+        except DataException as error:
+            raise _row_filter_error(error) from None
 
     def first_failure(self, columns: Mapping[str, pa.Array], count: int) -> tuple[int, RowFilterError] | None:
         """The first row for which :meth:`evaluate` raises, and what it raises for that row alone; None if there is none."""
@@ -87,7 +90,17 @@ def compile_filter(expression: tree.Expression, server_version: int = 180000) ->
         RowFilterError: a constant part cannot be computed; the server says so when it meets the first row.
         NotSupportedError: a type or a function that is not computed here.
     """
-    return _compiled(expression, server_version)
+    try:
+        return _compiled(expression, server_version)
+    except DataException as error:
+        raise _row_filter_error(error) from None
+
+
+def _row_filter_error(error: DataException) -> RowFilterError:
+    """What a type or a function says of a value, as the filter's error."""
+    if isinstance(error, RowFilterError):
+        return error
+    return RowFilterError(error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint)
 
 
 @lru_cache(maxsize=1024)

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
-from subscriber.filters.functions.forms import Form, form_of
-from subscriber.types import type_name
+from subscriber.types import form_of, type_name
+from subscriber.types.form import Form
 
 
 @dataclass(frozen=True, slots=True)

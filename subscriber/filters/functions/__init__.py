@@ -14,7 +14,7 @@ from subscriber.filters.functions import (  # noqa: F401  importing one register
     float_functions,
     floats,
     integers,
-    interval_input,
+    intervals,
     json,
     json_text,
     logic,

@@ -1,95 +1,32 @@
-"""Arrays of the types that have a form: text, comparison, containment, search and concatenation.
+"""Arrays of the types that have a form: comparison, containment, search and concatenation.
 
-Elements are compared by their type's own default operators, which :data:`COMPARISONS` names; two NULLs are equal here, and NULL comes
+Elements are compared by their type's own default operators, which their form has; two NULLs are equal here, and NULL comes
 after everything else. There are no arrays of json or jsonb: the order of their elements is not known (see :mod:`.json`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from decimal import Decimal
-from functools import partial
 from itertools import accumulate
 from operator import mul
 from typing import Any, Final
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions import (  # noqa: F401  the forms of the elements are registered before those of their arrays
-    array_text,
-    bits,
-    bytea,
-    floats,
-    integers,
-    interval_input,
-    logic,
-    macaddrs,
-    numeric,
-    text,
-    uuid,
-)
-from subscriber.filters.functions.array_text import EMPTY, MOST_DIMENSIONS, MOST_ELEMENTS, Array, too_large
-from subscriber.filters.functions.comparison import Compare, sign
-from subscriber.filters.functions.dates import compare_timetz
-from subscriber.filters.functions.forms import Form, form_of, register
 from subscriber.filters.functions.function_registry import Context, elementwise
-from subscriber.filters.functions.intervals import compare as compare_intervals
-from subscriber.filters.functions.network import compare as compare_networks
-from subscriber.types import ELEMENT_TYPES
-
-__all__ = ["COMPARISONS", "Array", "compare_arrays"]
+from subscriber.types import ELEMENT_TYPES, form_of
+from subscriber.types.array_text import EMPTY, MOST_DIMENSIONS, MOST_ELEMENTS, Array, bounds_text, too_large
+from subscriber.types.form import Compare, sign
 
 _LAST_SUBSCRIPT: Final = 2**31 - 1
-
-
-def _compare_floats(left: float, right: float) -> int:
-    """NaN equals itself and is greater than all others."""
-    if math.isnan(left) or math.isnan(right):
-        return sign(math.isnan(left), math.isnan(right))
-    return sign(left, right)
-
-
-def _compare_numerics(left: Decimal, right: Decimal) -> int:
-    if left.is_nan() or right.is_nan():
-        return sign(left.is_nan(), right.is_nan())
-    return sign(left, right)
-
-
-def _compare_blank_padded(left: str, right: str) -> int:
-    return sign(left.rstrip(" "), right.rstrip(" "))
-
-
-COMPARISONS: Final[dict[int, Compare]] = {
-    **dict.fromkeys((16, 20, 21, 23, 26, 1082, 1083, 1114, 1184), sign),
-    **dict.fromkeys((17, 19, 25, 774, 829, 1043, 1560, 1562, 2950), sign),
-    **dict.fromkeys((700, 701), _compare_floats),
-    **dict.fromkeys((650, 869), compare_networks),
-    1042: _compare_blank_padded,
-    1186: compare_intervals,
-    1266: compare_timetz,
-    1700: _compare_numerics,
-}
-"""Element type → its order. That of text is by bytes, which is that of its code points."""
-
-
-def _from_text(form: Form, written: str, modifier: int) -> Array:
-    return array_text.from_text(written, lambda one: form.from_text(one, modifier))
-
-
-def _register_forms() -> None:
-    for array_oid, oid in ELEMENT_TYPES.items():
-        form = form_of(oid)
-        if form is not None and oid in COMPARISONS:
-            register(Form((array_oid,), partial(_from_text, form), partial(array_text.to_text, element=form.to_text)))
-
-
-_register_forms()
 
 
 def _comparison(context: Context) -> Compare:
     """The order of the elements of a call's arrays."""
     element = next(ELEMENT_TYPES[oid] for oid in context.argument_types if oid in ELEMENT_TYPES)
-    return COMPARISONS[element]
+    form = form_of(element)
+    assert form is not None
+    assert form.compare is not None
+    return form.compare
 
 
 def _equal(compare: Compare, left: Any, right: Any) -> bool:
@@ -188,7 +125,7 @@ def _dimension_count(array: Array) -> int | None:
 
 @elementwise("array_dims(anyarray)", raises=False)
 def _bounds(array: Array) -> str | None:
-    return array_text.bounds_text(array) or None
+    return bounds_text(array.dimensions, array.lower_bounds) or None
 
 
 @elementwise("cardinality(anyarray)", raises=False)

@@ -1,66 +1,18 @@
-"""bit(n) and bit varying: strings of 0 and 1.
+"""bit(n) and bit varying, which are strings of 0 and 1: comparisons, casts, bitwise operators, parts.
 
 Their order is that of the strings: PostgreSQL compares the bytes, which end in zero bits, and then the lengths, which comes to the same.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise, vectorised
 from subscriber.filters.functions.strings import overlay_end, part_bounds
-
-_MOST_BITS: Final = 2**31 - 8
-"""``VARBITMAXLEN``; a length beyond it is none."""
-
-_BITS_OF_HEX_DIGIT: Final = {digit: f"{int(digit, 16):04b}" for digit in "0123456789abcdefABCDEF"}
-
-
-def _digits(text: str) -> str:
-    """Bits as they may be written: ``101``, ``b101``, ``x5``."""
-    kind, digits = (text[:1].lower(), text[1:]) if text[:1] in {"b", "B", "x", "X"} else ("b", text)
-    if kind == "x":
-        if not set(digits) <= _BITS_OF_HEX_DIGIT.keys():
-            raise RowFilterError("invalid hexadecimal digit in a bit string", sqlstate="22P02")
-        return "".join(map(_BITS_OF_HEX_DIGIT.__getitem__, digits))
-    if not set(digits) <= {"0", "1"}:
-        raise RowFilterError("invalid binary digit in a bit string", sqlstate="22P02")
-    return digits
-
-
-def _bit_from_text(text: str, modifier: int) -> str:
-    return _fixed(_digits(text), modifier, explicit=False)
-
-
-def _varbit_from_text(text: str, modifier: int) -> str:
-    return _limited(_digits(text), modifier, explicit=False)
-
-
-def _fixed(value: str, length: int, *, explicit: bool) -> str:
-    if not 0 < length <= _MOST_BITS:
-        return value
-    if len(value) != length and not explicit:
-        raise RowFilterError(f"bit string length does not match type bit({length})", sqlstate="22026")
-    return value[:length].ljust(length, "0")
-
-
-def _limited(value: str, longest: int, *, explicit: bool) -> str:
-    if longest <= 0:
-        return value
-    if len(value) > longest and not explicit:
-        raise RowFilterError(f"bit string too long for type bit varying({longest})", sqlstate="22001")
-    return value[:longest]
-
-
-register(Form((1560,), _bit_from_text, str, pa.string()))
-register(Form((1562,), _varbit_from_text, str, pa.string()))
-
+from subscriber.types.bits import MOST_BITS, fixed, limited
 
 # --- comparisons ------------------------------------------------------------------------------
 
@@ -74,17 +26,17 @@ register_columns("varbit{}(varbit,varbit)")
 
 @elementwise("bit(bit,int4,bool)")
 def _coerced_bit(value: str, length: int, explicit: bool) -> str:
-    return _fixed(value, length, explicit=explicit)
+    return fixed(value, length, explicit=explicit)
 
 
 @elementwise("varbit(varbit,int4,bool)")
 def _coerced_varbit(value: str, longest: int, explicit: bool) -> str:
-    return _limited(value, longest, explicit=explicit)
+    return limited(value, longest, explicit=explicit)
 
 
 @elementwise("bit(int4,int4)", "bit(int8,int4)", raises=False)
 def _bits_of_integer(value: int, length: int) -> str:
-    length = length if 0 < length <= _MOST_BITS else 1
+    length = length if 0 < length <= MOST_BITS else 1
     return f"{value % 2**length:0{length}b}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import re
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -18,13 +17,10 @@ import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_extremes, sign
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise, vectorised
 from subscriber.filters.functions.strings import overlay_end, part_bounds
-from subscriber.types import family_of
+from subscriber.types.bytea import from_escaped, from_hexadecimal, to_escaped
 
-_ESCAPED: Final = re.compile(r"(?:[^\\]|\\\\|\\[0-3][0-7]{2})*", re.DOTALL)
-_ESCAPE: Final = re.compile(rb"\\(\\|[0-7]{3})")
 _SPACES: Final = " \n\t\r"
 _BASE64_LINE: Final = 57
 """Bytes that make a line of 76 characters."""
@@ -34,52 +30,6 @@ _BASE64: Final = {
     for value, character in enumerate("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 }
 _CRC32C_POLYNOMIAL: Final = 0x82F63B78
-
-
-def _from_text(text: str, modifier: int = -1) -> bytes:  # noqa: ARG001  an input function is given a modifier
-    return _from_hexadecimal(text[2:]) if text.startswith("\\x") else _from_escaped(text)
-
-
-def _to_text(value: bytes) -> str:
-    return "\\x" + value.hex()
-
-
-def _from_hexadecimal(text: str) -> bytes:
-    digits = iter(text)
-    result = bytearray()
-    for first in digits:
-        if first in _SPACES:
-            continue
-        high = _nibble(first)
-        second = next(digits, None)
-        if second is None:
-            raise RowFilterError("invalid hexadecimal data: odd number of digits", sqlstate="22023")
-        result.append(high * 16 + _nibble(second))
-    return bytes(result)
-
-
-def _nibble(digit: str) -> int:
-    value = "0123456789abcdef".find(digit if digit.isdigit() else digit.lower())
-    if value < 0 or not digit.isascii():
-        raise RowFilterError("invalid hexadecimal digit", sqlstate="22023")
-    return value
-
-
-def _from_escaped(text: str) -> bytes:
-    if not _ESCAPED.fullmatch(text):
-        raise RowFilterError("invalid input syntax for type bytea", sqlstate="22P02")
-    return _ESCAPE.sub(lambda code: code[1] if code[1] == b"\\" else bytes([int(code[1], 8)]), text.encode())
-
-
-def _to_escaped(value: bytes) -> str:
-    return "".join("\\\\" if byte == ord("\\") else chr(byte) if 0 < byte < 0x80 else f"\\{byte:03o}" for byte in value)
-
-
-def _from_texts(texts: pa.StringArray) -> pa.BinaryArray:
-    return family_of(17).decode_text(texts.cast(pa.binary()))
-
-
-register(Form((17,), _from_text, _to_text, pa.binary(), _from_texts))
 
 
 # --- comparisons, length, concatenation -------------------------------------------------------
@@ -316,9 +266,9 @@ def _from_base64(text: str) -> bytes:
 
 
 _ENCODINGS: Final[dict[str, tuple[Callable[[bytes], str], Callable[[str], bytes]]]] = {
-    "hex": (lambda value: binascii.hexlify(value).decode(), _from_hexadecimal),
+    "hex": (lambda value: binascii.hexlify(value).decode(), from_hexadecimal),
     "base64": (_to_base64, _from_base64),
-    "escape": (_to_escaped, _from_escaped),
+    "escape": (to_escaped, from_escaped),
 }
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 import math
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import (
+from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.intervals import (
+    INFINITE_INTERVALS,
+    infinite_difference,
+    infinite_sign,
+    justify_hours,
+)
+from subscriber.filters.functions.intervals import negative as negative_interval
+from subscriber.types.datetimes.calendar import (
     DATE_INFINITIES,
+    DAY,
     DAYS_OF_TIMESTAMPS,
     HOUR,
     MINUTE,
@@ -22,18 +31,9 @@ from subscriber.filters.functions.calendar import (
     valid_timestamp,
     wrapped,
 )
-from subscriber.filters.functions.dates import TimeTZ
-from subscriber.filters.functions.function_registry import Context, elementwise
-from subscriber.filters.functions.intervals import (
-    INFINITE_INTERVALS,
-    Interval,
-    infinite_difference,
-    infinite_sign,
-    justify_hours,
-)
-from subscriber.filters.functions.intervals import finite as finite_interval
-from subscriber.filters.functions.intervals import negative as negative_interval
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.datetimes.intervals import finite as finite_interval
+from subscriber.types.datetimes.values import TimeTZ
 
 # --- date ---------------------------------------------------------------------------------------
 

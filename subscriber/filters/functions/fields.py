@@ -12,8 +12,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import (
+from subscriber.filters.functions.date_arithmetic import timestamp_of_date
+from subscriber.filters.functions.function_registry import Context, elementwise, implementation_of
+from subscriber.types.datetimes.calendar import (
     DATE_INFINITIES,
+    DAY,
     HOUR,
     JULIAN_DAY,
     MINUTE,
@@ -28,14 +31,11 @@ from subscriber.filters.functions.calendar import (
     valid_timestamp,
     weekday,
 )
-from subscriber.filters.functions.date_arithmetic import timestamp_of_date
-from subscriber.filters.functions.dates import TimeTZ
-from subscriber.filters.functions.function_registry import Context, elementwise, implementation_of
-from subscriber.filters.functions.interval_input import UNITS
-from subscriber.filters.functions.intervals import INFINITY, Interval
-from subscriber.filters.functions.intervals import finite as finite_interval
-from subscriber.filters.functions.timezones import whole_zone
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.interval_input import UNITS
+from subscriber.types.datetimes.intervals import INFINITY, Interval
+from subscriber.types.datetimes.intervals import finite as finite_interval
+from subscriber.types.datetimes.timezones import whole_zone
+from subscriber.types.datetimes.values import TimeTZ
 
 _WORD_SIZE: Final = 10
 _IDENTIFIER_SIZE: Final = 63

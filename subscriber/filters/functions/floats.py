@@ -1,4 +1,4 @@
-"""real and double precision: values, comparisons, arithmetic, rounding, casts; the functions of C's library are in :mod:`.float_functions`.
+"""real and double precision: comparisons, arithmetic, rounding, casts; the functions of C's library are in :mod:`.float_functions`.
 
 NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives the server's bits; a result that is
 infinite, or zero, where the arguments are not, is an error (22003).
@@ -6,7 +6,6 @@ infinite, or zero, where the arguments are not, is an error (22003).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -15,21 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.forms import Form, register
+from subscriber.errors import RowFilterError
 from subscriber.filters.functions.function_registry import vectorised
 from subscriber.filters.functions.integers import division_by_zero, numbers, out_of_range, with_nulls
-from subscriber.filters.functions.logic import WHITESPACE
-from subscriber.types import family_of
-from subscriber.types.float_text import double_text, real_text
 
 _ARROW: Final = {"4": pa.float32(), "8": pa.float64()}
-_NAMES: Final = {"4": "real", "8": "double precision"}
-_OIDS: Final = {"4": 700, "8": 701}
-
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_NAMED: Final = {"nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity",
-                 "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}  # fmt: skip
 
 
 def overflow() -> RowFilterError:
@@ -40,53 +29,6 @@ def overflow() -> RowFilterError:
 def underflow() -> RowFilterError:
     """22003, a result too near to zero."""
     return RowFilterError("value out of range: underflow", sqlstate="22003")
-
-
-# Text -----------------------------------------------------------------------------------------------------------------
-
-
-def _from_text(text: str, _: int, *, width: str) -> float:
-    """``float4in`` and ``float8in``.
-
-    Raises:
-        RowFilterError: no number (22P02), or none that is in range (22003).
-        NotSupportedError: what strtod reads beyond decimal numbers (0x1p-2).
-    """
-    word = text.strip(WHITESPACE)
-    if (named := _NAMED.get(word.lower())) is not None:
-        return float(named)
-    if word.lower().lstrip("+-").startswith("0x"):
-        raise NotSupportedError(f"a row filter with a hexadecimal {_NAMES[width]} cannot be evaluated here")
-    found = _NUMBER.match(word)
-    value = 0.0 if found is None else nearest(found[0], _ARROW[width])
-    # A number that is out of range is noticed before what stands behind it.
-    if found and (np.isinf(value) or (value == 0 and re.search("[1-9]", found[0].lower().partition("e")[0]))):
-        raise RowFilterError(f'"{found[0]}" is out of range for type {_NAMES[width]}', sqlstate="22003")
-    if found is None or found.end() < len(word):
-        raise RowFilterError(f'invalid input syntax for type {_NAMES[width]}: "{text}"', sqlstate="22P02")
-    return value
-
-
-def nearest(decimal: str, arrow_type: pa.DataType) -> float:
-    """The number of the type that is nearest to a decimal one, rounded once."""
-    parsed: float = pc.cast(pa.scalar(decimal.lstrip("+")), arrow_type).as_py()
-    return parsed
-
-
-def _from_texts(array: pa.StringArray, *, oid: int) -> pa.Array:
-    return family_of(oid).decode_text(array.cast(pa.binary()))
-
-
-for _width, _oid in _OIDS.items():
-    register(
-        Form(
-            (_oid,),
-            partial(_from_text, width=_width),
-            double_text if _width == "8" else real_text,
-            _ARROW[_width],
-            partial(_from_texts, oid=_oid),
-        )
-    )
 
 
 # Comparisons ----------------------------------------------------------------------------------------------------------

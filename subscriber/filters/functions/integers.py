@@ -6,7 +6,6 @@ Every function's name says its types, as in ``pg_proc``: ``int24pl`` is smallint
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -15,90 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise, vectorised
-from subscriber.filters.functions.logic import WHITESPACE
-from subscriber.types import family_of
 
 _ARROW: Final = {"2": pa.int16(), "4": pa.int32(), "8": pa.int64()}
 _NAMES: Final = {"2": "smallint", "4": "integer", "8": "bigint"}
-_OIDS: Final = {"2": 21, "4": 23, "8": 20}
-_OID: Final = 26
-_INTEGER: Final = re.compile(
-    r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[oO]((?:_?[0-7])+)|0[bB]((?:_?[01])+)|([0-9](?:_?[0-9])*))"
-)
-_C_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))")
 
 
 def out_of_range(name: str) -> RowFilterError:
-    """22003, for a result that the type has no room for."""
+    """22003, for a result that the type cannot hold."""
     return RowFilterError(f"{name} out of range", sqlstate="22003")
 
 
 def division_by_zero() -> RowFilterError:
     """22012."""
     return RowFilterError("division by zero", sqlstate="22012")
-
-
-def integer_from_text(text: str, name: str, least: int, greatest: int) -> int:
-    """What ``int4in`` and its like read: decimal, 0x, 0o and 0b, with underscores between digits.
-
-    Raises:
-        RowFilterError: no integer (22P02), or none of this size (22003).
-    """
-    stripped = text.strip(WHITESPACE)
-    found = _INTEGER.match(stripped)
-    if found is None:
-        raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
-    sign, *digits = found.groups()
-    base, written = next(
-        (base, digits) for base, digits in zip((16, 8, 2, 10), digits, strict=True) if digits is not None
-    )
-    magnitude = integer_of(written.replace("_", ""), base)
-    # Digits are added one by one, and one too many is noticed before what stands behind them.
-    if magnitude // base <= -least // base and found.end() < len(stripped):
-        raise RowFilterError(f'invalid input syntax for type {name}: "{text}"', sqlstate="22P02")
-    number = -magnitude if sign == "-" else magnitude
-    if not least <= number <= greatest:
-        raise RowFilterError(f'value "{text}" is out of range for type {name}', sqlstate="22003")
-    return number
-
-
-def _form(oid: int, name: str, arrow_type: pa.DataType, least: int, greatest: int) -> None:
-    register(
-        Form(
-            (oid,),
-            lambda text, _: integer_from_text(text, name, least, greatest),
-            str,
-            arrow_type,
-            lambda array: family_of(oid).decode_text(array.cast(pa.binary())),
-        )
-    )
-
-
-def _oid_from_text(text: str, modifier: int) -> int:  # noqa: ARG001  an input function is given a modifier
-    """``oidin``, by C's rules: 010 is octal, and a negative number is taken for what it would be without its sign bit."""
-    stripped = text.strip(WHITESPACE)
-    found = _C_INTEGER.match(stripped)
-    sign, *digits = ("", None, None, None) if found is None else found.groups()
-    magnitude = next((integer_of(one, base) for base, one in zip((16, 8, 10), digits, strict=True) if one), 0)
-    if found is None or (magnitude < 2**64 and found.end() < len(stripped)):
-        raise RowFilterError(f'invalid input syntax for type oid: "{text}"', sqlstate="22P02")
-    number = -magnitude if sign == "-" else magnitude
-    if not -(2**31) <= number < 2**32:
-        raise RowFilterError(f'value "{text}" is out of range for type oid', sqlstate="22003")
-    return number % 2**32
-
-
-for _width, _oid in _OIDS.items():
-    _bits = 8 * int(_width)
-    _form(_oid, _NAMES[_width], _ARROW[_width], -(2 ** (_bits - 1)), 2 ** (_bits - 1) - 1)
-register(
-    Form((_OID,), _oid_from_text, str, pa.int64(), lambda array: family_of(_OID).decode_text(array.cast(pa.binary())))
-)
 
 
 def _checked(function: Callable[..., Any], name: str, *values: Any) -> Any:

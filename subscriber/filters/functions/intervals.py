@@ -1,15 +1,15 @@
-"""interval: months, days and microseconds that are kept apart, because a month is no number of days and a day no number of hours."""
+"""interval: comparison, arithmetic and justification; what a value is, and its text: :mod:`subscriber.types.datetimes.intervals`."""
 
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import HOUR, MINUTE, SECOND, out_of_range, quotient, remainder, rint
-from subscriber.filters.functions.comparison import register_extremes, register_values, sign
+from subscriber.filters.functions.comparison import register_extremes, register_values
 from subscriber.filters.functions.function_registry import Context, elementwise
-from subscriber.types.datetimes import DAY, interval_text
+from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, SECOND, out_of_range, quotient, remainder, rint
+from subscriber.types.datetimes.intervals import INFINITY, MINUS_INFINITY, Interval, compare, finite, scaled
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -17,50 +17,6 @@ INFINITE_INTERVALS: Final = 170000
 """The first version that has them; before it, what would be one is an error."""
 _MONTH: Final = 30
 """Days that a month counts for where it must be a number of days."""
-
-
-class Interval(NamedTuple):
-    """A value of the type; compare with :func:`compare`, since different ones may be equal."""
-
-    months: int
-    days: int
-    microseconds: int
-
-    @property
-    def is_finite(self) -> bool:
-        """It is neither infinity."""
-        return self not in (INFINITY, MINUS_INFINITY)
-
-    @property
-    def span(self) -> int:
-        """What it compares by: microseconds, months of 30 days and days of 24 hours."""
-        return (self.months * _MONTH + self.days) * DAY + self.microseconds
-
-
-INFINITY: Final = Interval(_INT32[1], _INT32[1], _INT64[1])
-MINUS_INFINITY: Final = Interval(_INT32[0], _INT32[0], _INT64[0])
-
-
-def finite(months: int, days: int, microseconds: int) -> Interval:
-    """A result.
-
-    Raises:
-        RowFilterError: 22008, a part does not fit, or it would be one of the infinities.
-    """
-    value = Interval(months, days, microseconds)
-    if (
-        not _INT32[0] <= months <= _INT32[1]
-        or not _INT32[0] <= days <= _INT32[1]
-        or not _INT64[0] <= microseconds <= _INT64[1]
-        or not value.is_finite
-    ):
-        raise out_of_range("interval")
-    return value
-
-
-def compare(left: Interval, right: Interval) -> int:
-    """The order of two."""
-    return sign(left.span, right.span)
 
 
 def infinite_difference(left_sign: int, right_sign: int) -> Interval:
@@ -79,66 +35,7 @@ def infinite_sign(value: Interval) -> int:
     return int(value == INFINITY) - int(value == MINUS_INFINITY)
 
 
-# --- text and type modifier ---------------------------------------------------------------------
-
-
-def to_text(value: Interval) -> str:
-    """``interval_out`` with ``intervalstyle`` postgres."""
-    if not value.is_finite:
-        return "infinity" if value == INFINITY else "-infinity"
-    return interval_text(value.microseconds, value.days, value.months)
-
-
-# What a type modifier's upper half has a bit for, as in datetime.h.
-_MONTHS: Final = 1 << 1
-_YEARS: Final = 1 << 2
-_DAYS: Final = 1 << 3
-_HOURS: Final = 1 << 10
-_MINUTES: Final = 1 << 11
-_SECONDS: Final = 1 << 12
-_ANY_FIELD: Final = 0x7FFF
-FIELDS: Final = {"month": _MONTHS, "year": _YEARS, "day": _DAYS, "hour": _HOURS, "minute": _MINUTES, "second": _SECONDS}
-"""The bit of each field that a type modifier may name."""
-
-
-def least_field(modifier: int) -> str:
-    """The smallest field that ``interval … to …`` names; ``second`` where nothing is said."""
-    fields = (modifier >> 16) & _ANY_FIELD
-    if modifier < 0 or fields == _ANY_FIELD:
-        return "second"
-    return next(name for name in ("second", "minute", "hour", "day", "month", "year") if fields & FIELDS[name])
-
-
-@elementwise("interval(interval,int4)")
-def scale(value: Interval, modifier: int) -> Interval:
-    """What a column of this type modifier keeps of the value."""
-    if modifier < 0 or not value.is_finite:
-        return value
-    months, days, microseconds = value
-    match least_field(modifier):
-        case "year":
-            months, days, microseconds = quotient(months, 12) * 12, 0, 0
-        case "month":
-            days, microseconds = 0, 0
-        case "day":
-            microseconds = 0
-        case "hour":
-            microseconds = quotient(microseconds, HOUR) * HOUR
-        case "minute":
-            microseconds = quotient(microseconds, MINUTE) * MINUTE
-    precision = modifier & 0xFFFF
-    if precision < 6:
-        finite(months, days, abs(microseconds) + 5 * 10 ** (5 - precision))
-        microseconds = rounded(microseconds, precision)
-    return finite(months, days, microseconds)
-
-
-def rounded(microseconds: int, precision: int) -> int:
-    """To so many decimals of a second; a half goes away from zero."""
-    unit: int = 10 ** (6 - precision)
-    magnitude = (abs(microseconds) + unit // 2) // unit * unit
-    return magnitude if microseconds >= 0 else -magnitude
-
+elementwise("interval(interval,int4)")(scaled)
 
 # --- comparison and arithmetic ------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""jsonb: access, containment, existence, deletion and casts; and the forms of json and jsonb.
+"""jsonb: access, containment, existence, deletion and casts.
 
 Documents are ordered for databases whose collation compares by bytes, since strings in them are ordered by it. There is no jsonpath. What is taken out of a json is in :mod:`.json_text`.
 """
@@ -13,36 +13,24 @@ from typing import Any, Final
 
 from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.arrays import Array
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import Context, elementwise, implementation_of
-from subscriber.filters.functions.json_values import (
+from subscriber.types.array_text import Array
+from subscriber.types.json import (
     Json,
     Jsonb,
-    check_syntax,
     equal,
-    number_text,
     order,
     ordered_object,
-    parse,
     root_contains,
     to_text,
     type_of,
 )
+from subscriber.types.numeric import numeric_out
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INDEX: Final = re.compile(r"[ \t\n\v\f\r]*([-+]?[0-9]+)", re.ASCII)
 _NULL_CASTS: Final = 180000
 """The first version that casts JSON's null to SQL's; before it is an error."""
-
-
-def _json_from_text(text: str, _: int) -> str:
-    check_syntax(text)
-    return text
-
-
-JSON: Final = register(Form((114,), _json_from_text, lambda text: text))
-JSONB: Final = register(Form((3802,), lambda text, _: Jsonb(parse(text)), lambda document: to_text(document.value)))
 
 
 class NothingThereError(LookupError):
@@ -59,7 +47,7 @@ def _as_text(value: Json) -> str | None:
         return None
     if isinstance(value, str):
         return value
-    return number_text(value) if isinstance(value, Decimal) else to_text(value)
+    return numeric_out(value) if isinstance(value, Decimal) else to_text(value)
 
 
 def _elements(value: Json) -> tuple[Json, ...]:

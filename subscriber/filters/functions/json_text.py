@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from subscriber.filters.functions.arrays import Array
 from subscriber.filters.functions.function_registry import elementwise
 from subscriber.filters.functions.json import NothingThereError, element_at, no_array_length, path_index
-from subscriber.filters.functions.json_values import (
+from subscriber.types.array_text import Array
+from subscriber.types.json import (
     check_string,
     string_at,
     value_end,

@@ -1,41 +1,14 @@
-"""boolean: its values, comparisons and casts. AND, OR and NOT are nodes of their own (:mod:`subscriber.filters.evaluate.operations`)."""
+"""boolean: comparisons and casts. AND, OR and NOT are nodes of their own (:mod:`subscriber.filters.evaluate.operations`)."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise, vectorised
-from subscriber.types import family_of
-
-BOOL: Final = 16
-WHITESPACE: Final = " \t\n\v\f\r"
-"""What input functions skip: C's isspace."""
-
-
-def _from_text(text: str, modifier: int) -> bool:  # noqa: ARG001  an input function is given a modifier
-    word = text.strip(WHITESPACE).lower()
-    if word == "1" or (word and any(whole.startswith(word) for whole in ("true", "yes"))) or word == "on":
-        return True
-    if word in ("0", "of") or (word and any(whole.startswith(word) for whole in ("false", "no"))) or word == "off":
-        return False
-    raise RowFilterError(f'invalid input syntax for type boolean: "{text}"', sqlstate="22P02")
-
-
-register(
-    Form(
-        (BOOL,),
-        _from_text,
-        lambda value: "t" if value else "f",
-        pa.bool_(),
-        lambda array: family_of(BOOL).decode_text(array.cast(pa.binary())),
-    )
-)
 
 register_columns("bool{}(bool,bool)")
 

@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
-from typing import Final
-
-import pyarrow as pa
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_extremes, register_order, sign
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise
-from subscriber.filters.functions.numeric import EXACT
-from subscriber.lsn import MAX_LSN, format_lsn
-
-_TEXT: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
-
-
-def _from_text(text: str, _: int) -> int:
-    """``pg_lsn_in``."""
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise RowFilterError("invalid input syntax for type pg_lsn", sqlstate="22P02")
-    return int(match[1], 16) << 32 | int(match[2], 16)
-
-
-FORM: Final = register(Form((3220,), _from_text, format_lsn, pa.uint64()))
+from subscriber.lsn import MAX_LSN
+from subscriber.types.numeric import EXACT
 
 register_columns("pg_lsn_{}(pg_lsn,pg_lsn)")
 register_order("pg_lsn_cmp(pg_lsn,pg_lsn)", sign)

@@ -2,52 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-import pyarrow as pa
-
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_order, sign
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise
-
-_TEXT: Final = re.compile(
-    r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2})?)", re.ASCII
-)
-_MIDDLE: Final = (0xFF, 0xFE)
-"""The bytes that an address of six has more as one of eight."""
-
-
-def _read(name: str, text: str, sizes: tuple[int, ...]) -> bytes:
-    if _TEXT.fullmatch(text) is None:
-        raise NotSupportedError(
-            f"a value of type {name} that is written this way is not supported",
-            hint="Write two digits for each byte, with colons between them.",
-        )
-    value = bytes.fromhex(text.replace(":", "").replace("-", ""))
-    if len(value) not in sizes:
-        raise RowFilterError(f"invalid input syntax for type {name}", sqlstate="22P02")
-    return value
-
-
-def _from_text(text: str, _: int) -> bytes:
-    """``macaddr_in``."""
-    return _read("macaddr", text, (6,))
-
-
-def _from_text8(text: str, _: int) -> bytes:
-    """``macaddr8_in``."""
-    value = _read("macaddr8", text, (6, 8))
-    return value if len(value) == 8 else _to_eight(value)
-
-
-def _to_text(value: bytes) -> str:
-    return value.hex(":")
-
-
-MACADDR: Final = register(Form((829,), _from_text, _to_text, pa.binary()))
-MACADDR8: Final = register(Form((774,), _from_text8, _to_text, pa.binary()))
+from subscriber.types.macaddr import MIDDLE, eight_bytes
 
 for _name in ("macaddr", "macaddr8"):
     register_columns(f"{_name}_{{}}({_name},{_name})")
@@ -79,13 +37,11 @@ def _set_seventh_bit(value: bytes) -> bytes:
     return bytes([value[0] | 2, *value[1:]])
 
 
-@elementwise("macaddr8(macaddr)", raises=False)
-def _to_eight(value: bytes) -> bytes:
-    return bytes([*value[:3], *_MIDDLE, *value[3:]])
+elementwise("macaddr8(macaddr)", raises=False)(eight_bytes)
 
 
 @elementwise("macaddr(macaddr8)")
 def _to_six(value: bytes) -> bytes:
-    if tuple(value[3:5]) != _MIDDLE:
+    if tuple(value[3:5]) != MIDDLE:
         raise RowFilterError("macaddr8 data out of range to convert to macaddr", sqlstate="22003")
     return value[:3] + value[5:]

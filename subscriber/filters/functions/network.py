@@ -1,161 +1,23 @@
-"""inet and cidr. The two have one form; only their texts differ."""
+"""inet and cidr: comparisons, parts, and arithmetic of addresses."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from dataclasses import dataclass
 from typing import Final
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.calendar import wrapped
-from subscriber.filters.functions.comparison import register_extremes, register_values, sign
-from subscriber.filters.functions.forms import Form, register
+from subscriber.errors import RowFilterError
+from subscriber.filters.functions.comparison import register_extremes, register_values
 from subscriber.filters.functions.function_registry import elementwise
+from subscriber.types.datetimes.calendar import wrapped
+from subscriber.types.network import Inet, cidr_out, compare, host_text, inet_out
 
 _INT64: Final = (-(2**63), 2**63 - 1)
-_V4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?:/([0-9]{1,3}))?", re.ASCII)
-_V6: Final = re.compile(r"([0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:/([0-9]{1,3}))?", re.ASCII)
-_SHORT: Final = re.compile(r"[0-9][0-9A-Fa-fxX.]*(?:/[0-9]+)?", re.ASCII)
 
-
-@dataclass(frozen=True, slots=True)
-class Inet:
-    """A value of both types.
-
-    Attributes:
-        version: 4 or 6.
-        bits: of the netmask.
-        address: as a number.
-    """
-
-    version: int
-    bits: int
-    address: int
-
-    @property
-    def width(self) -> int:
-        """Bits of an address of this version."""
-        return 32 if self.version == 4 else 128
-
-    @property
-    def host_mask(self) -> int:
-        """The bits that are not the network's."""
-        return (1 << (self.width - self.bits)) - 1
-
-
-# --- text ---------------------------------------------------------------------------------------
-
-
-def _invalid(name: str) -> RowFilterError:
-    return RowFilterError(f"invalid input syntax for type {name}", sqlstate="22P02")
-
-
-def _read(name: str, text: str) -> Inet:
-    if match := _V4.fullmatch(text):
-        octets = [int(octet) for octet in match.groups()[:4]]
-        value = Inet(
-            4, 32 if match[5] is None else int(match[5]), int.from_bytes(bytes(min(one, 255) for one in octets))
-        )
-        if max(octets) > 255 or value.bits > 32:
-            raise _invalid(name)
-        return value
-    if match := _V6.fullmatch(text):
-        bits = 128 if match[2] is None else int(match[2])
-        try:
-            address = int(ipaddress.IPv6Address(match[1]))
-        except ValueError:
-            # The server reads some more, such as a colon at the end.
-            raise _not_read(name) from None
-        if bits > 128 or str(bits) != (match[2] or "128"):  # no leading zeros here
-            raise _invalid(name)
-        return Inet(6, bits, address)
-    raise _not_read(name) if _SHORT.fullmatch(text) else _invalid(name)
-
-
-def _not_read(name: str) -> NotSupportedError:
-    return NotSupportedError(
-        f"a value of type {name} that is written this way is not supported",
-        hint="Write the address in full, such as 10.1.0.0/16.",
-    )
-
-
-def inet_from_text(text: str, _: int) -> Inet:
-    """``inet_in``.
-
-    Raises:
-        RowFilterError: 22P02.
-        NotSupportedError: an address that is not written in full.
-    """
-    return _read("inet", text)
-
-
-def cidr_from_text(text: str, _: int) -> Inet:
-    """``cidr_in``: no bit may be set to the right of the mask."""
-    value = _read("cidr", text)
-    if value.address & value.host_mask:
-        raise RowFilterError("invalid cidr value", sqlstate="22P02")
-    return value
-
-
-def host_text(value: Inet) -> str:
-    """The address alone; the longest run of zeros is left out, and what looks like an old address is written as one."""
-    if value.version == 4:
-        return _dotted(value.address)
-    words = [value.address >> shift & 0xFFFF for shift in range(112, -1, -16)]
-    start, length = _longest_zeros(words)
-    is_v4 = start == 0 and (length == 6 or (length == 5 and words[5] == 0xFFFF))
-    last = [_dotted(value.address & 0xFFFF_FFFF)] if is_v4 else [f"{word:x}" for word in words[6:]]
-    parts = [f"{word:x}" for word in words[:6]] + last
-    if length < 2:
-        return ":".join(parts)
-    return f"{':'.join(parts[:start])}::{':'.join(parts[start + length :])}"
-
-
-def _dotted(address: int) -> str:
-    return ".".join(str(octet) for octet in address.to_bytes(4))
-
-
-def _longest_zeros(words: list[int]) -> tuple[int, int]:
-    """Begin and length of the first longest run of zeros; the length is 0 where none is longer than one."""
-    best, start = (0, 0), 0
-    for place, word in enumerate([*words, 1]):
-        if word:
-            if place - start > max(best[1], 1):
-                best = (start, place - start)
-            start = place + 1
-    return best
-
-
-def inet_to_text(value: Inet) -> str:
-    """``inet_out``: the mask is written unless it is the whole address."""
-    return host_text(value) if value.bits == value.width else cidr_to_text(value)
-
-
-@elementwise("text(inet)", raises=False)
-def cidr_to_text(value: Inet) -> str:
-    """``cidr_out``, and ``text(inet)``: always with the mask."""
-    return f"{host_text(value)}/{value.bits}"
-
-
-INET: Final = register(Form((869,), inet_from_text, inet_to_text))
-CIDR: Final = register(Form((650,), cidr_from_text, cidr_to_text))
-
+elementwise("text(inet)", raises=False)(cidr_out)
 elementwise("host(inet)", raises=False)(host_text)
-elementwise("abbrev(inet)", raises=False)(inet_to_text)
+elementwise("abbrev(inet)", raises=False)(inet_out)
 
 
 # --- comparison ---------------------------------------------------------------------------------
-
-
-def compare(left: Inet, right: Inet) -> int:
-    """By the version, the bits that both networks have, the length of the masks, and then the rest."""
-    if left.version != right.version:
-        return sign(left.version, right.version)
-    outside = left.width - min(left.bits, right.bits)
-    return sign(
-        (left.address >> outside, left.bits, left.address), (right.address >> outside, right.bits, right.address)
-    )
 
 
 # network_cmp gives what C's memcmp does, which is more or less than zero by an amount that C leaves open.

@@ -1,7 +1,6 @@
 """numeric: exact, to the last digit that PostgreSQL shows.
 
-A value is a Decimal whose exponent is minus the display scale, so that ``1.50`` and ``1.5`` are equal and print as they were.
-NaN equals itself and is above all, infinity included; there is no negative zero.
+What a value is, and its text: :mod:`subscriber.types.numeric`.
 
 ::
 
@@ -15,163 +14,50 @@ NaN equals itself and is above all, infinity included; there is no negative zero
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_extremes, register_order
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise
 from subscriber.filters.functions.integers import division_by_zero, out_of_range
-from subscriber.filters.functions.logic import WHITESPACE
-from subscriber.types.family import all_match
+from subscriber.types.numeric import (
+    EXACT,
+    GREATEST_SCALE,
+    MOST_WHOLE_DIGITS,
+    at_scale,
+    checked,
+    coerced,
+    compare,
+    numeric_in,
+    numeric_out,
+    overflow,
+    rescaled_up,
+    scale_of,
+)
 
-NUMERIC: Final = 1700
-_MOST_WHOLE_DIGITS: Final = 131_072
-_GREATEST_SCALE: Final = 16_383
 _GREATEST_SHOWN_SCALE: Final = 1000
 _SIGNIFICANT_DIGITS: Final = 16
 _GROUP: Final = 4
 """Decimal digits in one of PostgreSQL's."""
 
-_MANY_CHARACTERS: Final = 1000
-"""Plain text that is shorter is within every limit."""
-
-EXACT: Final = Context(prec=2 * (_MOST_WHOLE_DIGITS + _GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
-"""Room for the product of the longest numbers; nothing is rounded that is not asked to be."""
-
 _NAN: Final = Decimal("NaN")
 _INFINITY: Final = Decimal("Infinity")
 _ZERO: Final = Decimal(0)
 _ONE: Final = Decimal(1)
-_OUTPUT: Final = r"-?[0-9]+(?:\.[0-9]+)?|NaN|-?Infinity"
-_SHOWN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
-_DECIMAL: Final = re.compile(
-    r"([+-]?)((?:[0-9](?:_?[0-9])*)?(?:\.(?:[0-9](?:_?[0-9])*)?)?)(?:[eE]([+-]?[0-9](?:_?[0-9])*))?"
-)
-_OTHER_BASE: Final = re.compile(r"([+-]?)0(?:[xX]((?:_?[0-9a-fA-F])+)|[oO]((?:_?[0-7])+)|[bB]((?:_?[01])+))")
-_NAMED: Final = {"nan": _NAN, "infinity": _INFINITY, "+infinity": _INFINITY, "inf": _INFINITY, "+inf": _INFINITY,
-                 "-infinity": -_INFINITY, "-inf": -_INFINITY}  # fmt: skip
 
 
-# Text and scale -------------------------------------------------------------------------------------------------------
+# Scale --------------------------------------------------------------------------------------------------------------
 
 
-def overflow() -> RowFilterError:
-    """22003, for more digits than a numeric has."""
-    return RowFilterError("value overflows numeric format", sqlstate="22003")
-
-
-def numeric_from_text(text: str, modifier: int = -1) -> Decimal:
-    """``numeric_in``.
-
-    Raises:
-        RowFilterError: no number (22P02), or none that fits (22003).
-    """
-    if modifier == -1 and len(text) < _MANY_CHARACTERS and _SHOWN.fullmatch(text):
-        value = Decimal(text)
-        return value or value.copy_abs()
-    return coerced(_parsed(text), modifier)
-
-
-def _parsed(text: str) -> Decimal:
-    word = text.strip(WHITESPACE)
-    if (named := _NAMED.get(word.lower())) is not None:
-        return named
-    if (other := _OTHER_BASE.fullmatch(word)) is not None:
-        sign, *digits = other.groups()
-        base, written = next((base, one) for base, one in zip((16, 8, 2), digits, strict=True) if one is not None)
-        return checked(EXACT.create_decimal(int(written.replace("_", ""), base) * (-1 if sign == "-" else 1)))
-    found = _DECIMAL.fullmatch(word)
-    if found is None or not found[2].strip("."):
-        raise RowFilterError(f'invalid input syntax for type numeric: "{text}"', sqlstate="22P02")
-    exponent = integer_of((found[3] or "0").replace("_", ""))
-    decimals = len(found[2].partition(".")[2].replace("_", "")) - exponent
-    if decimals > _GREATEST_SCALE or exponent > 2 * _MOST_WHOLE_DIGITS:
-        raise overflow()
-    return checked(rescaled_up(EXACT.create_decimal(f"{found[1]}{found[2].replace('_', '')}").scaleb(exponent, EXACT)))
-
-
-def numeric_text(value: Decimal) -> str:
-    """``numeric_out``."""
-    if value.is_nan():
-        return "NaN"
-    return str(value) if value.is_infinite() else f"{value:f}"
-
-
-def _from_texts(array: pa.StringArray) -> list[Decimal | None]:
-    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most of a filter's time."""
-    present = array.drop_null()
-    if not len(present) or all_match(present, _OUTPUT):
-        return [None if text is None else Decimal(text) for text in array.to_pylist()]
-    raise RowFilterError("invalid input syntax for type numeric", sqlstate="22P02")
-
-
-register(Form((NUMERIC,), numeric_from_text, numeric_text, from_texts=_from_texts))
-
-
-def scale_of(value: Decimal) -> int:
-    """The display scale of a finite value."""
-    exponent = value.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return -exponent
-
-
-def rescaled_up(value: Decimal) -> Decimal:
-    """With all digits before the point written out, so that the scale is not negative."""
-    return value.quantize(_ONE, context=EXACT) if scale_of(value) < 0 else value
-
-
-def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    """A finite value with so many decimals; a negative scale rounds before the point, and shows none."""
-    cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
-    return rescaled_up(cut)
-
-
-def checked(value: Decimal) -> Decimal:
-    """``make_result``: a result that a numeric has room for, without a negative zero."""
-    if not value:
-        value = value.copy_abs()
-    elif value.adjusted() >= _MOST_WHOLE_DIGITS:
-        raise overflow()
-    return at_scale(value, _GREATEST_SCALE) if scale_of(value) > _GREATEST_SCALE else value
-
-
-@elementwise("numeric(numeric,int4)")
-def coerced(value: Decimal, modifier: int) -> Decimal:
-    """As ``numeric(precision, scale)`` takes it (``apply_typmod``)."""
-    if modifier < _GROUP or value.is_nan():
-        return value
-    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (((modifier - 4) & 0x7FF) ^ 1024) - 1024
-    if value.is_infinite():
-        raise _field_overflow(f"A field with precision {precision}, scale {scale} cannot hold an infinite value.")
-    result = checked(at_scale(value, scale))
-    if result and result.adjusted() >= precision - scale:
-        limit = "1" if precision == scale else f"10^{precision - scale}"
-        raise _field_overflow(
-            f"A field with precision {precision}, scale {scale} must round to an absolute value less than {limit}."
-        )
-    return result
-
-
-def _field_overflow(detail: str) -> RowFilterError:
-    return RowFilterError("numeric field overflow", sqlstate="22003", detail=detail)
+elementwise("numeric(numeric,int4)")(coerced)
 
 
 # Comparisons ----------------------------------------------------------------------------------------------------------
-
-
-def order_of_numbers(left: Decimal, right: Decimal) -> int:
-    """``cmp_numerics``: NaN is above all, and equals itself."""
-    if left.is_nan() or right.is_nan():
-        return int(left.is_nan()) - int(right.is_nan())
-    return int(left > right) - int(left < right)
 
 
 @elementwise("numeric_eq(numeric,numeric)", raises=False)
@@ -204,8 +90,8 @@ def _greater_or_equal(left: Decimal, right: Decimal) -> bool:
     return not _less(left, right)
 
 
-register_order("numeric_cmp(numeric,numeric)", order_of_numbers)
-register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", order_of_numbers)
+register_order("numeric_cmp(numeric,numeric)", compare)
+register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", compare)
 
 
 # Arithmetic -----------------------------------------------------------------------------------------------------------
@@ -344,7 +230,7 @@ def _increment(value: Decimal) -> Decimal:
 
 
 def _limited(scale: int) -> int:
-    return min(max(scale, -_MOST_WHOLE_DIGITS - 1), _GREATEST_SCALE)
+    return min(max(scale, -MOST_WHOLE_DIGITS - 1), GREATEST_SCALE)
 
 
 @elementwise("round(numeric,int4)")
@@ -472,7 +358,7 @@ def _float_digits(digits: int) -> Callable[[float], Decimal]:
             return _NAN
         if math.isinf(value):
             return _INFINITY if value > 0 else -_INFINITY
-        return _parsed(f"{value:.{digits}g}")
+        return numeric_in(f"{value:.{digits}g}")
 
     return cast
 
@@ -484,7 +370,7 @@ elementwise("numeric(float4)")(_float_digits(6))
 def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], float]:
     def cast(value: Decimal) -> float:
         # Arrow's parser rounds once, to the nearest of the type itself.
-        result: float = pc.cast(pa.scalar(numeric_text(value)), arrow_type).as_py()
+        result: float = pc.cast(pa.scalar(numeric_out(value)), arrow_type).as_py()
         if (math.isinf(result) and value.is_finite()) or (result == 0 and value):
             raise RowFilterError(f"value out of range for type {name}", sqlstate="22003")
         return result

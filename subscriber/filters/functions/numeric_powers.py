@@ -22,7 +22,8 @@ from subscriber.errors import RowFilterError
 from subscriber.filters.functions.function_registry import Context, elementwise
 from subscriber.filters.functions.integers import division_by_zero
 from subscriber.filters.functions.integers import out_of_range as integer_out_of_range
-from subscriber.filters.functions.numeric import EXACT, checked, overflow, quotient, quotient_scale, scale_of
+from subscriber.filters.functions.numeric import quotient, quotient_scale
+from subscriber.types.numeric import EXACT, checked, overflow, scale_of
 
 _GROUP: Final = 4
 _PAIR_BASE: Final = 10**8

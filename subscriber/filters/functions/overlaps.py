@@ -7,9 +7,9 @@ from typing import Any
 
 from subscriber.filters.functions.comparison import sign
 from subscriber.filters.functions.date_arithmetic import time_plus, timestamp_plus
-from subscriber.filters.functions.dates import compare_timetz
 from subscriber.filters.functions.function_registry import elementwise
-from subscriber.filters.functions.intervals import Interval
+from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.datetimes.values import compare_timetz
 
 
 def _register_overlaps(

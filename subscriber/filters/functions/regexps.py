@@ -17,10 +17,10 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.array_text import EMPTY, Array
 from subscriber.filters.functions.function_registry import Implementation, elementwise
 from subscriber.filters.functions.patterns import certain_similar_to_escape, similar_to_escape
 from subscriber.filters.regex import Options, Regex, Span, compile_regex
+from subscriber.types.array_text import EMPTY, Array
 
 _REFERENCE: Final = re.compile(r"\\([1-9&\\])")
 _IGNORE_CASE: Final = Options(ignore_case=True)

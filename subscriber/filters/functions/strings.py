@@ -16,9 +16,9 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.array_text import EMPTY, Array
 from subscriber.filters.functions.function_registry import Implementation, elementwise
 from subscriber.filters.functions.text import LONGEST_VALUE
+from subscriber.types.array_text import EMPTY, Array
 
 _LARGEST_INT4: Final = 2**31 - 1
 _UTF8_BYTES: Final = 4

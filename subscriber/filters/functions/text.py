@@ -1,4 +1,4 @@
-"""text, varchar, bpchar, name and "char": their values, comparisons, casts, lengths and concatenation.
+"""text, varchar, bpchar, name and "char": comparisons, casts, lengths and concatenation.
 
 When the blanks at the end of a ``character(n)`` count, as a table (the values are stored with them)::
 
@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.forms import Form, register
 from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.types.text import byte_of_char, char_of_byte, length_coerced, namein
 
 LONGEST_VALUE: Final = 0x3FFFFFFF - 4
 """Bytes: what palloc gives at most, without the header."""
@@ -31,65 +31,8 @@ LONGEST_VALUE: Final = 0x3FFFFFFF - 4
 _HEADER: Final = 4
 """What ``atttypmod`` of varchar(n) and character(n) has more than n."""
 
-_NAME_BYTES: Final = 63
 _LARGEST_ALLOCATION: Final = 2**30 - 1
 """Bytes that the server allocates for one value at most."""
-
-
-def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
-    """``value`` as ``type_name(n)`` takes it: cut where that is asked for, or where only blanks go.
-
-    Raises:
-        RowFilterError: 22001, the value is too long.
-    """
-    if modifier < _HEADER:
-        return value
-    longest = modifier - _HEADER
-    if not explicit and value[longest:].strip(" "):
-        raise RowFilterError(f"value too long for type {type_name}({longest})", sqlstate="22001")
-    return value[:longest]
-
-
-def _varchar_from_text(text: str, modifier: int) -> str:
-    return length_coerced(text, modifier, "character varying", explicit=False)
-
-
-def _bpchar_from_text(text: str, modifier: int) -> str:
-    return length_coerced(text, modifier, "character", explicit=False).ljust(modifier - _HEADER)
-
-
-def _char_from_byte(byte: int) -> str:
-    """A "char" as it is printed."""
-    if byte == 0:
-        return ""
-    return chr(byte) if byte < 0x80 else f"\\{byte:03o}"
-
-
-def _byte_of_char(value: str) -> int:
-    if len(value) == 4:
-        return int(value[1:], 8)
-    return ord(value) if value else 0
-
-
-def _char_from_text(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
-    if len(text) == 4 and text[0] == "\\" and all(digit in "01234567" for digit in text[1:]):
-        return _char_from_byte(int(text[1:], 8) % 256)
-    return _char_from_byte(text.encode()[0] if text else 0)
-
-
-def _name_from_text(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
-    return text.encode()[:_NAME_BYTES].decode(errors="ignore")
-
-
-def _as_is(text: str, modifier: int = -1) -> str:  # noqa: ARG001  an input function is given a modifier
-    return text
-
-
-register(Form((25,), _as_is, _as_is, pa.string()))
-register(Form((1043,), _varchar_from_text, _as_is, pa.string()))
-register(Form((1042,), _bpchar_from_text, _as_is, pa.string()))
-register(Form((19,), _name_from_text, _as_is, pa.string()))
-register(Form((18,), _char_from_text, _as_is, pa.string()))
 
 
 # --- comparisons ------------------------------------------------------------------------------
@@ -193,22 +136,22 @@ def _blank_padded_smaller(left: str, right: str) -> str:
 
 @elementwise("charlt(char,char)", raises=False)
 def _byte_less(left: str, right: str) -> bool:
-    return _byte_of_char(left) < _byte_of_char(right)
+    return byte_of_char(left) < byte_of_char(right)
 
 
 @elementwise("charle(char,char)", raises=False)
 def _byte_less_equal(left: str, right: str) -> bool:
-    return _byte_of_char(left) <= _byte_of_char(right)
+    return byte_of_char(left) <= byte_of_char(right)
 
 
 @elementwise("chargt(char,char)", raises=False)
 def _byte_greater(left: str, right: str) -> bool:
-    return _byte_of_char(left) > _byte_of_char(right)
+    return byte_of_char(left) > byte_of_char(right)
 
 
 @elementwise("charge(char,char)", raises=False)
 def _byte_greater_equal(left: str, right: str) -> bool:
-    return _byte_of_char(left) >= _byte_of_char(right)
+    return byte_of_char(left) >= byte_of_char(right)
 
 
 # --- casts ------------------------------------------------------------------------------------
@@ -226,17 +169,17 @@ def _text_of_name(value: pa.Array) -> pa.Array:
 
 @elementwise("name(text)", "name(varchar)", raises=False)
 def _name_of_text(value: str) -> str:
-    return _name_from_text(value)
+    return namein(value)
 
 
 @elementwise("name(bpchar)", raises=False)
 def _name_of_bpchar(value: str) -> str:
-    return _name_from_text(value).rstrip(" ")
+    return namein(value).rstrip(" ")
 
 
 @elementwise("int4(char)", raises=False)
 def _integer_of_char(value: str) -> int:
-    byte = _byte_of_char(value)
+    byte = byte_of_char(value)
     return byte - 256 if byte > 127 else byte
 
 
@@ -244,7 +187,7 @@ def _integer_of_char(value: str) -> int:
 def _char_of_integer(value: int) -> str:
     if not -128 <= value <= 127:
         raise RowFilterError('"char" out of range', sqlstate="22003")
-    return _char_from_byte(value % 256)
+    return char_of_byte(value % 256)
 
 
 @elementwise("varchar(varchar,int4,bool)")

@@ -6,13 +6,13 @@ A zone may come from a column. A name that the tz database does not have is the 
 from __future__ import annotations
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
 from subscriber.filters.functions.date_arithmetic import months_later, timestamp_plus
-from subscriber.filters.functions.dates import TimeTZ
 from subscriber.filters.functions.function_registry import elementwise
-from subscriber.filters.functions.intervals import Interval, negative
-from subscriber.filters.functions.timezones import TimeZone, time_zone, whole_zone
-from subscriber.types.datetimes import DAY
+from subscriber.filters.functions.intervals import negative
+from subscriber.types.datetimes.calendar import DAY, SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
+from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.datetimes.timezones import TimeZone, time_zone, whole_zone
+from subscriber.types.datetimes.values import TimeTZ
 
 
 def _whole_seconds(zone: Interval) -> int:

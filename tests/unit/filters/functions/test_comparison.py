@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 import subscriber.filters.functions  # noqa: F401 - registers the functions
-from subscriber.filters.functions.calendar import DATE_INFINITIES, DAYS_OF_TIMESTAMPS, TIMESTAMP_INFINITIES
 from subscriber.filters.functions.function_registry import implementation_of
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.calendar import DATE_INFINITIES, DAY, DAYS_OF_TIMESTAMPS, TIMESTAMP_INFINITIES
 
 LAST_TIMESTAMP = DAYS_OF_TIMESTAMPS * DAY - 1
 PAIRS = [

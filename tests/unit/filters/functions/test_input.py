@@ -7,11 +7,11 @@ from functools import cmp_to_key
 import pytest
 
 import subscriber.filters.functions  # noqa: F401 - registers the forms
-from subscriber.errors import NotSupportedError, RowFilterError, SubscriberError
-from subscriber.filters.functions.arrays import Array
-from subscriber.filters.functions.forms import form_of
-from subscriber.filters.functions.intervals import Interval
-from subscriber.filters.functions.json_values import Jsonb, order
+from subscriber.errors import DataException, NotSupportedError, SubscriberError
+from subscriber.types import form_of
+from subscriber.types.array_text import Array
+from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.json import Jsonb, order
 
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL, TIMETZ = 1082, 1083, 1114, 1184, 1186, 1266
 UUID, JSON, JSONB, INET, CIDR, MACADDR, MACADDR8 = 2950, 114, 3802, 869, 650, 829, 774
@@ -96,7 +96,7 @@ def test_the_usual_spellings_of_dates_and_times_are_read(oid, text, shown):
     ],
 )
 def test_what_is_no_date_or_time_has_the_servers_sqlstate(oid, text, sqlstate):
-    with pytest.raises(RowFilterError) as caught:
+    with pytest.raises(DataException) as caught:
         read(oid, text)
     assert caught.value.sqlstate == sqlstate
 
@@ -211,6 +211,6 @@ def test_arrays_of_json_have_no_form(oid):
 
 
 def test_an_element_that_cannot_be_read_has_its_types_error():
-    with pytest.raises(RowFilterError) as caught:
+    with pytest.raises(DataException) as caught:
         read(INTEGERS, "{1,x}")
     assert caught.value.sqlstate == "22P02"

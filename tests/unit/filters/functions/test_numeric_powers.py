@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import subscriber.filters.functions  # noqa: F401 - registers the functions
-from subscriber.errors import RowFilterError
+from subscriber.errors import DataException
 from subscriber.filters.functions import numeric_powers
 from subscriber.filters.functions.function_registry import Context, implementation_of
-from subscriber.filters.functions.numeric import numeric_text
+from subscriber.types.numeric import numeric_out
 
 
 def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
@@ -21,7 +21,7 @@ def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
     assert found is not None
     context = [Context((), 1700, version)] if found.context else []
     result = found.function(*context, *(Decimal(one) if isinstance(one, str) else one for one in arguments))
-    return numeric_text(result) if isinstance(result, Decimal) else str(result)
+    return numeric_out(result) if isinstance(result, Decimal) else str(result)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_whole_powers_had_sixteen_decimals_before_16():
     ],
 )
 def test_what_has_no_result_has_the_servers_sqlstate(name, arguments, sqlstate):
-    with pytest.raises(RowFilterError) as caught:
+    with pytest.raises(DataException) as caught:
         computed(name, *arguments)
     assert caught.value.sqlstate == sqlstate
 

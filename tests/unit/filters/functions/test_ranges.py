@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import subscriber.filters.functions  # noqa: F401 - registers the functions
-from subscriber.errors import RowFilterError
+from subscriber.errors import DataException
 from subscriber.filters.check import analyze_filter
 from subscriber.filters.evaluate.row_filter import compile_filter
-from subscriber.filters.functions.forms import form_of
-from subscriber.filters.functions.ranges import Range, _contains, _intersection, _merged, _order, _overlaps
+from subscriber.filters.functions.ranges import _contains, _intersection, _merged, _order, _overlaps
+from subscriber.types import form_of
+from subscriber.types.range_values import Range
 from tests.publications import table, tables
 
 INT4RANGE, NUMRANGE, DATERANGE = 3904, 3906, 3912
@@ -55,7 +56,7 @@ def test_ranges_of_integers_and_dates_are_kept_in_one_form(oid, text, shown):
 )
 def test_what_is_no_range_has_the_servers_sqlstate_and_is_not_shown(text, sqlstate):
     """names_are_data holds for what the range's own reader says; a number's error shows a constant, as that of a number does."""
-    with pytest.raises(RowFilterError) as caught:
+    with pytest.raises(DataException) as caught:
         read(INT4RANGE, text)
     assert caught.value.sqlstate == sqlstate
 

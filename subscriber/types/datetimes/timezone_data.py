@@ -20,7 +20,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from subscriber.filters.functions.calendar import UNIX_EPOCH, day_number, month_length, weekday
+from subscriber.types.datetimes.calendar import UNIX_EPOCH, day_number, month_length, weekday
 
 _DAY: Final = 86_400
 _CYCLE: Final = 146_097 * _DAY

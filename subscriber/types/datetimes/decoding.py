@@ -15,8 +15,9 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.calendar import (
+from subscriber.errors import DataException, NotSupportedError
+from subscriber.types.datetimes.calendar import (
+    DAY,
     HOUR,
     JULIAN_DAY,
     MINUTE,
@@ -26,10 +27,9 @@ from subscriber.filters.functions.calendar import (
     month_length,
     rint,
 )
-from subscriber.filters.functions.datetime_parts import Guess, Part, parts_of
-from subscriber.filters.functions.datetime_words import WORDS, Has, Word
-from subscriber.filters.functions.timezones import TimeZone, abbreviated, unknown_zone, zone_named
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.parts import Guess, Part, parts_of
+from subscriber.types.datetimes.timezones import TimeZone, abbreviated, unknown_zone, zone_named
+from subscriber.types.datetimes.words import WORDS, Has, Word
 
 _MOST_DATE_FIELDS: Final = 25
 _GREATEST_INT: Final = 2**31 - 1
@@ -63,11 +63,11 @@ def decode_datetime(text: str, room: int) -> Moment:
 
     Args:
         text: as it was written.
-        room: see :func:`~subscriber.filters.functions.datetime_parts.parts_of`.
+        room: see :func:`~subscriber.types.datetimes.parts.parts_of`.
 
     Raises:
         BadFormat: it is none.
-        RowFilterError: 22008, 22009, 22023.
+        DataException: 22008, 22009, 22023.
         NotSupportedError: it depends on the clock or on the server's installation.
     """
     return _Decoder(_parts(text, room), clock=False).datetime()
@@ -85,13 +85,13 @@ def _parts(text: str, room: int) -> list[Part]:
     return parts
 
 
-def field_overflow() -> RowFilterError:
+def field_overflow() -> DataException:
     """22008, for a field that no date or time has."""
-    return RowFilterError("date/time field value out of range", sqlstate="22008")
+    return DataException("date/time field value out of range", sqlstate="22008")
 
 
-def _date_order() -> RowFilterError:
-    return RowFilterError(
+def _date_order() -> DataException:
+    return DataException(
         "date/time field value out of range",
         sqlstate="22008",
         hint="Dates are read as month, day and year; write the year first, as in 2024-02-29.",
@@ -168,8 +168,8 @@ def _zone_offset(text: str) -> int:
     return east if text[0] == "-" else -east
 
 
-def _displacement() -> RowFilterError:
-    return RowFilterError("time zone displacement out of range", sqlstate="22009")
+def _displacement() -> DataException:
+    return DataException("time zone displacement out of range", sqlstate="22009")
 
 
 class _Decoder:

@@ -1,11 +1,11 @@
-"""``ParseDateTime``: the text of a date or time as fields, each with a first guess at what it is. The words have the case taken off."""
+"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at what it is. The words have the case taken off."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from subscriber.filters.functions.datetime_words import WORDS
+from subscriber.types.datetimes.words import WORDS
 
 _MOST_FIELDS: Final = 25
 _SPACES: Final = frozenset(" \t\n\v\f\r")
@@ -13,6 +13,7 @@ _DIGITS: Final = frozenset("0123456789")
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _DELIMITERS: Final = frozenset("!\"#$%&'()*,/:;<=>?@[\\]^_`{|}~")
 """What may stand between fields: punctuation that begins none."""
+_BETWEEN: Final = _SPACES | _DELIMITERS
 _IN_TIME: Final = _DIGITS | {":", "."}
 _IN_ZONE: Final = _DIGITS | {":", ".", "-"}
 _IN_NAME: Final = _DIGITS | _LETTERS | frozenset("+-/_.:")
@@ -43,7 +44,7 @@ class Part(NamedTuple):
 
 
 def parts_of(text: str, room: int) -> list[Part] | None:
-    """The fields; None where it is no date or time, or one that is longer than the server has room for.
+    """The fields; None where it is none of these, or one that is longer than the server has room for.
 
     Args:
         text: as it was written.
@@ -51,7 +52,8 @@ def parts_of(text: str, room: int) -> list[Part] | None:
     """
     found: list[Part] = []
     reader, used = _Reader(text), 0
-    while reader.skip():
+    # Behind the last field that there is room for nothing but blanks may stand.
+    while reader.skip(_BETWEEN if len(found) < _MOST_FIELDS else _SPACES):
         part = reader.part() if len(found) < _MOST_FIELDS else None
         # A field of n characters fits where n + 1 places are left before its first one.
         if part is None or used + len(part.text) >= room:
@@ -68,9 +70,9 @@ class _Reader:
         self._text = text
         self._at = 0
 
-    def skip(self) -> bool:
+    def skip(self, delimiters: frozenset[str]) -> bool:
         """Pass what only delimits; whether there is more."""
-        self._span(_SPACES | _DELIMITERS)
+        self._span(delimiters)
         return self._at < len(self._text)
 
     def part(self) -> Part | None:

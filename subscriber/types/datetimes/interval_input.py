@@ -1,4 +1,4 @@
-"""The input function of interval, and the form.
+"""The input function of interval.
 
 ::
 
@@ -18,38 +18,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from subscriber.digits import integer_of
-from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import HOUR, MINUTE, SECOND, rint
-from subscriber.filters.functions.forms import Form, register
-from subscriber.filters.functions.intervals import (
+from subscriber.errors import DataException
+from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, SECOND, rint
+from subscriber.types.datetimes.intervals import (
     FIELDS,
     INFINITY,
     MINUS_INFINITY,
     Interval,
     finite,
     least_field,
-    scale,
-    to_text,
+    scaled,
 )
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.parts import Guess, Part, parts_of
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 
-_SPACE: Final = " \t\n\v\f\r"
-_FIELD: Final = re.compile(
-    r"(?P<time>[0-9]+:[0-9:.]*)"
-    r"|(?P<date>[0-9]+(?P<mark>[-/.])(?:[0-9]+(?P=mark)(?:[0-9]|(?P=mark))*|(?![0-9])(?:[0-9A-Za-z]|(?P=mark))*))"
-    r"|(?P<number>[0-9]+(?:[-/.][0-9]+)?|\.[0-9]*)"
-    r"|(?P<word>[A-Za-z]+)"
-    rf"|(?P<signed>[-+][{_SPACE}]*[0-9][0-9:.-]*)"
-    rf"|(?P<special>[-+][{_SPACE}]*[A-Za-z]+)"
-    r"|(?P<punctuation>[!-*,/:-@\[-`{-~])"
-)
-_NAME: Final = re.compile(r"[-+/_.:0-9A-Za-z]*")
-_MOST_FIELDS: Final = 25
-_BUFFER: Final = 256
-"""Bytes of all fields together, with one more for each of them."""
+_ROOM: Final = 255
+"""Characters that the server has room for (``MAXDATELEN`` twice, less one)."""
 _TOKEN_SIZE: Final = 10
 """Words are compared up to this length."""
 
@@ -79,81 +65,6 @@ _NO_UNITS: Final = frozenset(
 )
 """Words for units of which no number can be."""
 _IGNORED: Final = frozenset({"at", "on"})
-_WORDS_OF_DATES: Final = frozenset(
-    [
-        "ad",
-        "allballs",
-        "am",
-        "apr",
-        "april",
-        "at",
-        "aug",
-        "august",
-        "bc",
-        "d",
-        "dec",
-        "december",
-        "dow",
-        "doy",
-        "dst",
-        "epoch",
-        "feb",
-        "february",
-        "fri",
-        "friday",
-        "h",
-        "infinity",
-        "isodow",
-        "isoyear",
-        "j",
-        "jan",
-        "january",
-        "jd",
-        "jul",
-        "julian",
-        "july",
-        "jun",
-        "june",
-        "m",
-        "mar",
-        "march",
-        "may",
-        "mm",
-        "mon",
-        "monday",
-        "nov",
-        "november",
-        "now",
-        "oct",
-        "october",
-        "on",
-        "pm",
-        "s",
-        "sat",
-        "saturday",
-        "sep",
-        "sept",
-        "september",
-        "sun",
-        "sunday",
-        "t",
-        "thu",
-        "thur",
-        "thurs",
-        "thursday",
-        "today",
-        "tomorrow",
-        "tue",
-        "tues",
-        "tuesday",
-        "wed",
-        "wednesday",
-        "weds",
-        "y",
-        "yesterday",
-    ]
-)
-"""A word of these ends where a digit follows; any other one goes on as the name of a time zone would."""
 
 _CLOCK: Final = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
 _FRACTIONS: Final = frozenset({"second", "millisecond", "microsecond"})
@@ -180,12 +91,12 @@ class _BadFormatError(Exception):
     """The text is no interval in this notation."""
 
 
-def _invalid() -> RowFilterError:
-    return RowFilterError("invalid input syntax for type interval", sqlstate="22007")
+def _invalid() -> DataException:
+    return DataException("invalid input syntax for type interval", sqlstate="22007")
 
 
-def _overflow() -> RowFilterError:
-    return RowFilterError("interval field value out of range", sqlstate="22015")
+def _overflow() -> DataException:
+    return DataException("interval field value out of range", sqlstate="22015")
 
 
 @dataclass(slots=True)
@@ -254,11 +165,11 @@ def _in_int32(value: int) -> int:
     return value
 
 
-def from_text(text: str, modifier: int) -> Interval:
-    """``interval_in``.
+def interval_in(text: str, modifier: int) -> Interval:
+    """The input function.
 
     Raises:
-        RowFilterError: 22007, 22008, 22015.
+        DataException: 22007, 22008, 22015.
     """
     try:
         value = _from_fields(_fields(text), modifier)
@@ -267,52 +178,31 @@ def from_text(text: str, modifier: int) -> Interval:
             value = _Iso(text).value()
         except _BadFormatError:
             raise _invalid() from None
-    return scale(value, modifier)
+    return scaled(value, modifier)
 
 
-def _fields(text: str) -> list[tuple[str, str]]:
-    """``ParseDateTime``: kind and text of each field; what only separates is left out."""
-    found: list[tuple[str, str]] = []
-    place = used = 0
-    while place < len(text):
-        if text[place] in _SPACE:
-            place += 1
-            continue
-        match = _FIELD.match(text, place)
-        if match is None or len(found) == _MOST_FIELDS:
-            raise _BadFormatError
-        kind = "date" if match["date"] is not None else str(match.lastgroup)
-        place = match.end()
-        if kind == "punctuation":
-            continue
-        field = "".join(match[0].split())
-        follows = text[place : place + 1]
-        known = field.lower()[:_TOKEN_SIZE] in _WORDS_OF_DATES
-        if kind == "word" and follows and (follows in "-/." or (follows in "+0123456789" and not known)):
-            kind, place = "date", _NAME.match(text, place).end()  # type: ignore[union-attr]  # it matches nothing, too
-            field = text[match.start() : place]
-        used += len(field) + 1
-        if used > _BUFFER - 1:
-            raise _BadFormatError
-        found.append((kind, field.lower()))
-    return found
+def _fields(text: str) -> list[Part]:
+    fields = parts_of(text, _ROOM)
+    if fields is None:
+        raise _BadFormatError
+    return fields
 
 
-def _from_fields(fields: list[tuple[str, str]], modifier: int) -> Interval:
+def _from_fields(fields: list[Part], modifier: int) -> Interval:
     """``DecodeInterval``."""
     total, seen = _Sum(), frozenset[str]()
     unit: str | None = None
     infinity: Interval | None = None
     unit_waits = is_ago = False
     for place in range(len(fields) - 1, -1, -1):
-        kind, word = fields[place]
+        guess, word = fields[place]
         is_last = place == len(fields) - 1
         names: frozenset[str] = frozenset()
-        if kind == "time" or (kind == "signed" and _is_signed_clock(word, modifier)):
+        if guess is Guess.TIME or (guess is Guess.ZONE and _is_signed_clock(word, modifier)):
             microseconds = _clock(word.lstrip("+-"), modifier)
             total.microseconds = -microseconds if word[0] == "-" else microseconds
             names, unit, unit_waits = _CLOCK, "day", False
-        elif kind in {"number", "signed", "date"}:
+        elif guess in {Guess.NUMBER, Guess.ZONE, Guess.DATE}:
             whole, fraction, is_months = _number(word)
             unit = "month" if is_months else unit or least_field(modifier)
             if unit not in _SCALES | _YEARS and unit not in {"day", "week", "month"}:
@@ -397,7 +287,7 @@ def _is_signed_clock(word: str, modifier: int) -> bool:
     """Whether a field with a sign is a time; what is wrong as one is tried as a number."""
     try:
         return ":" in word[1:] and _clock(word[1:], modifier) >= 0
-    except (_BadFormatError, RowFilterError):
+    except (_BadFormatError, DataException):
         return False
 
 
@@ -534,6 +424,3 @@ class _Iso:
         """How many digits a number begins with."""
         start += self._text.startswith("-", start)
         return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))
-
-
-FORM: Final = register(Form((1186,), from_text, to_text))

@@ -15,9 +15,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.calendar import SECOND, UNIX_EPOCH
-from subscriber.filters.functions.timezone_data import Kind, Zone, zone_of_file, zone_of_specification
+from subscriber.errors import DataException, NotSupportedError
+from subscriber.types.datetimes.calendar import SECOND, UNIX_EPOCH
+from subscriber.types.datetimes.timezone_data import Kind, Zone, zone_of_file, zone_of_specification
 
 _DAY_SECONDS: Final = 86_400
 _EPOCH: Final = UNIX_EPOCH * _DAY_SECONDS
@@ -77,7 +77,7 @@ def time_zone(name: str) -> TimeZone:
     """What a name means.
 
     Raises:
-        RowFilterError: 22023, no such zone.
+        DataException: 22023, no such zone.
         NotSupportedError: whether there is one is a matter of the server's installation.
     """
     name = name.encode()[:_LONGEST_NAME].decode(errors="ignore")
@@ -91,15 +91,15 @@ def whole_zone(name: str) -> TimeZone:
     """What a name means where an abbreviation stands for its zone (``DecodeTimezoneNameToTz``).
 
     Raises:
-        RowFilterError: 22023, no such zone.
+        DataException: 22023, no such zone.
         NotSupportedError: whether there is one is a matter of the server's installation.
     """
     return TimeZone(time_zone(name).zone)
 
 
-def unknown_zone() -> RowFilterError:
+def unknown_zone() -> DataException:
     """22023. The name may be of a column, so it is not shown."""
-    return RowFilterError("time zone not recognized", sqlstate="22023")
+    return DataException("time zone not recognized", sqlstate="22023")
 
 
 def abbreviated(name: str) -> TimeZone | None:

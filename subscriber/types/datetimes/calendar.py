@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from subscriber.errors import RowFilterError
-from subscriber.types.datetimes import DATE_LIMITS, DAY, TIMESTAMP_LIMITS
+from subscriber.errors import DataException
 
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+DATE_LIMITS: Final = (-2_451_545, 2_145_031_948)
+"""The first and last date that PostgreSQL has: 4714-11-24 BC and 5874897-12-31."""
+TIMESTAMP_LIMITS: Final = (-211_813_488_000_000_000, 9_223_371_331_199_999_999)
+"""The first and last timestamp: 4714-11-24 00:00:00 BC and 294276-12-31 23:59:59.999999."""
 
 DATE_INFINITIES: Final = (-(2**31), 2**31 - 1)
 TIMESTAMP_INFINITIES: Final = (-(2**63), 2**63 - 1)
@@ -28,9 +33,9 @@ UNIX_EPOCH: Final = -10_957
 _MONTH_LENGTHS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
-def out_of_range(what: str) -> RowFilterError:
+def out_of_range(what: str) -> DataException:
     """The error of a result that the type cannot hold (22008)."""
-    return RowFilterError(f"{what} out of range", sqlstate="22008")
+    return DataException(f"{what} out of range", sqlstate="22008")
 
 
 def quotient(dividend: int, divisor: int) -> int:
@@ -52,6 +57,13 @@ def wrapped(value: int, bits: int) -> int:
 def rint(value: float) -> float:
     """The nearest whole number, the even one of two; infinities and NaN as they are."""
     return float(round(value)) if math.isfinite(value) else value
+
+
+def rounded(microseconds: int, precision: int) -> int:
+    """To so many decimals of a second; a half goes away from zero."""
+    unit: int = 10 ** (6 - precision)
+    magnitude = (abs(microseconds) + unit // 2) // unit * unit
+    return magnitude if microseconds >= 0 else -magnitude
 
 
 def month_length(year: int, month: int) -> int:
@@ -105,7 +117,7 @@ def valid_timestamp(microseconds: int) -> int:
     """The moment.
 
     Raises:
-        RowFilterError: 22008, no timestamp can have it.
+        DataException: 22008, no timestamp can have it.
     """
     if not is_valid_timestamp(microseconds):
         raise out_of_range("timestamp")

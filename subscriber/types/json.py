@@ -1,4 +1,4 @@
-"""Values of jsonb, and what json and jsonb are read with.
+"""json, jsonb and jsonpath: their text; json and jsonb are read, too. binary puts a version byte before the text of the latter two.
 
 Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is said here: numbers are numerics with
 their scale, the last of several equal keys wins, keys are ordered by their length and then by their bytes.
@@ -11,15 +11,22 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.forms import form_of
+import numpy as np
+import pyarrow as pa
+
+from subscriber.errors import DataException, NotSupportedError, ProtocolError
+from subscriber.types.family import as_text, binary_array, family, values_of
+from subscriber.types.form import Form, invalid_syntax, without_modifier
+from subscriber.types.numeric import numeric_in, numeric_out
 
 Json: TypeAlias = "bool | Decimal | str | tuple[Json, ...] | Mapping[str, Json] | None"
 """A JSON value; None is JSON's null. The keys of an object are in PostgreSQL's order."""
 
-NUMERIC: Final = 1700
+_VERSION: Final = 1
+"""The only version of jsonb_send and jsonpath_send, since 9.4 and 12."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +36,19 @@ class Jsonb:
     value: Json
 
 
-def invalid_json() -> RowFilterError:
+def invalid_json() -> DataException:
     """The error for text that is no JSON (22P02)."""
-    return RowFilterError("invalid input syntax for type json", sqlstate="22P02")
+    return invalid_syntax("json")
 
 
 def check_string(text: str) -> str:
     """A string whose escapes have been read.
 
     Raises:
-        RowFilterError: 22P05 for a zero, 22P02 for half of a surrogate pair.
+        DataException: 22P05 for a zero, 22P02 for half of a surrogate pair.
     """
     if "\0" in text:
-        raise RowFilterError("unsupported Unicode escape sequence", sqlstate="22P05")
+        raise DataException("unsupported Unicode escape sequence", sqlstate="22P05")
     if not text.isascii() and _SURROGATE.search(text):
         raise invalid_json()
     return text
@@ -54,13 +61,6 @@ class _Number(str):
     """A number as it was written: it is read when the whole document has turned out to be one."""
 
     __slots__ = ()
-
-
-def _number(text: str) -> Decimal:
-    form = form_of(NUMERIC)
-    assert form is not None
-    found: Decimal = form.from_text(text, -1)
-    return found
 
 
 def _no_constant(_: str) -> Any:
@@ -84,7 +84,7 @@ def check_syntax(text: str) -> None:
     """Whether text is JSON; escapes are only looked at for their digits.
 
     Raises:
-        RowFilterError: 22P02, it is not.
+        DataException: 22P02, it is not.
         NotSupportedError: it is nested too deeply to say.
     """
     _decode(_NUMBERS_AS_TEXT, text)
@@ -105,7 +105,7 @@ def parse(text: str) -> Json:
     """The value of a document, as jsonb has it.
 
     Raises:
-        RowFilterError: 22P02, 22P05, and the errors of numeric.
+        DataException: 22P02, 22P05, and the errors of numeric.
         NotSupportedError: it is nested too deeply.
     """
     return _ordered(_decode(_TYPED, text))
@@ -122,7 +122,7 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Any:
 
 def _ordered(value: Any) -> Json:
     if isinstance(value, _Number):
-        return _number(value)
+        return numeric_in(value)
     if isinstance(value, str):
         return check_string(value)
     if isinstance(value, list):
@@ -151,25 +151,18 @@ def string_text(value: str) -> str:
 
 
 def to_text(value: Json) -> str:
-    """``jsonb_out``."""
+    """A JSON value as the output function of jsonb writes it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal):
-        return number_text(value)
+        return numeric_out(value)
     if isinstance(value, str):
         return string_text(value)
     if isinstance(value, tuple):
         return f"[{', '.join(to_text(one) for one in value)}]"
     return "{" + ", ".join(f"{string_text(key)}: {to_text(one)}" for key, one in value.items()) + "}"
-
-
-def number_text(value: Decimal) -> str:
-    """``numeric_out``."""
-    form = form_of(NUMERIC)
-    assert form is not None
-    return form.to_text(value)
 
 
 # --- comparison ---------------------------------------------------------------------------------
@@ -256,3 +249,47 @@ def root_contains(value: Json, part: Json) -> bool:
     if isinstance(value, tuple) and not isinstance(part, tuple | Mapping):
         return any(equal(one, part) for one in value)
     return contains(value, part)
+
+
+# --- the families -------------------------------------------------------------------------------
+
+
+def _versioned_text(name: str, array: pa.BinaryArray) -> pa.StringArray:
+    """Layout: version u8 = 1, text."""
+    data, offsets = values_of(array)
+    starts = offsets[:-1]
+    if np.any(np.diff(offsets) == 0) or np.any(data[starts] != _VERSION):
+        raise ProtocolError(f"unsupported {name} version number", sqlstate="22P03")
+    text_offsets = offsets - np.arange(len(offsets))
+    return as_text(binary_array(np.delete(data, starts), text_offsets.astype(np.int32)))
+
+
+def json_in(text: str) -> str:
+    """The input function of json, which keeps the text.
+
+    Raises:
+        DataException: 22P02, it is no JSON.
+        NotSupportedError: it is nested too deeply to say.
+    """
+    check_syntax(text)
+    return text
+
+
+def jsonb_in(text: str) -> Jsonb:
+    """The input function of jsonb. Its errors are those of :func:`parse`."""
+    return Jsonb(parse(text))
+
+
+def jsonb_out(document: Jsonb) -> str:
+    """The output function of jsonb."""
+    return to_text(document.value)
+
+
+_JSON: Final = Form(without_modifier(json_in), str)
+_JSONB: Final = Form(without_modifier(jsonb_in), jsonb_out)
+
+FAMILIES: Final = (
+    family("json", (114,), pa.string(), as_text, as_text, _JSON),
+    family("jsonb", (3802,), pa.string(), as_text, partial(_versioned_text, "jsonb"), _JSONB),
+    family("jsonpath", (4072,), pa.string(), as_text, partial(_versioned_text, "jsonpath")),
+)

@@ -1,4 +1,4 @@
-"""Input functions of date, time, timetz, timestamp and timestamptz, in every notation of PostgreSQL 18 with DateStyle ISO, MDY.
+"""Input functions of date, time, timetz, timestamp and timestamptz: every notation of PostgreSQL 18, with DateStyle ISO, MDY.
 
 What they share is in :mod:`.datetime_decoding`. What depends on the time when it is read (``today``) is refused.
 """
@@ -11,9 +11,9 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from subscriber.errors import RowFilterError
-from subscriber.filters.functions.calendar import (
+from subscriber.types.datetimes.calendar import (
     DATE_INFINITIES,
+    DAY,
     SECOND,
     TIMESTAMP_INFINITIES,
     UNIX_EPOCH,
@@ -21,8 +21,9 @@ from subscriber.filters.functions.calendar import (
     out_of_range,
     valid_timestamp,
 )
-from subscriber.filters.functions.datetime_decoding import BadFormat, Moment, decode_datetime, decode_time
-from subscriber.types.datetimes import DAY
+from subscriber.types.datetimes.decoding import BadFormat, Moment, decode_datetime, decode_time
+from subscriber.types.datetimes.values import TimeTZ, scaled_time, scaled_timestamp, scaled_timetz
+from subscriber.types.form import invalid_syntax
 
 _ROOM: Final = 129
 """Characters that the server has room for (``MAXDATELEN`` and one)."""
@@ -35,14 +36,14 @@ def _read(name: str, decode: Callable[[str, int], Moment], text: str, room: int)
     try:
         return decode(text, room)
     except BadFormat:
-        raise RowFilterError(f"invalid input syntax for type {name}", sqlstate="22007") from None
+        raise invalid_syntax(name, sqlstate="22007") from None
 
 
-def read_date(text: str) -> int:
-    """``date_in``.
+def date_in(text: str) -> int:
+    """The input function of date.
 
     Raises:
-        RowFilterError: 22007, 22008, 22009, 22023.
+        DataException: 22007, 22008, 22009, 22023.
         NotSupportedError: it depends on the clock or on the server's installation. So with the other functions.
     """
     moment = _read("date", decode_datetime, text, _ROOM)
@@ -54,14 +55,14 @@ def read_date(text: str) -> int:
     return moment.day
 
 
-def read_timestamp(text: str) -> int:
-    """``timestamp_in``: a zone is read and has no effect."""
-    return _timestamp("timestamp", text, with_zone=False)
+def timestamp_in(text: str, modifier: int = -1) -> int:
+    """The input function of timestamp: a zone is read and has no effect."""
+    return scaled_timestamp(_timestamp("timestamp", text, with_zone=False), modifier)
 
 
-def read_timestamptz(text: str) -> int:
-    """``timestamptz_in`` of a session in UTC."""
-    return _timestamp("timestamp with time zone", text, with_zone=True)
+def timestamptz_in(text: str, modifier: int = -1) -> int:
+    """The input function of timestamptz in a session at UTC."""
+    return scaled_timestamp(_timestamp("timestamp with time zone", text, with_zone=True), modifier)
 
 
 def _timestamp(name: str, text: str, *, with_zone: bool) -> int:
@@ -72,15 +73,15 @@ def _timestamp(name: str, text: str, *, with_zone: bool) -> int:
     return valid_timestamp(moment.day * DAY + moment.time + (moment.zone * SECOND if with_zone else 0))
 
 
-def read_time(text: str) -> int:
-    """``time_in``: a date and a zone are read and have no effect."""
-    return _read("time", decode_time, text, _ROOM).time
+def time_in(text: str, modifier: int = -1) -> int:
+    """The input function of time: a date and a zone are read and have no effect."""
+    return scaled_time(_read("time", decode_time, text, _ROOM).time, modifier)
 
 
-def read_timetz(text: str) -> tuple[int, int]:
-    """``timetz_in`` of a session in UTC: microseconds, and seconds west of Greenwich."""
+def timetz_in(text: str, modifier: int = -1) -> TimeTZ:
+    """The input function of timetz in a session at UTC."""
     moment = _read("time with time zone", decode_time, text, _ROOM)
-    return moment.time, moment.zone
+    return scaled_timetz(TimeTZ(moment.time, moment.zone), modifier)
 
 
 # --- columns of output text ---------------------------------------------------------------------
@@ -94,25 +95,25 @@ def _is_ordinary(texts: pa.StringArray, pattern: str) -> bool:
     return pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
 
 
-def read_dates(texts: pa.StringArray) -> pa.Array:
+def dates_in(texts: pa.StringArray) -> pa.Array:
     """A column of what ``date_out`` prints."""
     if not _is_ordinary(texts, _ORDINARY_DATE):
-        return pa.array([None if text is None else read_date(text) for text in texts.to_pylist()], pa.int32())
+        return pa.array([None if text is None else date_in(text) for text in texts.to_pylist()], pa.int32())
     days = texts.cast(pa.date32()).cast(pa.int32())
     return pc.subtract(days, pa.scalar(-UNIX_EPOCH, pa.int32()))
 
 
-def read_timestamps(texts: pa.StringArray) -> pa.Array:
+def timestamps_in(texts: pa.StringArray) -> pa.Array:
     """A column of what ``timestamp_out`` prints."""
     if not _is_ordinary(texts, _ORDINARY_TIMESTAMP + "$"):
-        return pa.array([None if text is None else read_timestamp(text) for text in texts.to_pylist()], pa.int64())
+        return pa.array([None if text is None else timestamp_in(text) for text in texts.to_pylist()], pa.int64())
     return _since_2000(texts.cast(pa.timestamp("us")))
 
 
-def read_timestamptzs(texts: pa.StringArray) -> pa.Array:
+def timestamptzs_in(texts: pa.StringArray) -> pa.Array:
     """A column of what ``timestamptz_out`` prints in a session in UTC."""
     if not _is_ordinary(texts, _ORDINARY_TIMESTAMP + r"\+00$"):
-        return pa.array([None if text is None else read_timestamptz(text) for text in texts.to_pylist()], pa.int64())
+        return pa.array([None if text is None else timestamptz_in(text) for text in texts.to_pylist()], pa.int64())
     return _since_2000(texts.cast(pa.timestamp("us", "UTC")))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from subscriber.digits import integer_of
-from subscriber.errors import RowFilterError
+from subscriber.errors import DataException
 
 MOST_DIMENSIONS: Final = 6
 MOST_ELEMENTS: Final = 134_217_727
@@ -22,7 +22,9 @@ _TOKEN: Final = re.compile(
 )
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _TRAILING: Final = re.compile(rf"((?:[^\\]|\\.)*?)[{_SPACE}]*", re.DOTALL)
-_NEEDS_QUOTES: Final = re.compile(rf'[{{}},"\\{_SPACE}]')
+_SPECIAL: Final = r'[\s"\\{}%s]|\A\Z|\A(?i:null)\Z'
+_TO_QUOTE: Final = {delimiter: re.compile(_SPECIAL % delimiter, re.ASCII) for delimiter in ",;"}
+r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r, \v, \f."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +45,28 @@ class Array:
 EMPTY: Final = Array((), (), ())
 
 
-def malformed() -> RowFilterError:
+def malformed() -> DataException:
     """The error for text that is no array (22P02)."""
-    return RowFilterError("malformed array literal", sqlstate="22P02")
+    return DataException("malformed array literal", sqlstate="22P02")
 
 
-def too_many_dimensions() -> RowFilterError:
+def too_many_dimensions() -> DataException:
     """The error for more dimensions than an array may have (54000)."""
-    return RowFilterError(
+    return DataException(
         f"number of array dimensions exceeds the maximum allowed ({MOST_DIMENSIONS})", sqlstate="54000"
     )
 
 
-def too_large() -> RowFilterError:
+def too_large() -> DataException:
     """The error for more elements than an array may have (54000)."""
-    return RowFilterError(f"array size exceeds the maximum allowed ({MOST_ELEMENTS})", sqlstate="54000")
+    return DataException(f"array size exceeds the maximum allowed ({MOST_ELEMENTS})", sqlstate="54000")
 
 
-def from_text(text: str, element: Callable[[str], Any]) -> Array:
-    """``array_in``; ``element`` reads the text of one.
+def array_in(element: Callable[[str], Any], text: str) -> Array:
+    """The input function of arrays; ``element`` reads the text of one.
 
     Raises:
-        RowFilterError: 22P02, 2202E, 54000, and what ``element`` raises.
+        DataException: 22P02, 2202E, 54000, and what ``element`` raises.
     """
     lower, given, rest = _bounds(text.strip(_SPACE))
     if given:
@@ -94,9 +96,9 @@ def _bounds(text: str) -> tuple[list[int], list[int], str]:
             raise malformed()
         text = text[1:].lstrip(_SPACE)
         if last < first:
-            raise RowFilterError("upper bound cannot be less than lower bound", sqlstate="2202E")
+            raise DataException("upper bound cannot be less than lower bound", sqlstate="2202E")
         if last == _INT32[1]:
-            raise RowFilterError(f"array upper bound is too large: {last}", sqlstate="54000")
+            raise DataException(f"array upper bound is too large: {last}", sqlstate="54000")
         if last - first + 1 > _INT32[1]:
             raise too_large()
         lower.append(first)
@@ -111,7 +113,7 @@ def _bound(text: str) -> tuple[int, str]:
         raise malformed()
     bound = integer_of(match[0])
     if not _INT32[0] <= bound <= _INT32[1]:
-        raise RowFilterError("array bound is out of integer range", sqlstate="54000")
+        raise DataException("array bound is out of integer range", sqlstate="54000")
     return bound, text[match.end() :]
 
 
@@ -181,34 +183,37 @@ def _element(token: re.Match[str]) -> str | None:
     return _ESCAPED.sub(r"\1", bare)
 
 
-def to_text(array: Array, element: Callable[[Any], str]) -> str:
-    """``array_out``; ``element`` gives the text of one."""
-    if not array.dimensions:
+def array_out(element: Callable[[Any], str], array: Array) -> str:
+    """The output function of arrays; ``element`` gives the text of one."""
+    present = quoted(element(one) for one in array.elements if one is not None)
+    texts = ["NULL" if one is None else next(present) for one in array.elements]
+    return array_text(texts, array.dimensions, array.lower_bounds)
+
+
+def array_text(
+    texts: Sequence[str], dimensions: Sequence[int], lower_bounds: Sequence[int], delimiter: str = ","
+) -> str:
+    """An array of what stands between its braces for each element, row by row; no dimensions are the empty array."""
+    if not dimensions:
         return "{}"
-    texts = ["NULL" if one is None else _quoted(element(one)) for one in array.elements]
-    written = _nested(texts, array.dimensions)
-    if all(bound == 1 for bound in array.lower_bounds):
-        return written
-    return f"{bounds_text(array)}={written}"
+    for size in reversed(dimensions):
+        texts = ["{" + delimiter.join(texts[at : at + size]) + "}" for at in range(0, len(texts), size)]
+    if all(bound == 1 for bound in lower_bounds):
+        return texts[0]
+    return f"{bounds_text(dimensions, lower_bounds)}={texts[0]}"
 
 
-def bounds_text(array: Array) -> str:
+def bounds_text(dimensions: Sequence[int], lower_bounds: Sequence[int]) -> str:
     """``[1:2][0:3]``."""
-    return "".join(
-        f"[{lower}:{lower + size - 1}]" for lower, size in zip(array.lower_bounds, array.dimensions, strict=True)
-    )
+    return "".join(f"[{lower}:{lower + size - 1}]" for lower, size in zip(lower_bounds, dimensions, strict=True))
 
 
-def _quoted(text: str) -> str:
-    if text and not _NEEDS_QUOTES.search(text) and text.upper() != "NULL":
-        return text
+def quoted(texts: Iterable[str], delimiter: str = ",") -> Iterator[str]:
+    """What stands between the braces for elements of these texts: in quotes where they are needed."""
+    special = _TO_QUOTE[delimiter].search
+    return (_in_quotes(text) if special(text) else text for text in texts)
+
+
+def _in_quotes(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def _nested(texts: Sequence[str], dimensions: Sequence[int]) -> str:
-    if len(dimensions) == 1:
-        return "{" + ",".join(texts) + "}"
-    size = len(texts) // dimensions[0]
-    parts = [_nested(texts[start : start + size], dimensions[1:]) for start in range(0, len(texts), size)]
-    return "{" + ",".join(parts) + "}"

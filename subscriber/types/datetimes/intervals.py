@@ -1,0 +1,103 @@
+"""interval: months, days and microseconds that are kept apart, because a month is no number of days and a day no number of hours."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, out_of_range, quotient, rounded
+from subscriber.types.form import sign
+
+_INT32: Final = (-(2**31), 2**31 - 1)
+_INT64: Final = (-(2**63), 2**63 - 1)
+_MONTH: Final = 30
+"""Days that a month counts for where it must be a number of days."""
+
+
+class Interval(NamedTuple):
+    """A value of the type; compare with :func:`compare`, since different ones may be equal."""
+
+    months: int
+    days: int
+    microseconds: int
+
+    @property
+    def is_finite(self) -> bool:
+        """It is neither infinity."""
+        return self not in (INFINITY, MINUS_INFINITY)
+
+    @property
+    def span(self) -> int:
+        """What it compares by: microseconds, months of 30 days and days of 24 hours."""
+        return (self.months * _MONTH + self.days) * DAY + self.microseconds
+
+
+INFINITY: Final = Interval(_INT32[1], _INT32[1], _INT64[1])
+MINUS_INFINITY: Final = Interval(_INT32[0], _INT32[0], _INT64[0])
+
+
+def finite(months: int, days: int, microseconds: int) -> Interval:
+    """A result.
+
+    Raises:
+        DataException: 22008, a part does not fit, or it would be one of the infinities.
+    """
+    value = Interval(months, days, microseconds)
+    if (
+        not _INT32[0] <= months <= _INT32[1]
+        or not _INT32[0] <= days <= _INT32[1]
+        or not _INT64[0] <= microseconds <= _INT64[1]
+        or not value.is_finite
+    ):
+        raise out_of_range("interval")
+    return value
+
+
+def compare(left: Interval, right: Interval) -> int:
+    """The order of two."""
+    return sign(left.span, right.span)
+
+
+# --- type modifier ---------------------------------------------------------------------
+
+
+# What a type modifier's upper half has a bit for, as in datetime.h.
+_MONTHS: Final = 1 << 1
+_YEARS: Final = 1 << 2
+_DAYS: Final = 1 << 3
+_HOURS: Final = 1 << 10
+_MINUTES: Final = 1 << 11
+_SECONDS: Final = 1 << 12
+_ANY_FIELD: Final = 0x7FFF
+FIELDS: Final = {"month": _MONTHS, "year": _YEARS, "day": _DAYS, "hour": _HOURS, "minute": _MINUTES, "second": _SECONDS}
+"""The bit of each field that a type modifier may name."""
+
+
+def least_field(modifier: int) -> str:
+    """The smallest field that ``interval … to …`` names; ``second`` where nothing is said."""
+    fields = (modifier >> 16) & _ANY_FIELD
+    if modifier < 0 or fields == _ANY_FIELD:
+        return "second"
+    return next(name for name in ("second", "minute", "hour", "day", "month", "year") if fields & FIELDS[name])
+
+
+def scaled(value: Interval, modifier: int) -> Interval:
+    """What a column of this type modifier keeps of the value."""
+    if modifier < 0 or not value.is_finite:
+        return value
+    months, days, microseconds = value
+    match least_field(modifier):
+        case "year":
+            months, days, microseconds = quotient(months, 12) * 12, 0, 0
+        case "month":
+            days, microseconds = 0, 0
+        case "day":
+            microseconds = 0
+        case "hour":
+            microseconds = quotient(microseconds, HOUR) * HOUR
+        case "minute":
+            microseconds = quotient(microseconds, MINUTE) * MINUTE
+    precision = modifier & 0xFFFF
+    if precision < 6:
+        finite(months, days, abs(microseconds) + 5 * 10 ** (5 - precision))
+        microseconds = rounded(microseconds, precision)
+    return finite(months, days, microseconds)
