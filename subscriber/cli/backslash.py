@@ -49,11 +49,6 @@ WELCOME_HELP: Final = r"""Type:  \h for help with SQL commands
        \q to quit"""
 
 
-def is_backslash_command(text: str) -> bool:
-    """Whether this is a command of the prompt's and not SQL."""
-    return text.lstrip().startswith("\\")
-
-
 def run_backslash(text: str, target: Target) -> str:
     r"""What a backslash command prints, without the last newline.
 

@@ -30,10 +30,10 @@ from prompt_toolkit.shortcuts import CompleteStyle
 
 from subscriber import __version__, catalog
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.cli.backslash import WELCOME_HELP, is_backslash_command
+from subscriber.cli.backslash import WELCOME_HELP
 from subscriber.errors import SubscriberError
 from subscriber.publication.publication_options import PUBLICATION_OPTIONS
-from subscriber.sql.split_statements import NOTHING_OPEN, open_in, split_statements
+from subscriber.sql.statements import NOTHING_OPEN, Statement, cut, open_in
 from subscriber.targets import Target
 
 _QUOTED: Final = frozenset("'\"$*")
@@ -58,7 +58,7 @@ def prompt_after(name: str, text: str) -> str:
 
 def is_finished(text: str) -> bool:
     """Whether Enter sends what is typed."""
-    if is_backslash_command(text) or is_leaving(text) or _word(text) == "help":
+    if is_leaving(text) or _word(text) == "help":
         return True
     return open_in(text) == NOTHING_OPEN
 
@@ -126,7 +126,7 @@ def _completions(target: Target) -> Iterator[str]:
         pass  # no catalog yet, or no connection: a completion is no place to say so
 
 
-def converse(session: PromptSession[str], run: Callable[[str], str]) -> None:
+def converse(session: PromptSession[str], run: Callable[[Statement], str]) -> None:
     r"""Read and run until Control-D or ``\q``; an error is printed, and the prompt comes again.
 
     Args:
@@ -147,15 +147,14 @@ def converse(session: PromptSession[str], run: Callable[[str], str]) -> None:
             return
 
 
-def _answer(text: str, run: Callable[[str], str]) -> None:
+def _answer(text: str, run: Callable[[Statement], str]) -> None:
     if _word(text) == "help":
         click.echo(WELCOME_HELP)
         return
     try:
-        with _printing_errors():
-            for statement in [text] if is_backslash_command(text) else [piece.text for piece in split_statements(text)]:
-                with _printing_errors():
-                    click.echo(run(statement))
+        for statement in cut(text):  # nothing that is not terminated is sent
+            with _printing_errors():
+                click.echo(run(statement))
     except KeyboardInterrupt:
         click.echo("ERROR:  canceling statement due to user request", err=True)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from subscriber.errors import SQLSyntaxError, SubscriberError
+from subscriber.errors import SQLSyntaxError
 from subscriber.scenario.session.aligned import display_width
 from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
-from subscriber.sql.lexer import Kind, lex, tokenize_open
+from subscriber.sql.lexer import Kind, Lexed, scan
 
 _SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
 """What may come before a secret, or hold one, where the quotes of a connection string were forgotten or it cannot be read."""
@@ -26,14 +26,12 @@ def without_secrets(text: str) -> str | None:
     >>> without_secrets("CREATE SUBSCRIPTION s CONNECTION 'host=h password=x' PUBLICATION p;")
     "CREATE SUBSCRIPTION s CONNECTION 'host=h' PUBLICATION p;"
     """
-    try:
-        lexemes = lex(text)
-    except SubscriberError:
-        return None
     kept = text
-    for lexeme in reversed(lexemes):
+    for lexeme in reversed(scan(text).lexemes):
         if lexeme.kind not in (Kind.STRING, Kind.IDENTIFIER):
             continue
+        if lexeme.fault is not None:
+            return None
         shown = redact_conninfo(lexeme.value)
         if shown == lexeme.value or (shown == UNREADABLE_CONNINFO and not _SECRET.search(lexeme.value)):
             continue
@@ -42,12 +40,12 @@ def without_secrets(text: str) -> str | None:
     return None if _SECRET.search(kept) else kept
 
 
-def point_at(error: SQLSyntaxError, sql: str) -> SQLSyntaxError:
+def point_at(error: SQLSyntaxError, command: Lexed) -> SQLSyntaxError:
     """The error with its line and a caret below the place, as psql prints them; constants in the line are not shown.
 
     Where the line may hold a secret all the same, the error keeps the place as a number.
     """
-    if error.position is None or (excerpt := _excerpt(sql, error.position - 1)) is None:
+    if error.position is None or (excerpt := _excerpt(command, error.position - 1)) is None:
         return error
     told_by_the_caret = (error.detail or "").startswith("At character ")
     pointing = SQLSyntaxError(
@@ -61,9 +59,10 @@ def point_at(error: SQLSyntaxError, sql: str) -> SQLSyntaxError:
     return pointing
 
 
-def _excerpt(sql: str, position: int) -> str | None:
+def _excerpt(command: Lexed, position: int) -> str | None:
+    sql = command.sql
     masked, place, done = "", position, 0
-    for start, end in _constants(sql):
+    for start, end in _constants(command):
         masked += sql[done:start] + _MASK
         done = end
         if end <= position:
@@ -79,9 +78,6 @@ def _excerpt(sql: str, position: int) -> str | None:
     return f"{label}{line}\n{' ' * (len(label) + display_width(line[: place - start]))}^"
 
 
-def _constants(sql: str) -> list[tuple[int, int]]:
-    tokens, unended = tokenize_open(sql)
-    spans = [(token.start, token.end + 1) for token in tokens]
-    if unended is not None:
-        spans.append((unended, len(sql)))
-    return [(start, end) for start, end in spans if _CONSTANT.match(sql[start:end])]
+def _constants(command: Lexed) -> list[tuple[int, int]]:
+    spans = [(lexeme.start, lexeme.end) for lexeme in command.lexemes]
+    return [(start, end) for start, end in spans if _CONSTANT.match(command.sql[start:end])]

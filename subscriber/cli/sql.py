@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from subscriber import catalog
-from subscriber.cli.backslash import is_backslash_command, run_backslash
+from subscriber.cli.backslash import run_backslash
 from subscriber.cli.options import target_option
 from subscriber.cli.psql_table import format_result
 from subscriber.cli.secrets import point_at
@@ -19,7 +19,7 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SQLSyntaxError, SubscriberError, UsageError
 from subscriber.settings import Settings
-from subscriber.sql.split_statements import Statement, split_statements
+from subscriber.sql.statements import Statement, cut
 from subscriber.targets import Target, open_target
 
 
@@ -52,7 +52,7 @@ def command(target: str, publisher: str | None, text: str | None, file: Path | N
         source, statements = _statements(text, file)
         for statement in statements:
             try:
-                click.echo(run(statement.text))
+                click.echo(run(statement))
             except SubscriberError as error:
                 raise _at(error, source, statement) from error
 
@@ -68,11 +68,11 @@ def _converse(database: Target, run: partial[str]) -> None:
 def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[Statement]]:
     """The statements, and the name of the file they are from."""
     if text is not None:
-        return None, [Statement(text, 1)] if is_backslash_command(text) else split_statements(text)
+        return None, cut(text)
     if file is None or str(file) == "-":
-        return "<stdin>", split_statements(sys.stdin.read())
+        return "<stdin>", cut(sys.stdin.read())
     try:
-        return str(file), split_statements(file.read_text())
+        return str(file), cut(file.read_text())
     except OSError as error:
         raise UsageError(
             f"{file}: {error.strerror}", hint="-f takes a file of statements; - is standard input."
@@ -92,16 +92,20 @@ def _at(error: SubscriberError, source: str | None, statement: Statement) -> Sub
     return error
 
 
-def _run(database: Target, settings: Settings, publisher: str | None, text: str) -> str:
+def _run(database: Target, settings: Settings, publisher: str | None, statement: Statement) -> str:
     """What one statement or backslash command prints, without the last newline."""
-    if is_backslash_command(text):
-        return run_backslash(text, database)
+    if statement.command:
+        if statement.sql:
+            raise UsageError(
+                "a backslash command behind a statement is not supported", hint="End the statement with a semicolon."
+            )
+        return run_backslash(statement.command, database)
     try:
-        parsed = parse(text)
+        parsed = parse(statement)
         if not isinstance(parsed, Query):
             return run_command(database, parsed, settings, _notify, publisher)
     except SQLSyntaxError as error:
-        raise point_at(error, text) from None
+        raise point_at(error, statement) from None
     with database.reporting():
         catalog.ensure_catalog(database.engine)
     return format_result(database.query(parsed.sql)) + "\n"

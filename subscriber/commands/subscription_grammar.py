@@ -25,10 +25,8 @@ connection string is kept as it is; libpq reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
-
-from sqlglot import Token
 
 from subscriber.commands.subscription_options import parse_options
 from subscriber.commands.subscription_statements import (
@@ -58,13 +56,16 @@ from subscriber.sql.cursor import (
     read_with,
     second_command,
 )
-from subscriber.sql.lexer import Kind, tokenize
+from subscriber.sql.lexer import Kind, Lexed, error_of, scan
 
 UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and SELECT."
 
 
-def parse(sql: str) -> Command:
+def parse(text: str | Lexed) -> Command:
     """Read one command; a semicolon may end it.
+
+    Args:
+        text: the command; its lexemes are found here unless it comes with them.
 
     Raises:
         SQLSyntaxError: it does not parse, with PostgreSQL's text (``syntax error at or near "…"``) and
@@ -72,12 +73,12 @@ def parse(sql: str) -> Command:
         UsageError: options of CREATE SUBSCRIPTION that exclude each other (C54).
         NotSupportedError: it is no command of ours, or asks for what this version does not do.
     """
-    tokens = tokenize(sql)
-    if tokens and _text(sql, tokens[0]).lower() == "select":
-        return _select(sql, tokens)
-    cursor = Cursor(sql)
+    lexed = scan(text) if isinstance(text, str) else text
+    cursor = Cursor(lexed)
+    if cursor.at("select"):
+        return _select(lexed)
     first = cursor.peek()
-    if first is None or cursor.at(";"):
+    if cursor.at_end() or cursor.at(";"):
         raise cursor.error()
     for words, read in _COMMANDS.items():
         if cursor.accept(*words):
@@ -175,14 +176,13 @@ _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
 # SELECT -----------------------------------------------------------------------------------------------
 
 
-def _select(sql: str, tokens: Sequence[Token]) -> Query:
-    """The query without what ends it. Only where tokens begin and end counts: their meaning is the target's."""
-    texts = [_text(sql, token) for token in tokens]
-    end = texts.index(";") if ";" in texts else len(texts)
-    if any(text != ";" for text in texts[end:]):
+def _select(lexed: Lexed) -> Query:
+    """The query without what ends it. Only where lexemes begin and end counts: their meaning is the target's."""
+    sql, lexemes = lexed.sql, lexed.lexemes
+    if not lexemes[-1].terminated and (fault := lexemes[-1].fault):
+        raise error_of(sql, fault)
+    ends = [lexeme.kind is Kind.SYMBOL and lexeme.value == ";" for lexeme in lexemes]
+    end = ends.index(True) if True in ends else len(ends)
+    if not all(ends[end:]):
         raise second_command()
-    return Query(sql[tokens[0].start : tokens[end - 1].end + 1])
-
-
-def _text(sql: str, token: Token) -> str:
-    return sql[token.start : token.end + 1]
+    return Query(sql[lexemes[0].start : lexemes[end - 1].end])

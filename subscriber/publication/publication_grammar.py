@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from subscriber.errors import SQLSyntaxError
-from subscriber.filters.parse.parser import parse
+from subscriber.filters.parse.parser import read_expression
 from subscriber.publication.publication_statements import (
     AlterPublication,
     AlterPublicationObjects,
@@ -42,7 +42,7 @@ from subscriber.publication.publication_statements import (
     TableObject,
 )
 from subscriber.sql.cursor import Cursor, read_label, read_name, read_names, read_options, read_role, read_with
-from subscriber.sql.lexer import Kind, syntax_error
+from subscriber.sql.lexer import syntax_error
 
 
 def create_publication(cursor: Cursor) -> CreatePublication:
@@ -164,8 +164,7 @@ def _specs(cursor: Cursor) -> list[_Spec]:
 
 
 def _spec(cursor: Cursor) -> _Spec:
-    place = cursor.peek()
-    start = place.start if place else 0
+    start = cursor.position
     if cursor.accept("table"):
         return _Spec("table", start, table=_table(cursor, _relation(cursor)[0]))
     if cursor.accept("tables", "in"):
@@ -203,7 +202,7 @@ def _relation(cursor: Cursor) -> tuple[RelationName, bool]:
 
 
 def _qualified_name(cursor: Cursor) -> RelationName:
-    place = cursor.peek()
+    position = cursor.position
     names = [read_name(cursor)]
     whole = True
     while cursor.accept("."):
@@ -215,7 +214,7 @@ def _qualified_name(cursor: Cursor) -> RelationName:
         raise cursor.error()
     if len(names) > 3:
         message = f"improper qualified name (too many dotted names): {'.'.join(names)}"
-        raise syntax_error(cursor.sql, place.start if place else 0, message)
+        raise syntax_error(cursor.sql, position, message)
     name, schema, database = (*reversed(names), None, None)[:3]
     return RelationName(name or "", schema, database)
 
@@ -241,23 +240,11 @@ def _where(cursor: Cursor) -> Filter | None:
     if not cursor.accept("where"):
         return None
     cursor.expect("(")
-    first = last = cursor.peek()
-    depth = 0
-    while depth or not cursor.at(")"):
-        depth += cursor.at("(") - cursor.at(")")
-        if cursor.at(";"):
-            raise cursor.error()
-        last = cursor.take(*Kind)
-    if first is None or last is None or cursor.peek() is first:
-        raise cursor.error()
-    where = Filter(cursor.sql[first.start : last.end], first.start, cursor.sql)
-    try:
-        parse(where.text)
-    except SQLSyntaxError as error:
-        at_end = error.position is not None and error.position > len(where.text)
-        raise cursor.error() if at_end else where.in_command(error) from None
+    place, position = cursor.place, cursor.position
+    read_expression(cursor)
+    text = cursor.text_from(place)
     cursor.expect(")")
-    return where
+    return Filter(text, position, cursor.sql)
 
 
 def _sorted_out(cursor: Cursor, specs: list[_Spec]) -> tuple[PublicationObject, ...]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from subscriber.errors import SQLSyntaxError, UsageError
 from subscriber.sql.cursor import Cursor, read_label, read_name
+from subscriber.sql.lexer import Kind
 
 TableName = tuple[str, str]
 """Schema and name."""
@@ -87,7 +88,7 @@ def parse_names(text: str) -> RelationNames:
     schemas: list[tuple[str, str]] = []
     try:
         cursor = Cursor(text)
-        while cursor.peek() is not None:
+        while not cursor.at_end():
             if tables or schemas:
                 cursor.expect(",")
             _entry(cursor, tables, schemas)
@@ -101,9 +102,7 @@ def parse_names(text: str) -> RelationNames:
 
 
 def _entry(cursor: Cursor, tables: list[tuple[TableName, TableName]], schemas: list[tuple[str, str]]) -> None:
-    schema, name = _name(cursor)
-    cursor.expect("=")
-    cursor.expect(">")
+    schema, name = _source(cursor)
     new_schema = read_name(cursor)
     cursor.expect(".")
     if name is None:
@@ -113,11 +112,18 @@ def _entry(cursor: Cursor, tables: list[tuple[TableName, TableName]], schemas: l
         tables.append(((schema, name), (new_schema, read_label(cursor))))
 
 
-def _name(cursor: Cursor) -> tuple[str, str | None]:
-    """Schema and name; None for ``*``."""
+def _source(cursor: Cursor) -> tuple[str, str | None]:
+    """Schema and name, up to the arrow; None for ``*``."""
     schema = read_name(cursor)
     cursor.expect(".")
-    return schema, None if cursor.accept("*") else read_label(cursor)
+    lexeme = cursor.peek()
+    if lexeme.kind is Kind.OPERATOR and lexeme.value == "*=>":  # without a blank that is one operator
+        cursor.take(Kind.OPERATOR)
+        return schema, None
+    name = None if cursor.accept("*") else read_label(cursor)
+    if not cursor.accept("=>"):
+        cursor.expect("=", ">")
+    return schema, name
 
 
 def _check_sources(names: list[str], kind: str) -> None:

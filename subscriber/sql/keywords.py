@@ -40,3 +40,21 @@ COLUMN_NAMES: Final = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better than one of literals
 )
 """Category C: not reserved, but cannot be the name of a function or type."""
+
+NOT_COLUMN_ID: Final = RESERVED | TYPE_OR_FUNCTION_NAMES
+"""What ColId excludes."""
+NOT_TYPE_OR_FUNCTION: Final = RESERVED | COLUMN_NAMES
+"""What type_function_name excludes."""
+
+_SINCE_16: Final = frozenset({"json_array", "json_arrayagg", "json_object", "json_objectagg"})
+_SINCE_17: Final = frozenset(
+    """
+    json json_exists json_query json_scalar json_serialize json_table json_value merge_action
+    """.split()  # noqa: SIM905 - a list of words reads better than one of literals
+)
+
+
+def column_names(major: int) -> frozenset[str]:
+    """The words of :data:`COLUMN_NAMES` that this version of PostgreSQL has."""
+    newer = (_SINCE_17 if major < 17 else frozenset()) | (_SINCE_16 if major < 16 else frozenset())
+    return COLUMN_NAMES - newer

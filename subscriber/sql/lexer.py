@@ -1,30 +1,42 @@
-"""Lexemes of PostgreSQL's SQL, on top of sqlglot's tokenizer.
+r"""Lexemes of PostgreSQL's SQL, by the rules of ``scan.l``.
 
-sqlglot finds where tokens begin and end (strings, dollar quotes, nested comments); what a constant
-means is read here, from PostgreSQL's rules, so that no escape is passed on half understood.
+::
 
-Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``, because in
-these commands it is usually a connection string (invariant names_are_data), in the wrong quotes too.
+    CREATE PUBLICATION p FOR TABLE t WHERE (a@-1 < 'it''s')
+    word   word        w w   w     w w     ^^^^^
+                                           symbol, word, operator @-, integer, symbol, string, symbol
+
+Everything that reads SQL text stands on :func:`scan`: the cutter of statements, the grammars of the commands,
+the parser of expressions. A text is scanned once, and its lexemes are passed on (:class:`Lexed`).
+
+Invariants:
+
+- Scanning never fails. What PostgreSQL's scanner refuses is a lexeme with a :class:`Fault`, which becomes an
+  error when somebody reads it. So psql's rules can cut a file whose third statement is wrong, an error in the
+  grammar comes before one of a later constant, as on the server, and a prompt sees what is not terminated.
+- The version of the server counts for numbers alone (``1_000``, ``0x1F``).
+- Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``. In these commands it
+  is usually a connection string (names_are_data), in the wrong quotes too.
+
+*Rejected:* sqlglot's tokenizer. It has numbers, operators and identifiers of its own: ``a@-1`` has other tokens
+there, ``1..2`` too, a blank of Unicode separates words, and ``{#`` begins a comment of another language. A
+wrapper had to read each token again, and expressions had a second lexer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Final
 
-from sqlglot import Token, TokenType
-from sqlglot.dialects.postgres import Postgres
-from sqlglot.errors import TokenError
+from subscriber.digits import digits_of, integer_of
+from subscriber.errors import SQLSyntaxError
+from subscriber.sql.string_constants import Fault, is_escape_character, with_escapes, with_unicode_escapes
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError
-
-
-class _Tokenizer(Postgres.Tokenizer):
-    """PostgreSQL's tokens without sqlglot's keywords: every word is a word, and no command swallows its tail."""
-
-    KEYWORDS: ClassVar[dict[str, TokenType]] = {}
-    COMMANDS: ClassVar[set[TokenType]] = set()
+NEWEST: Final = 18
+"""The version whose rules these are, where the version of a server is not known."""
 
 
 class Kind(Enum):
@@ -35,81 +47,107 @@ class Kind(Enum):
     IDENTIFIER = "identifier"
     """A quoted identifier."""
     STRING = "string"
-    """A string constant in any of PostgreSQL's forms."""
-    NUMBER = "number"
-    """An unsigned numeric constant."""
+    """A string constant in any of PostgreSQL's forms, continued ones joined."""
+    INTEGER = "integer"
+    """A number without point and exponent; ``value`` is decimal, whatever its base was."""
+    FLOAT = "float"
+    BITS = "bits"
+    """A bit string; ``value`` begins with b or x."""
+    PARAMETER = "parameter"
+    OPERATOR = "operator"
+    """An operator that the grammar has no rule of its own for."""
     SYMBOL = "symbol"
-    """Punctuation, operators, and whatever these commands have no use for."""
+    """Punctuation, and the operators of the grammar, such as ``<=`` and ``::``."""
+    COMMENT = "comment"
+    """A comment that is not terminated; others are left out."""
+    END = "end"
+    """Behind the last lexeme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """One lexeme: its kind, what it means (``value``), and where it was written."""
+    """One lexeme.
+
+    Attributes:
+        kind: what it is.
+        value: what it means; empty where it has a fault.
+        start: index of its first character.
+        end: index after its last character.
+        fault: why PostgreSQL would refuse it; None where it would not.
+        terminated: whether it ends; only the last of a text may not.
+    """
 
     kind: Kind
     value: str = field(repr=False)  # may be a connection string
     start: int
-    """Index of the first character."""
     end: int
-    """Index after the last character."""
+    fault: Fault | None = field(default=None, compare=False)
+    terminated: bool = True
+
+    def moved(self, by: int) -> Lexeme:
+        """The same lexeme in a text whose characters stand elsewhere: ``by`` is added to its place."""
+        fault = self.fault and replace(self.fault, position=self.fault.position + by)
+        return replace(self, start=self.start + by, end=self.end + by, fault=fault)
 
 
-_WHITESPACE: Final = " \t\n\r\f\v"
-_STRINGS: Final = frozenset({TokenType.STRING, TokenType.BYTE_STRING, TokenType.UNICODE_STRING})
-_NUMBERS: Final = frozenset({TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING})
-_UNTERMINATED: Final = (
-    ("'", "unterminated quoted string", "'…"),
-    ("e'", "unterminated quoted string", "'…"),
-    ('"', "unterminated quoted identifier", '"…'),
-    ("/*", "unterminated /* comment", "/*…"),
-    ("$", "unterminated dollar-quoted string", "$…"),
-)
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """A text and its lexemes.
+
+    Attributes:
+        sql: the text.
+        lexemes: all of them, comments left out.
+    """
+
+    sql: str = field(repr=False)  # may hold a connection string
+    lexemes: tuple[Lexeme, ...]
 
 
-def lex(sql: str) -> tuple[Lexeme, ...]:
+_BLANK: Final = re.compile(r"(?:[ \t\n\r\f\v]|--[^\n\r]*)+")
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
+_CONTINUES: Final = re.compile(r"[ \t\f\v]*(?:--[^\n\r]*)?[\n\r](?:[ \t\n\r\f\v]|--[^\n\r]*[\n\r])*'")
+_WORD: Final = re.compile(r"[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*")
+_QUOTED_WORD: Final = re.compile(r'"[^"]*+(?:""[^"]*+)*+"')
+_PLAIN: Final = re.compile(r"'[^']*+(?:''[^']*+)*+'")
+_ESCAPED: Final = re.compile(r"'[^'\\]*+(?:(?:''|\\.)[^'\\]*+)*+'", re.DOTALL)
+_BITS: Final = re.compile(r"'[^']*'")
+_DOLLAR: Final = re.compile(r"\$(?:[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\U0010ffff]*)?\$")
+_OPERATOR: Final = re.compile(r"[~!@#^&|`?+\-*/%<>=]+")
+_PARAMETER: Final = re.compile(r"\$[0-9]+")
+_MORE_THAN_SQL: Final = frozenset("~!@#^&|`?%")
+"""An operator with one of these may end with a sign."""
+_SYMBOLS: Final = frozenset(",()[].;:+-*/%^<>=")
+_PAIRS: Final = frozenset({"<=", ">=", "<>", "=>", "::", "..", ":="})
+_FORMS: Final = {"e'": _ESCAPED, "b'": _BITS, "x'": _BITS}
+_MAXIMUM_PARAMETER: Final = 2**31 - 1
+
+
+def lex(sql: str, major: int = NEWEST) -> tuple[Lexeme, ...]:
     """The lexemes of ``sql``, comments left out and continued string constants joined.
 
-    Raises:
-        SQLSyntaxError: 42601 for what is not terminated, 22025 and 22021 for a wrong escape.
-        NotSupportedError: a ``U&''`` constant with escapes.
-    """
-    lexemes: list[Lexeme] = []
-    for token in tokenize(sql):
-        raw = sql[token.start : token.end + 1]
-        last = lexemes[-1] if lexemes else None
-        if last and raw[0] == "'" and _continues(sql, last, token):
-            escapes = sql[last.start] in "eE"
-            value = last.value + (_unescape(sql, token.start, raw[1:-1]) if escapes else _string(sql, token, raw))
-            lexemes[-1] = Lexeme(Kind.STRING, value, last.start, token.end + 1)
-        else:
-            lexemes.append(_lexeme(sql, token, raw))
-    return tuple(lexemes)
-
-
-def tokenize(sql: str) -> list[Token]:
-    """Cut ``sql`` into sqlglot's tokens; their ``start`` and ``end`` (inclusive) are what is reliable.
+    Args:
+        sql: the text.
+        major: PostgreSQL's version.
 
     Raises:
-        SQLSyntaxError: PostgreSQL's text for a string, identifier or comment that is not terminated.
+        SQLSyntaxError: PostgreSQL's error for the first lexeme that its scanner refuses: 42601 for what is not
+            terminated and for junk, 22025 and 22021 for a wrong escape.
     """
-    tokens, start = tokenize_open(sql)
-    if start is None:
-        return tokens
-    rest = sql[start : start + 2].lower()
-    for opening, message, near in _UNTERMINATED:
-        if rest.startswith(opening):
-            raise syntax_error(sql, start, f'{message} at or near "{near}"')
-    raise syntax_error(sql, start, f'syntax error at or near "{sql[start : start + 1]}"')
+    lexemes = scan(sql, major).lexemes
+    for lexeme in lexemes:
+        if lexeme.fault is not None:
+            raise error_of(sql, lexeme.fault)
+    return lexemes
 
 
-def tokenize_open(sql: str) -> tuple[list[Token], int | None]:
-    """The tokens of a text that may go on: those that end, and the index where one begins that does not (None: all do)."""
-    tokenizer = _Tokenizer(dialect="postgres")
-    try:
-        return tokenizer.tokenize(sql), None
-    except TokenError:
-        done = tokenizer.tokens
-        return done, skip_blank(sql, done[-1].end + 1 if done else 0)
+def scan(sql: str, major: int = NEWEST) -> Lexed:
+    """``sql`` with its lexemes, those included that PostgreSQL would refuse."""
+    return Lexed(sql, with_escape_characters(sql, tuple(scan_from(sql, 0, major))))
+
+
+def error_of(sql: str, fault: Fault) -> SQLSyntaxError:
+    """The error for a lexeme of ``sql`` that PostgreSQL's scanner refuses."""
+    return syntax_error(sql, fault.position, fault.message, fault.sqlstate)
 
 
 def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601") -> SQLSyntaxError:
@@ -120,9 +158,9 @@ def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601")
     return error
 
 
-def unexpected(sql: str, lexeme: Lexeme | None) -> SQLSyntaxError:
-    """``syntax error at or near "…"``, or ``at end of input`` where there is no lexeme left."""
-    if lexeme is None:
+def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
+    """``syntax error at or near "…"``, or ``at end of input`` behind the last lexeme."""
+    if lexeme.kind is Kind.END:
         return syntax_error(sql, len(sql.rstrip()), "syntax error at end of input")
     near = sql[lexeme.start : lexeme.end]
     if lexeme.kind is Kind.STRING:
@@ -132,142 +170,255 @@ def unexpected(sql: str, lexeme: Lexeme | None) -> SQLSyntaxError:
     return syntax_error(sql, lexeme.start, f'syntax error at or near "{near}"')
 
 
-def skip_blank(sql: str, position: int) -> int:
-    """The index of the first character from ``position`` on that is neither whitespace nor in a complete comment."""
-    while position < len(sql):
-        if sql[position] in _WHITESPACE:
-            position += 1
-        elif sql.startswith("--", position):
-            ends = [end for end in (sql.find("\n", position), sql.find("\r", position)) if end >= 0]
-            position = min(ends, default=len(sql))
-        elif sql.startswith("/*", position) and (end := _comment_end(sql, position)):
-            position = end
-        else:
-            break
-    return position
-
-
-def _comment_end(sql: str, position: int) -> int:
-    """Where the (nested) comment that starts at ``position`` ends; 0 when it does not."""
-    depth = 0
-    while position < len(sql):
-        pair = sql[position : position + 2]
-        depth += (pair == "/*") - (pair == "*/")
-        position += 2 if pair in ("/*", "*/") else 1
-        if depth == 0:
-            return position
-    return 0
-
-
-def _lexeme(sql: str, token: Token, raw: str) -> Lexeme:
-    kind, value = Kind.SYMBOL, raw
-    if token.token_type in _STRINGS or token.token_type is TokenType.HEREDOC_STRING:
-        kind, value = Kind.STRING, _string(sql, token, raw)
-    elif raw[0] == '"':
-        kind, value = Kind.IDENTIFIER, raw[1:-1].replace('""', '"')
-    elif token.token_type in _NUMBERS and raw[0] in "0123456789":
-        kind = Kind.NUMBER
-        if sql[token.end + 1 : token.end + 2].isidentifier():
-            junk = sql[token.start : token.end + 2]
-            raise syntax_error(sql, token.start, f'trailing junk after numeric literal at or near "{junk}"')
-    elif token.token_type is TokenType.VAR and _is_identifier(raw):
-        kind, value = Kind.WORD, fold(raw)
-    return Lexeme(kind, value, token.start, token.end + 1)
-
-
-def _is_identifier(raw: str) -> bool:
-    """Whether ``raw`` is an identifier to PostgreSQL: letters, underscores and non-ASCII; digits and $ not first."""
-    letters = raw.replace("_", "a")
-    return all(not c.isascii() or c.isalpha() or (i > 0 and (c.isdigit() or c == "$")) for i, c in enumerate(letters))
-
-
 def fold(word: str) -> str:
     """``word`` in lower case as PostgreSQL folds it in a multi-byte encoding: ASCII letters only."""
-    return "".join(c.lower() if c.isascii() else c for c in word)
+    return word.lower() if word.isascii() else "".join(c.lower() if c.isascii() else c for c in word)
 
 
-# String constants -----------------------------------------------------------------------------------
-
-
-def _string(sql: str, token: Token, raw: str) -> str:
-    if raw[0] == "'":
-        return raw[1:-1].replace("''", "'")
-    if raw[0] == "$":
-        tag = raw[: raw.index("$", 1) + 1]
-        return raw[len(tag) : -len(tag)]
-    if token.token_type is TokenType.UNICODE_STRING:
-        if "\\" in raw:
-            raise NotSupportedError(
-                "string constants with Unicode escapes (U&'…') are not supported yet",
-                hint=r"Write the characters themselves, or E'\uXXXX'.",
-            )
-        return raw[3:-1].replace("''", "'")
-    return _unescape(sql, token.start, raw[2:-1])
-
-
-def _continues(sql: str, last: Lexeme, token: Token) -> bool:
-    """Whether ``token`` continues the constant before it: only whitespace with a newline, and no /* */, between them."""
-    gap = sql[last.end : token.start]
-    quoted = last.kind is Kind.STRING and sql[last.start] != "$"
-    return quoted and "\n" in gap and "/*" not in gap
-
-
-_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-
-
-def _unescape(sql: str, position: int, body: str) -> str:
-    r"""The meaning of ``E'body'``: ``\b \f \n \r \t``, ``\ooo``, ``\xhh``, ``\uXXXX``, ``\UXXXXXXXX``; ``''`` is one quote."""
-    out = bytearray()
-    index = 0
-    while index < len(body):
-        character = body[index]
-        if character == "'":
-            index += 1
-        if character != "\\":
-            out += character.encode()
-            index += 1
+def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
+    """The lexemes that begin at ``position`` or later, one by one, UESCAPE still apart: for the cutter of statements."""
+    while True:
+        while blank := _BLANK.match(sql, position):
+            position = blank.end()
+        if position == len(sql):
+            return
+        if sql.startswith("/*", position):
+            end = _comment_end(sql, position)
+            if end is None:
+                yield _unterminated(sql, Kind.COMMENT, position, "/* comment", "/*…")
+                return
+            position = end
             continue
-        code, index = _escape(sql, position, body, index + 1)
-        out += code
-    try:
-        text = out.decode()
-    except UnicodeDecodeError as error:
-        bad = " ".join(f"0x{byte:02x}" for byte in out[error.start : error.end])
-        message = f'invalid byte sequence for encoding "UTF8": {bad}'
-        raise syntax_error(sql, position, message, "22021") from None
-    if "\0" in text:
-        raise syntax_error(sql, position, 'invalid byte sequence for encoding "UTF8": 0x00', "22021")
-    return text
+        lexeme = _lexeme(sql, position, major)
+        yield lexeme
+        position = lexeme.end
 
 
-def _escape(sql: str, position: int, body: str, index: int) -> tuple[bytes, int]:
-    """The bytes of the escape whose letter is at ``index``, and the index after it."""
-    letter = body[index]
-    if letter in "uU":
-        end = index + (5 if letter == "u" else 9)
-        digits = body[index + 1 : end]
-        if len(digits) < end - index - 1 or not _is_number(digits, 16):
-            raise syntax_error(sql, position, "invalid Unicode escape", "22025")
-        return _code_point(sql, position, body[index - 1 : end], int(digits, 16)), end
-    start, base, most = (index + 1, 16, 2) if letter == "x" else (index, 8, 3)
-    end = start
-    while end < len(body) and end - start < most and _is_number(body[end], base):
-        end += 1
-    if end > start:
-        return bytes([int(body[start:end], base) & 0xFF]), end
-    return _ESCAPES.get(letter, letter).encode(), index + 1
+def _comment_end(sql: str, start: int) -> int | None:
+    """Where the comment ends that begins at ``start``; comments nest."""
+    depth = 0
+    for mark in _COMMENT_MARK.finditer(sql, start):
+        depth += 1 if mark[0] == "/*" else -1
+        if depth == 0:
+            return mark.end()
+    return None
 
 
-def _code_point(sql: str, position: int, escape: str, code: int) -> bytes:
-    if code > 0x10FFFF:
-        raise syntax_error(sql, position, f'invalid Unicode escape value at or near "{escape}"')
-    if 0xD800 <= code <= 0xDFFF:
-        raise NotSupportedError(
-            "Unicode surrogate pairs in string constants are not supported yet",
-            hint=r"Write the character itself, or \UXXXXXXXX.",
-        )
-    return chr(code).encode()
+def _lexeme(sql: str, start: int, major: int) -> Lexeme:
+    first, second = sql[start], sql[start : start + 2].lower()
+    if first == "'":
+        return _string(sql, start, start, _PLAIN)
+    if first == '"':
+        return _quoted_identifier(sql, start, start)
+    if second in _FORMS:
+        return _string(sql, start, start + 1, _FORMS[second])
+    if second == "u&" and sql.startswith("'", start + 2):
+        return _string(sql, start, start + 2, _PLAIN)
+    if second == "u&" and sql.startswith('"', start + 2):
+        return _quoted_identifier(sql, start, start + 2)
+    if second == "n'":  # N'…' is the word NCHAR before a string constant
+        return Lexeme(Kind.WORD, "nchar", start, start + 1)
+    if word := _WORD.match(sql, start):
+        return Lexeme(Kind.WORD, fold(word[0]), start, word.end())
+    if first == "$":
+        return _dollar(sql, start, major)
+    if first in "0123456789" or (first == "." and sql[start + 1 : start + 2] in _DIGITS):
+        return _number(sql, start, major)
+    if operator := _OPERATOR.match(sql, start):
+        return _operator(start, operator[0])
+    if second in _PAIRS:
+        return Lexeme(Kind.SYMBOL, second, start, start + 2)
+    fault = None if first in _SYMBOLS else Fault(f'syntax error at or near "{first}"', start)
+    return Lexeme(Kind.SYMBOL, first, start, start + 1, fault)
 
 
-def _is_number(text: str, base: int) -> bool:
-    return all(character in "0123456789abcdefABCDEF"[: base if base == 8 else None] for character in text)
+def _unterminated(sql: str, kind: Kind, start: int, what: str, near: str) -> Lexeme:
+    fault = Fault(f'unterminated {what} at or near "{near}"', start)
+    return Lexeme(kind, "", start, len(sql), fault, terminated=False)
+
+
+# Operators and parameters ---------------------------------------------------------------------------
+
+
+def _operator(start: int, characters: str) -> Lexeme:
+    """As many characters as belong to it: no comment, and no sign at its end unless it is no operator of SQL's."""
+    ends = [at for mark in ("/*", "--") if (at := characters.find(mark)) >= 0]
+    characters = characters[: min(ends, default=len(characters))]
+    if _MORE_THAN_SQL.isdisjoint(characters):
+        characters = characters[0] + characters[1:].rstrip("+-")
+    end = start + len(characters)
+    if characters == "!=":
+        return Lexeme(Kind.SYMBOL, "<>", start, end)
+    kind = Kind.SYMBOL if characters in _SYMBOLS or characters in _PAIRS else Kind.OPERATOR
+    fault = Fault("operator too long", start) if len(characters) > 63 else None
+    return Lexeme(kind, characters, start, end, fault)
+
+
+def _dollar(sql: str, start: int, major: int) -> Lexeme:
+    if parameter := _PARAMETER.match(sql, start):
+        end, fault = parameter.end(), None
+        junk = _WORD.match(sql, end)
+        if junk and major >= 15:
+            end = junk.end()
+            fault = Fault(f'trailing junk after parameter at or near "{sql[start:end]}"', start)
+        elif major >= 18 and integer_of(parameter[0][1:]) > _MAXIMUM_PARAMETER:
+            fault = Fault(f'parameter number too large at or near "{parameter[0]}"', start)
+        return Lexeme(Kind.PARAMETER, parameter[0], start, end, fault)
+    opening = _DOLLAR.match(sql, start)
+    if opening is None:
+        return Lexeme(Kind.SYMBOL, "$", start, start + 1, Fault('syntax error at or near "$"', start))
+    end = sql.find(opening[0], opening.end())
+    if end < 0:
+        return _unterminated(sql, Kind.STRING, start, "dollar-quoted string", "$…")
+    return Lexeme(Kind.STRING, sql[opening.end() : end], start, end + len(opening[0]))
+
+
+# Numbers --------------------------------------------------------------------------------------------
+
+_DIGITS: Final = frozenset("0123456789")
+_BASES: Final = {"x": "hexadecimal", "o": "octal", "b": "binary"}
+_BASED: Final = re.compile(r"0[xX](?:_?[0-9A-Fa-f])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+")
+_BASE_ALONE: Final = re.compile(r"0[xXoObB]_?")
+_PREFIX_ENDS: Final = _DIGITS | {"."}
+_EXPONENT_ALONE: Final = re.compile(r"[eE][-+]")
+
+
+def _decimal(digits: str) -> re.Pattern[str]:
+    whole = rf"(?P<whole>{digits})(?:\.(?!\.)(?:{digits})?)?"
+    return re.compile(rf"(?:{whole}|\.{digits})(?:[eE][-+]?{digits})?")
+
+
+_DECIMAL: Final = _decimal(r"[0-9](?:_?[0-9])*")
+_PLAIN_DECIMAL: Final = _decimal(r"[0-9]+")
+
+
+def _number(sql: str, start: int, major: int) -> Lexeme:
+    """A number as the version reads it: bases and underscores since 16, no letter right behind it since 15."""
+    based = _BASED.match(sql, start) if major >= 16 else None
+    number = based or (_DECIMAL if major >= 16 else _PLAIN_DECIMAL).match(sql, start)
+    assert number is not None
+    end = number.end()
+    if major >= 15 and (found := _fault_behind(sql, start, end, major, is_based=based is not None)):
+        end, fault = found
+        return Lexeme(Kind.FLOAT, "", start, end, fault)
+    value = number[0].replace("_", "")
+    if based:
+        return Lexeme(Kind.INTEGER, digits_of(int(value, 0)), start, end)
+    kind = Kind.INTEGER if number[0] == number["whole"] else Kind.FLOAT
+    return Lexeme(kind, value, start, end)
+
+
+def _fault_behind(sql: str, start: int, end: int, major: int, *, is_based: bool) -> tuple[int, Fault] | None:
+    """What makes a number wrong that has been read to ``end``, and where that ends.
+
+    flex takes the longest match: a part of the number with a word behind it may be longer than the number (``1_0$``).
+    """
+    words = (_WORD.match(sql, place) for place in range(start + 1, end + 1) if sql[place - 1] in _PREFIX_ENDS)
+    junk = max((word.end() for word in words if word), default=0)
+    junk = junk if junk > end else 0
+    if major >= 16 and not is_based and (base := _BASE_ALONE.match(sql, start)) and base.end() >= max(junk, end):
+        message = f'invalid {_BASES[base[0][1].lower()]} integer at or near "{base[0]}"'
+        return base.end(), Fault(message, start)
+    if not is_based and (exponent := _EXPONENT_ALONE.match(sql, end)):
+        junk = max(junk, exponent.end())
+    if not junk:
+        return None
+    return junk, Fault(f'trailing junk after numeric literal at or near "{sql[start:junk]}"', start)
+
+
+# Quotes ---------------------------------------------------------------------------------------------
+
+
+def _string(sql: str, start: int, quote: int, pattern: re.Pattern[str]) -> Lexeme:
+    kind = Kind.BITS if pattern is _BITS else Kind.STRING
+    pieces: list[tuple[int, int]] = []
+    while True:
+        piece = pattern.match(sql, quote)
+        if piece is None:
+            what = "quoted string" if kind is Kind.STRING else f"{_BIT_STRINGS[sql[start].lower()]} string literal"
+            return _unterminated(sql, kind, start, what, "'…")
+        pieces.append((quote + 1, piece.end() - 1))
+        more = _CONTINUES.match(sql, piece.end())
+        if more is None:
+            break
+        quote = more.end() - 1
+    end = piece.end()
+    value: str | Fault
+    if pattern is _ESCAPED:
+        value = with_escapes(sql, pieces)
+    elif kind is Kind.BITS:
+        value = sql[start].lower() + "".join(sql[first:last] for first, last in pieces)
+    else:
+        value = "".join(sql[first:last].replace("''", "'") for first, last in pieces)
+        if sql[start] in "uU":
+            value = with_unicode_escapes(value, start)
+    if isinstance(value, Fault):
+        return Lexeme(kind, "", start, end, value)
+    return Lexeme(kind, value, start, end)
+
+
+_BIT_STRINGS: Final = {"b": "bit", "x": "hexadecimal"}
+
+
+def _quoted_identifier(sql: str, start: int, quote: int) -> Lexeme:
+    found = _QUOTED_WORD.match(sql, quote)
+    if found is None:
+        return _unterminated(sql, Kind.IDENTIFIER, start, "quoted identifier", '"…')
+    value: str | Fault = found[0][1:-1].replace('""', '"')
+    if not value:
+        near = sql[start : found.end()]
+        value = Fault(f'zero-length delimited identifier at or near "{near}"', start)
+    elif quote > start:
+        value = with_unicode_escapes(str(value), start)
+    if isinstance(value, Fault):
+        return Lexeme(Kind.IDENTIFIER, "", start, found.end(), value)
+    return Lexeme(Kind.IDENTIFIER, value, start, found.end())
+
+
+def with_escape_characters(sql: str, lexemes: Sequence[Lexeme]) -> tuple[Lexeme, ...]:
+    """``lexemes`` with each ``U&'…' UESCAPE '!'`` as one, as ``base_yylex`` makes it."""
+    joined: list[Lexeme] = []
+    place = 0
+    while place < len(lexemes):
+        lexeme, following = lexemes[place], lexemes[place + 1 : place + 3]
+        is_unicode = lexeme.kind in (Kind.STRING, Kind.IDENTIFIER) and sql[lexeme.start : lexeme.start + 2] in _UNICODE
+        if is_unicode and following and following[0].kind is Kind.WORD and following[0].value == "uescape":
+            joined.append(_with_escape_character(sql, lexeme, following))
+            place += 1 + len(following)
+        else:
+            joined.append(lexeme)
+            place += 1
+    return tuple(joined)
+
+
+_UNICODE: Final = frozenset({"u&", "U&"})
+
+
+def _with_escape_character(sql: str, lexeme: Lexeme, following: Sequence[Lexeme]) -> Lexeme:
+    end = following[-1].end
+    message = "UESCAPE must be followed by a simple string literal"
+    if len(following) < 2:
+        return replace(lexeme, value="", end=end, fault=Fault(f"{message} at end of input", len(sql)))
+    character = following[1]
+    if character.kind is not Kind.STRING or sql[character.start] in "uU":
+        near = "'…'" if character.kind is Kind.STRING else sql[character.start : character.end]
+        fault = Fault(f'{message} at or near "{near}"', character.start)
+        return replace(lexeme, value="", end=end, fault=fault)
+    if not is_escape_character(character.value):
+        fault = Fault("invalid Unicode escape character at or near \"'…'\"", character.start)
+        return replace(lexeme, value="", end=end, fault=fault)
+    written = _written(sql, lexeme)
+    value = with_unicode_escapes(written, lexeme.start, character.value)
+    if isinstance(value, Fault):
+        return replace(lexeme, value="", end=end, fault=value)
+    return replace(lexeme, value=value, end=end, fault=lexeme.fault if not written else None)
+
+
+def _written(sql: str, lexeme: Lexeme) -> str:
+    """What stands between the quotes of a ``U&`` constant or identifier, its escapes not yet read."""
+    plain = sql[lexeme.start + 2 : lexeme.end]
+    return _quoted(plain) if lexeme.kind is Kind.IDENTIFIER else _lexeme(plain, 0, NEWEST).value
+
+
+def _quoted(plain: str) -> str:
+    return plain[1:-1].replace('""', '"')

@@ -9,7 +9,7 @@ from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Command
 from subscriber.errors import UsageError
 from subscriber.sql.lexer import Kind, lex
-from subscriber.sql.split_statements import split_statements
+from subscriber.sql.statements import cut
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
 
@@ -83,7 +83,7 @@ def test_a_command_is_understood_or_refused_and_nothing_else(pieces):
 @given(st.lists(TEXT, max_size=5))
 def test_statements_are_cut_apart_as_they_were_put_together(texts):
     statements = ["x '" + text.replace("'", "''") + "';" for text in texts]
-    found = split_statements(" \n".join(statements))
-    assert [statement.text for statement in found] == statements
+    found = cut(" \n".join(statements))
+    assert [statement.sql for statement in found] == statements
     starts = [1 + sum(part.count("\n") + 1 for part in statements[:number]) for number in range(len(statements))]
     assert [statement.line for statement in found] == starts

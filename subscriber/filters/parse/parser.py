@@ -17,13 +17,11 @@ from dataclasses import replace
 from typing import Final
 
 from subscriber.filters.parse import special_forms, syntax
-from subscriber.filters.parse.filter_lexer import Kind
-from subscriber.filters.parse.token_reader import NOT_COLUMN_ID, Words, column_names
 from subscriber.filters.parse.type_names import TYPE_WORDS, interval_fields, read_literal_type, read_type
-from subscriber.sql.keywords import RESERVED, TYPE_OR_FUNCTION_NAMES
+from subscriber.sql.cursor import Cursor
+from subscriber.sql.keywords import NOT_COLUMN_ID, RESERVED, TYPE_OR_FUNCTION_NAMES, column_names
+from subscriber.sql.lexer import NEWEST, Kind
 
-NEWEST: Final = 18
-"""The version whose grammar this is."""
 _OR, _AND, _NOT, _IS, _COMPARISON, _BETWEEN, _OP, _SUM, _PRODUCT, _POWER, _AT, _COLLATE, _SIGN, _CAST = range(1, 15)
 """gram.y's precedences, the loosest first."""
 _NOT_ASSOCIATIVE: Final = frozenset({_IS, _COMPARISON, _BETWEEN})
@@ -70,18 +68,33 @@ def parse(text: str, major: int = NEWEST) -> syntax.Node:
 
     Raises:
         SQLSyntaxError: it does not parse.
+        UsageError: 22023, the precision of a type is wrong.
     """
-    parser = Parser(Words(text, major))
-    node = parser.expression()
-    parser.words.take(Kind.END)
+    cursor = Cursor(text, major, in_parentheses=True)
+    node = read_expression(cursor)
+    cursor.take(Kind.END)
     return node
 
 
-class Parser:
-    """Reads expressions from :attr:`words`."""
+def read_expression(cursor: Cursor) -> syntax.Node:
+    """The expression that comes next, as far as it goes: ``a_expr``.
 
-    def __init__(self, words: Words) -> None:
-        self.words = words
+    Raises:
+        SQLSyntaxError: it does not parse.
+        UsageError: 22023, the precision of a type is wrong.
+    """
+    return Parser(cursor).expression()
+
+
+class Parser:
+    """Reads expressions.
+
+    Attributes:
+        cursor: where it reads; its version is that of the grammar.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
 
     def expression(self, above: int = 0, *, restricted: bool = False) -> syntax.Node:
         """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence ``above``."""
@@ -91,20 +104,20 @@ class Parser:
             if precedence < above or (precedence == above and above not in _NOT_ASSOCIATIVE) or not precedence:
                 return node
             if precedence == above:
-                raise self.words.error()
+                raise self.cursor.error()
             node = self._continued(node, precedence, restricted=restricted)
 
     def expressions(self) -> tuple[syntax.Node, ...]:
         """One expression, or several with commas between them."""
         found = [self.expression()]
-        while self.words.accept(","):
+        while self.cursor.accept(","):
             found.append(self.expression())
         return tuple(found)
 
     # Operators --------------------------------------------------------------------------------------
 
     def _next_precedence(self, *, restricted: bool) -> int:
-        lexeme = self.words.peek()
+        lexeme = self.cursor.peek()
         if lexeme.kind is Kind.OPERATOR:
             return _OP
         if lexeme.kind is Kind.SYMBOL:
@@ -115,123 +128,123 @@ class Parser:
         if restricted and word not in _OF_B_EXPR:
             return 0
         if word == "not":
-            following = self.words.peek(1)
+            following = self.cursor.peek(1)
             return _BETWEEN if following.kind is Kind.WORD and _WORDS.get(following.value) == _BETWEEN else 0
-        if word in _NEEDED_BEHIND and not self.words.at(word, _NEEDED_BEHIND[word]):
+        if word in _NEEDED_BEHIND and not self.cursor.at(word, _NEEDED_BEHIND[word]):
             return 0
         return _WORDS.get(word, 0)
 
     def _continued(self, left: syntax.Node, precedence: int, *, restricted: bool) -> syntax.Node:
         """The rule that goes on behind its first operand."""
-        words, position = self.words, self.words.position
+        cursor, position = self.cursor, self.cursor.position
         if precedence in (_OR, _AND):
-            kind = words.take(Kind.WORD).value
+            kind = cursor.take(Kind.WORD).value
             return _combined("or" if kind == "or" else "and", left, self.expression(precedence), position)
         if precedence == _IS:
             return self._is(left, restricted=restricted)
         if precedence == _BETWEEN:
             return self._membership(left)
         if precedence == _CAST:
-            words.expect("::")
-            return syntax.TypeCast(position, left, read_type(words, self.expression))
+            cursor.expect("::")
+            return syntax.TypeCast(position, left, read_type(cursor, self.expression))
         if precedence == _COLLATE:
-            words.expect("collate")
-            return syntax.CollateClause(position, left, words.names(NOT_COLUMN_ID))
+            cursor.expect("collate")
+            return syntax.CollateClause(position, left, cursor.names(NOT_COLUMN_ID))
         if precedence == _AT:
             return self._at_time_zone(left)
         names = self.operator()
-        if not restricted and words.at_any("any", "some", "all"):
+        if not restricted and cursor.at_any("any", "some", "all"):
             return self._any_all(names, left, position)
         return syntax.Operation(position, names, left, self.expression(precedence, restricted=restricted))
 
     def operator(self) -> tuple[str, ...]:
         """``qual_all_Op``: an operator, or ``OPERATOR (schema.op)``."""
-        words = self.words
-        if not words.accept("operator"):
-            return (words.take(Kind.OPERATOR, Kind.SYMBOL).value,)
-        words.expect("(")
+        cursor = self.cursor
+        if not cursor.accept("operator"):
+            return (cursor.take(Kind.OPERATOR, Kind.SYMBOL).value,)
+        cursor.expect("(")
         names = []
-        while words.at_name(NOT_COLUMN_ID):
-            names.append(words.name(NOT_COLUMN_ID))
-            words.expect(".")
-        lexeme = words.take(Kind.OPERATOR, Kind.SYMBOL)
+        while cursor.at_name(NOT_COLUMN_ID):
+            names.append(cursor.name(NOT_COLUMN_ID))
+            cursor.expect(".")
+        lexeme = cursor.take(Kind.OPERATOR, Kind.SYMBOL)
         if lexeme.kind is Kind.SYMBOL and (lexeme.value not in _SYMBOLS or lexeme.value == "::"):
-            words.place -= 1
-            raise words.error()
-        words.expect(")")
+            cursor.place -= 1
+            raise cursor.error()
+        cursor.expect(")")
         return (*names, lexeme.value)
 
     def _any_all(self, names: tuple[str, ...], left: syntax.Node, position: int) -> syntax.Node:
-        words = self.words
-        use_or = words.accept_any("any", "some", "all") != "all"
-        words.expect("(")
+        cursor = self.cursor
+        use_or = cursor.accept_any("any", "some", "all") != "all"
+        cursor.expect("(")
         if self._at_query():
-            words.skip_parentheses()
+            cursor.skip_parentheses()
             return syntax.NotSimple(position, "SubLink", (left,))
         right = self.expression()
-        words.expect(")")
+        cursor.expect(")")
         return syntax.AnyAll(position, names, left, right, use_or)
 
     def _is(self, left: syntax.Node, *, restricted: bool) -> syntax.Node:
-        words, position = self.words, self.words.position
-        if not restricted and words.accept("isnull"):
+        cursor, position = self.cursor, self.cursor.position
+        if not restricted and cursor.accept("isnull"):
             return syntax.NullTest(position, left, is_null=True)
-        if not restricted and words.accept("notnull"):
+        if not restricted and cursor.accept("notnull"):
             return syntax.NullTest(position, left, is_null=False)
-        words.expect("is")
-        negated = words.accept("not")
-        if words.accept("distinct", "from"):
+        cursor.expect("is")
+        negated = cursor.accept("not")
+        if cursor.accept("distinct", "from"):
             return syntax.DistinctFrom(position, left, self.expression(_IS, restricted=restricted), negated)
-        if words.accept("document"):
+        if cursor.accept("document"):
             return syntax.NotSimple(position, "IS DOCUMENT", (left,))
         if restricted:
-            raise words.error()
-        if words.accept("null"):
+            raise cursor.error()
+        if cursor.accept("null"):
             return syntax.NullTest(position, left, is_null=not negated)
-        if (value := words.accept_any("true", "false", "unknown")) is not None:
+        if (value := cursor.accept_any("true", "false", "unknown")) is not None:
             return syntax.BooleanTest(position, left, None if value == "unknown" else value == "true", negated)
-        if words.major >= 16 and words.accept("json"):
+        if cursor.major >= 16 and cursor.accept("json"):
             return self._is_json(left, position)
-        form = words.accept_any("nfc", "nfd", "nfkc", "nfkd")
-        words.expect("normalized")
+        form = cursor.accept_any("nfc", "nfd", "nfkc", "nfkd")
+        cursor.expect("normalized")
         arguments = (left,) if form is None else (left, syntax.Constant(position, "string", form.upper()))
         test = syntax.FunctionCall(position, ("pg_catalog", "is_normalized"), arguments, special=True)
         return syntax.BooleanExpression(position, "not", (test,)) if negated else test
 
     def _is_json(self, left: syntax.Node, position: int) -> syntax.Node:
-        words = self.words
-        words.accept_any("value", "array", "object", "scalar")
-        if words.accept("with", "unique") or words.accept("without", "unique"):
-            words.accept("keys")
+        cursor = self.cursor
+        cursor.accept_any("value", "array", "object", "scalar")
+        if cursor.accept("with", "unique") or cursor.accept("without", "unique"):
+            cursor.accept("keys")
         return syntax.NotSimple(position, "JsonIsPredicate", (left,))
 
     def _membership(self, left: syntax.Node) -> syntax.Node:
         """``[NOT] BETWEEN``, ``IN``, ``LIKE``, ``ILIKE``, ``SIMILAR TO``."""
-        words, position = self.words, self.words.position
-        negated = words.accept("not")
-        word = words.take(Kind.WORD).value
+        cursor, position = self.cursor, self.cursor.position
+        negated = cursor.accept("not")
+        word = cursor.take(Kind.WORD).value
         if word == "between":
-            symmetric = words.accept("symmetric")
+            symmetric = cursor.accept("symmetric")
             if not symmetric:
-                words.accept("asymmetric")
+                cursor.accept("asymmetric")
             low = self.expression(restricted=True)
-            words.expect("and")
+            cursor.expect("and")
             return syntax.Between(position, left, low, self.expression(_BETWEEN), negated, symmetric)
         if word == "in":
-            words.expect("(")
+            cursor.expect("(")
             if self._at_query():
-                words.skip_parentheses()
+                cursor.skip_parentheses()
                 return syntax.NotSimple(position, "SubLink", (left,))
             values = self.expressions()
-            words.expect(")")
+            cursor.expect(")")
             return syntax.InList(position, left, values, negated)
         if word == "similar":
-            words.expect("to")
+            cursor.expect("to")
         operator = ("!" if negated else "") + _PATTERNS[word]
-        if word != "similar" and words.at_any("any", "some", "all"):
+        if word != "similar" and cursor.at_any("any", "some", "all"):
             return self._any_all((operator,), left, position)
         right = self.expression(_BETWEEN)
-        if words.accept("escape"):
+        if cursor.accept("escape"):
             function = "similar_to_escape" if word == "similar" else "like_escape"
             arguments = (right, self.expression(_BETWEEN))
             right = syntax.FunctionCall(position, ("pg_catalog", function), arguments)
@@ -240,87 +253,87 @@ class Parser:
         return syntax.Operation(position, (operator,), left, right)
 
     def _at_time_zone(self, left: syntax.Node) -> syntax.Node:
-        words, position = self.words, self.words.position
-        words.expect("at")
-        if words.accept("local"):
+        cursor, position = self.cursor, self.cursor.position
+        cursor.expect("at")
+        if cursor.accept("local"):
             return syntax.FunctionCall(position, ("pg_catalog", "timezone"), (left,), special=True)
-        words.expect("time", "zone")
+        cursor.expect("time", "zone")
         zone = self.expression(_AT)
         return syntax.FunctionCall(position, ("pg_catalog", "timezone"), (zone, left), special=True)
 
     # Operands ---------------------------------------------------------------------------------------
 
     def _operand(self, *, restricted: bool) -> syntax.Node:
-        words, position = self.words, self.words.position
-        if not restricted and words.accept("not"):
+        cursor, position = self.cursor, self.cursor.position
+        if not restricted and cursor.accept("not"):
             return syntax.BooleanExpression(position, "not", (self.expression(_NOT),))
-        if words.accept("+"):
+        if cursor.accept("+"):
             return syntax.Operation(position, ("+",), None, self.expression(_SIGN, restricted=restricted))
-        if words.accept("-"):
+        if cursor.accept("-"):
             return _negative(self.expression(_SIGN, restricted=restricted), position)
-        if words.peek().kind is Kind.OPERATOR or words.at("operator", "("):
+        if cursor.peek().kind is Kind.OPERATOR or cursor.at("operator", "("):
             names = self.operator()
             return syntax.Operation(position, names, None, self.expression(_OP, restricted=restricted))
         node = self._primary()
-        if isinstance(node, syntax.RowLiteral) and not restricted and words.at("overlaps"):
+        if isinstance(node, syntax.RowLiteral) and not restricted and cursor.at("overlaps"):
             return self._overlaps(node, position)
         return node
 
     def _overlaps(self, left: syntax.RowLiteral, position: int) -> syntax.Node:
-        words = self.words
-        words.expect("overlaps")
+        cursor = self.cursor
+        cursor.expect("overlaps")
         right = self._primary()
         if not isinstance(right, syntax.RowLiteral):
-            raise words.error()
+            raise cursor.error()
         special_forms.check_overlaps(self, left, right)
         return syntax.FunctionCall(position, ("pg_catalog", "overlaps"), (*left.fields, *right.fields), special=True)
 
     def _primary(self) -> syntax.Node:
         """``c_expr``."""
-        words, lexeme = self.words, self.words.peek()
+        cursor, lexeme = self.cursor, self.cursor.peek()
         match lexeme.kind:
             case Kind.INTEGER:
-                return syntax.Constant(lexeme.start, "integer", words.take(Kind.INTEGER).value)
+                return syntax.Constant(lexeme.start, "integer", cursor.take(Kind.INTEGER).value)
             case Kind.FLOAT:
-                return syntax.Constant(lexeme.start, "float", words.take(Kind.FLOAT).value)
+                return syntax.Constant(lexeme.start, "float", cursor.take(Kind.FLOAT).value)
             case Kind.STRING:
-                return syntax.Constant(lexeme.start, "string", words.take(Kind.STRING).value)
+                return syntax.Constant(lexeme.start, "string", cursor.take(Kind.STRING).value)
             case Kind.BITS:
-                return syntax.Constant(lexeme.start, "bits", words.take(Kind.BITS).value)
+                return syntax.Constant(lexeme.start, "bits", cursor.take(Kind.BITS).value)
             case Kind.PARAMETER:
-                return self._indirection(syntax.ParamRef(lexeme.start, words.take(Kind.PARAMETER).value))
-            case Kind.SYMBOL if words.accept("("):
+                return self._indirection(syntax.ParamRef(lexeme.start, cursor.take(Kind.PARAMETER).value))
+            case Kind.SYMBOL if cursor.accept("("):
                 return self._parenthesised(lexeme.start)
             case Kind.IDENTIFIER:
                 return self._named()
             case Kind.WORD:
                 return self._word()
-        raise words.error()
+        raise cursor.error()
 
     def _parenthesised(self, position: int) -> syntax.Node:
-        words = self.words
+        cursor = self.cursor
         if self._at_query():
-            words.skip_parentheses()
+            cursor.skip_parentheses()
             return self._indirection(syntax.NotSimple(position, "SubLink"))
         node = self.expression()
-        if words.accept(","):
+        if cursor.accept(","):
             fields = (node, *self.expressions())
-            words.expect(")")
+            cursor.expect(")")
             return syntax.RowLiteral(position, fields)
-        if isinstance(node, syntax.NotSimple) and words.at_any(*_SET_WORDS):
-            words.skip_parentheses()
+        if isinstance(node, syntax.NotSimple) and cursor.at_any(*_SET_WORDS):
+            cursor.skip_parentheses()
         else:
-            words.expect(")")
+            cursor.expect(")")
         return self._indirection(node)
 
     def _at_query(self) -> bool:
-        return self.words.at_any(*_QUERY_WORDS)
+        return self.cursor.at_any(*_QUERY_WORDS)
 
     def _word(self) -> syntax.Node:
-        words, position = self.words, self.words.position
-        word = words.peek().value
+        cursor, position = self.cursor, self.cursor.position
+        word = cursor.peek().value
         if word in ("true", "false", "null"):
-            words.take(Kind.WORD)
+            cursor.take(Kind.WORD)
             if word == "null":
                 return syntax.Constant(position, "null", "")
             return syntax.Constant(position, "boolean", word)
@@ -332,42 +345,42 @@ class Parser:
 
     def _typed_literal(self) -> syntax.Node | None:
         """``date '…'`` of a type of the grammar's own; None if these words are something else."""
-        words, position, place = self.words, self.words.position, self.words.place
-        if (words.at("double") and not words.at("double", "precision")) or (
-            words.at("national") and words.peek(1).value not in ("character", "char")
+        cursor, position, place = self.cursor, self.cursor.position, self.cursor.place
+        if (cursor.at("double") and not cursor.at("double", "precision")) or (
+            cursor.at("national") and cursor.peek(1).value not in ("character", "char")
         ):
             return None
-        name = read_literal_type(words, self.expression)
-        if words.peek().kind is not Kind.STRING:
-            if words.place > place + 1:
-                raise words.error()
-            words.place = place
+        name = read_literal_type(cursor, self.expression)
+        if cursor.peek().kind is not Kind.STRING:
+            if cursor.place > place + 1:
+                raise cursor.error()
+            cursor.place = place
             return None
-        constant = syntax.Constant(words.position, "string", words.take(Kind.STRING).value)
+        constant = syntax.Constant(cursor.position, "string", cursor.take(Kind.STRING).value)
         if name.names[-1] == "interval" and not name.modifiers:
-            name = replace(name, modifiers=interval_fields(words))
+            name = replace(name, modifiers=interval_fields(cursor))
         return syntax.TypeCast(position, constant, name)
 
     def _named(self) -> syntax.Node:
         """A column, a function's call, or a string constant with the name of its type."""
-        words, position = self.words, self.words.position
-        bare = words.peek().value if words.peek().kind is Kind.WORD else None
+        cursor, position = self.cursor, self.cursor.position
+        bare = cursor.peek().value if cursor.peek().kind is Kind.WORD else None
         if bare in RESERVED:
-            raise words.error()
-        first = words.label()
+            raise cursor.error()
+        first = cursor.name()
         parts = self._indirection_parts()
         names = [first, *(part for part in parts if isinstance(part, str))]
         callable_name = len(names) == len(parts) + 1 and not (
-            (bare in column_names(words.major) and not parts) or (bare in TYPE_OR_FUNCTION_NAMES and parts)
+            (bare in column_names(cursor.major) and not parts) or (bare in TYPE_OR_FUNCTION_NAMES and parts)
         )
-        if callable_name and words.at("("):
+        if callable_name and cursor.at("("):
             call = special_forms.read_call(self, tuple(names), position)
             return self._literal_of(call, position)
-        if callable_name and words.peek().kind is Kind.STRING:
-            constant = syntax.Constant(words.position, "string", words.take(Kind.STRING).value)
+        if callable_name and cursor.peek().kind is Kind.STRING:
+            constant = syntax.Constant(cursor.position, "string", cursor.take(Kind.STRING).value)
             return syntax.TypeCast(position, constant, syntax.TypeName(position, tuple(names)))
         if bare in TYPE_OR_FUNCTION_NAMES:
-            raise words.error()
+            raise cursor.error()
         split = next((place for place, part in enumerate(parts) if isinstance(part, tuple)), len(parts))
         columns = tuple(part for part in parts[:split] if not isinstance(part, tuple))
         column = syntax.ColumnRef(position, (first, *columns))
@@ -375,10 +388,10 @@ class Parser:
 
     def _literal_of(self, call: syntax.FunctionCall, position: int) -> syntax.Node:
         """``func_name ( func_arg_list ) Sconst``: the arguments are modifiers of a type."""
-        words = self.words
-        if words.peek().kind is not Kind.STRING or call.star or call.decorated or call.over or call.variadic:
+        cursor = self.cursor
+        if cursor.peek().kind is not Kind.STRING or call.star or call.decorated or call.over or call.variadic:
             return call
-        constant = syntax.Constant(words.position, "string", words.take(Kind.STRING).value)
+        constant = syntax.Constant(cursor.position, "string", cursor.take(Kind.STRING).value)
         return syntax.TypeCast(position, constant, syntax.TypeName(position, call.names, call.arguments))
 
     def _indirection(self, node: syntax.Node) -> syntax.Node:
@@ -386,24 +399,24 @@ class Parser:
         return syntax.Indirection(node.position, node, tuple(parts)) if parts else node
 
     def _indirection_parts(self) -> list[str | tuple[syntax.Node | None, ...] | None]:
-        words = self.words
+        cursor = self.cursor
         parts: list[str | tuple[syntax.Node | None, ...] | None] = []
         while True:
-            if words.accept("."):
-                parts.append(None if words.accept("*") else words.label())
-            elif words.accept("["):
+            if cursor.accept("."):
+                parts.append(None if cursor.accept("*") else cursor.name())
+            elif cursor.accept("["):
                 parts.append(self._subscript())
             else:
                 return parts
 
     def _subscript(self) -> tuple[syntax.Node | None, ...]:
-        words = self.words
-        low = None if words.at(":") else self.expression()
-        if low is not None and words.accept("]"):
+        cursor = self.cursor
+        low = None if cursor.at(":") else self.expression()
+        if low is not None and cursor.accept("]"):
             return (low,)
-        words.expect(":")
-        high = None if words.at("]") else self.expression()
-        words.expect("]")
+        cursor.expect(":")
+        high = None if cursor.at("]") else self.expression()
+        cursor.expect("]")
         return (low, high)
 
 

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from subscriber.errors import SQLSyntaxError
 from subscriber.filters.parse import syntax
-from subscriber.filters.parse.filter_lexer import Kind
-from subscriber.filters.parse.token_reader import NOT_COLUMN_ID
 from subscriber.filters.parse.type_names import read_type
-from subscriber.sql.lexer import syntax_error
+from subscriber.sql.cursor import Cursor
+from subscriber.sql.keywords import NOT_COLUMN_ID
+from subscriber.sql.lexer import Kind, syntax_error
 
-if TYPE_CHECKING:
-    from subscriber.filters.parse.parser import Parser
+
+class Expressions(Protocol):
+    """What these forms have of the parser, which reads the expressions in them."""
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where it reads."""
+        ...
+
+    def expression(self, *, restricted: bool = False) -> syntax.Node:
+        """Read ``a_expr``, or ``b_expr`` if restricted."""
+        ...
+
+    def expressions(self) -> tuple[syntax.Node, ...]:
+        """Read one expression, or several with commas between them."""
+        ...
+
+    def operator(self) -> tuple[str, ...]:
+        """Read an operator's name, with its schema."""
+        ...
+
 
 _SESSION_VALUES: Final = frozenset(
     {
@@ -49,301 +68,301 @@ _XML: Final = frozenset(
 _TRIMS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
 
 
-def read(parser: Parser, word: str) -> syntax.Node | None:
+def read(parser: Expressions, word: str) -> syntax.Node | None:
     """The construct that begins with this word, which comes next; None if it is one of the general kind."""
-    words, position = parser.words, parser.words.position
+    cursor, position = parser.cursor, parser.cursor.position
     if word == "case":
         return _case(parser, position)
     if word == "array":
         return _array(parser, position)
-    if word in _SESSION_VALUES and not (word == "current_schema" and words.peek(1).value == "("):
+    if word in _SESSION_VALUES and not (word == "current_schema" and cursor.peek(1).value == "("):
         return _session_value(parser, word, position)
-    if word == "collation" and words.accept("collation", "for"):
+    if word == "collation" and cursor.accept("collation", "for"):
         (argument,) = _arguments(parser, 1)
         return syntax.FunctionCall(position, ("pg_catalog", "pg_collation_for"), (argument,), special=True)
-    if words.peek(1).kind is not Kind.SYMBOL or words.peek(1).value != "(":
+    if cursor.peek(1).kind is not Kind.SYMBOL or cursor.peek(1).value != "(":
         return None
-    if words.major >= _JSON.get(word, (0, ""))[0] and (word in _JSON or word in _XML or word == "exists"):
+    if cursor.major >= _JSON.get(word, (0, ""))[0] and (word in _JSON or word in _XML or word == "exists"):
         if word == "json_object" and (call := _legacy_json_object(parser, position)) is not None:
             return call
-        words.take(Kind.WORD)
-        words.expect("(")
-        words.skip_parentheses()
+        cursor.take(Kind.WORD)
+        cursor.expect("(")
+        cursor.skip_parentheses()
         what = _JSON[word][1] if word in _JSON else "SubLink" if word == "exists" else word.upper()
         return syntax.NotSimple(position, what)
     reader = _FORMS.get(word)
     if reader is None:
         return None
-    words.take(Kind.WORD)
-    words.expect("(")
+    cursor.take(Kind.WORD)
+    cursor.expect("(")
     node = reader(parser, position)
-    words.expect(")")
+    cursor.expect(")")
     return node
 
 
-def read_call(parser: Parser, names: tuple[str, ...], position: int) -> syntax.FunctionCall:
+def read_call(parser: Expressions, names: tuple[str, ...], position: int) -> syntax.FunctionCall:
     """``func_application`` and what may follow it."""
-    words = parser.words
-    words.expect("(")
+    cursor = parser.cursor
+    cursor.expect("(")
     arguments: list[syntax.Node] = []
     argument_names: list[str | None] = []
     star = variadic = False
     decorated: str | None = None
-    if words.accept("*"):
+    if cursor.accept("*"):
         star = True
-    elif not words.at(")"):
-        if words.accept("distinct"):
+    elif not cursor.at(")"):
+        if cursor.accept("distinct"):
             decorated = "DISTINCT"
         else:
-            words.accept("all")
+            cursor.accept("all")
         more = True
         while more:
-            variadic = words.accept("variadic")
+            variadic = cursor.accept("variadic")
             argument_names.append(_argument_name(parser))
             arguments.append(parser.expression())
-            more = words.accept(",") and not variadic
-        if words.accept("order", "by"):
+            more = cursor.accept(",") and not variadic
+        if cursor.accept("order", "by"):
             decorated = decorated or "ORDER BY"
             _sort_list(parser)
-    words.expect(")")
-    if words.accept("within", "group"):
+    cursor.expect(")")
+    if cursor.accept("within", "group"):
         decorated = decorated or "WITHIN GROUP"
-        words.expect("(", "order", "by")
+        cursor.expect("(", "order", "by")
         ordered = _sort_list(parser)
         arguments += ordered
         argument_names += [None] * len(ordered)
-        words.expect(")")
-    if words.at("filter", "("):
+        cursor.expect(")")
+    if cursor.at("filter", "("):
         decorated = decorated or "FILTER"
-        words.expect("filter", "(", "where")
+        cursor.expect("filter", "(", "where")
         parser.expression()
-        words.expect(")")
-    over = words.accept("over")
-    if over and words.accept("("):
-        words.skip_parentheses()
+        cursor.expect(")")
+    over = cursor.accept("over")
+    if over and cursor.accept("("):
+        cursor.skip_parentheses()
     elif over:
-        words.name(NOT_COLUMN_ID)
+        cursor.name(NOT_COLUMN_ID)
     return syntax.FunctionCall(
         position, names, tuple(arguments), tuple(argument_names), star, variadic, decorated, over
     )
 
 
-def _legacy_json_object(parser: Parser, position: int) -> syntax.Node | None:
+def _legacy_json_object(parser: Expressions, position: int) -> syntax.Node | None:
     """``json_object (a, b)``, the function that is older than the words; None where it is not called so."""
-    words = parser.words
-    place = words.place
-    words.take(Kind.WORD)
+    cursor = parser.cursor
+    place = cursor.place
+    cursor.take(Kind.WORD)
     try:
         return read_call(parser, ("json_object",), position)
     except SQLSyntaxError:
-        words.place = place
+        cursor.place = place
         return None
 
 
-def check_overlaps(parser: Parser, left: syntax.RowLiteral, right: syntax.RowLiteral) -> None:
+def check_overlaps(parser: Expressions, left: syntax.RowLiteral, right: syntax.RowLiteral) -> None:
     """Both sides of OVERLAPS have two."""
     for side, row in (("left", left), ("right", right)):
         if len(row.fields) != 2:
             message = f"wrong number of parameters on {side} side of OVERLAPS expression"
-            raise syntax_error(parser.words.text, row.position, message)
+            raise syntax_error(parser.cursor.sql, row.position, message)
 
 
-def _argument_name(parser: Parser) -> str | None:
-    words = parser.words
-    following = words.peek(1)
+def _argument_name(parser: Expressions) -> str | None:
+    cursor = parser.cursor
+    following = cursor.peek(1)
     if following.kind is Kind.SYMBOL and following.value in (":=", "=>"):
-        name = words.label()
-        words.place += 1
+        name = cursor.name()
+        cursor.place += 1
         return name
     return None
 
 
-def _sort_list(parser: Parser) -> list[syntax.Node]:
-    words = parser.words
+def _sort_list(parser: Expressions) -> list[syntax.Node]:
+    cursor = parser.cursor
     found = []
     more = True
     while more:
         found.append(parser.expression())
-        if words.accept("using"):
+        if cursor.accept("using"):
             parser.operator()
         else:
-            words.accept_any("asc", "desc")
-        if words.accept("nulls") and words.accept_any("first", "last") is None:
-            raise words.error()
-        more = words.accept(",")
+            cursor.accept_any("asc", "desc")
+        if cursor.accept("nulls") and cursor.accept_any("first", "last") is None:
+            raise cursor.error()
+        more = cursor.accept(",")
     return found
 
 
-def _arguments(parser: Parser, count: int) -> tuple[syntax.Node, ...]:
-    words = parser.words
-    words.expect("(")
+def _arguments(parser: Expressions, count: int) -> tuple[syntax.Node, ...]:
+    cursor = parser.cursor
+    cursor.expect("(")
     found = parser.expressions()
     if len(found) != count:
-        raise words.error()
-    words.expect(")")
+        raise cursor.error()
+    cursor.expect(")")
     return found
 
 
-def _session_value(parser: Parser, word: str, position: int) -> syntax.Node:
-    words = parser.words
-    words.take(Kind.WORD)
-    if word in _WITH_PRECISION and words.accept("("):
-        words.integer()
-        words.expect(")")
+def _session_value(parser: Expressions, word: str, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    cursor.take(Kind.WORD)
+    if word in _WITH_PRECISION and cursor.accept("("):
+        cursor.integer()
+        cursor.expect(")")
     return syntax.SessionValue(position, word)
 
 
-def _case(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    words.expect("case")
-    operand = None if words.at("when") else parser.expression()
+def _case(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    cursor.expect("case")
+    operand = None if cursor.at("when") else parser.expression()
     whens = []
-    words.expect("when")
+    cursor.expect("when")
     while True:
         condition = parser.expression()
-        words.expect("then")
+        cursor.expect("then")
         whens.append((condition, parser.expression()))
-        if not words.accept("when"):
+        if not cursor.accept("when"):
             break
-    default = parser.expression() if words.accept("else") else None
-    words.expect("end")
+    default = parser.expression() if cursor.accept("else") else None
+    cursor.expect("end")
     return syntax.Case(position, operand, tuple(whens), default)
 
 
-def _array(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    words.expect("array")
-    if words.accept("("):
-        words.skip_parentheses()
+def _array(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    cursor.expect("array")
+    if cursor.accept("("):
+        cursor.skip_parentheses()
         return syntax.NotSimple(position, "SubLink")
-    words.expect("[")
+    cursor.expect("[")
     return _array_elements(parser, position)
 
 
-def _array_elements(parser: Parser, position: int) -> syntax.Node:
+def _array_elements(parser: Expressions, position: int) -> syntax.Node:
     """``array_expr`` behind its opening bracket: inner arrays may leave the word ARRAY out."""
-    words = parser.words
+    cursor = parser.cursor
     elements: list[syntax.Node] = []
-    if not words.at("]"):
-        more, nested = True, words.at("[")
+    if not cursor.at("]"):
+        more, nested = True, cursor.at("[")
         while more:
-            place = words.position
+            place = cursor.position
             if nested:
-                words.expect("[")
+                cursor.expect("[")
                 elements.append(_array_elements(parser, place))
             else:
                 elements.append(parser.expression())
-            more = words.accept(",")
-    words.expect("]")
+            more = cursor.accept(",")
+    cursor.expect("]")
     return syntax.ArrayLiteral(position, tuple(elements))
 
 
-def _row(parser: Parser, position: int) -> syntax.Node:
-    return syntax.RowLiteral(position, () if parser.words.at(")") else parser.expressions())
+def _row(parser: Expressions, position: int) -> syntax.Node:
+    return syntax.RowLiteral(position, () if parser.cursor.at(")") else parser.expressions())
 
 
-def _grouping(parser: Parser, position: int) -> syntax.Node:
+def _grouping(parser: Expressions, position: int) -> syntax.Node:
     return syntax.NotSimple(position, "GroupingFunc", parser.expressions())
 
 
-def _cast(parser: Parser, position: int) -> syntax.Node:
+def _cast(parser: Expressions, position: int) -> syntax.Node:
     argument = parser.expression()
-    parser.words.expect("as")
-    return syntax.TypeCast(position, argument, read_type(parser.words, parser.expression))
+    parser.cursor.expect("as")
+    return syntax.TypeCast(position, argument, read_type(parser.cursor, parser.expression))
 
 
-def _treat(parser: Parser, position: int) -> syntax.Node:
+def _treat(parser: Expressions, position: int) -> syntax.Node:
     argument = parser.expression()
-    parser.words.expect("as")
-    name = read_type(parser.words, parser.expression)
+    parser.cursor.expect("as")
+    name = read_type(parser.cursor, parser.expression)
     return syntax.FunctionCall(position, ("pg_catalog", name.names[-1]), (argument,))
 
 
-def _coalesce(parser: Parser, position: int) -> syntax.Node:
+def _coalesce(parser: Expressions, position: int) -> syntax.Node:
     return syntax.Coalesce(position, parser.expressions())
 
 
-def _greatest(parser: Parser, position: int) -> syntax.Node:
+def _greatest(parser: Expressions, position: int) -> syntax.Node:
     return syntax.MinMax(position, True, parser.expressions())
 
 
-def _least(parser: Parser, position: int) -> syntax.Node:
+def _least(parser: Expressions, position: int) -> syntax.Node:
     return syntax.MinMax(position, False, parser.expressions())
 
 
-def _nullif(parser: Parser, position: int) -> syntax.Node:
+def _nullif(parser: Expressions, position: int) -> syntax.Node:
     left = parser.expression()
-    parser.words.expect(",")
+    parser.cursor.expect(",")
     return syntax.NullIf(position, left, parser.expression())
 
 
-def _extract(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    place = words.position
-    field = words.take(Kind.WORD, Kind.IDENTIFIER, Kind.STRING).value
-    words.expect("from")
+def _extract(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    place = cursor.position
+    field = cursor.take(Kind.STRING).value if cursor.peek().kind is Kind.STRING else cursor.name()
+    cursor.expect("from")
     arguments = (syntax.Constant(place, "string", field), parser.expression())
     return syntax.FunctionCall(position, ("pg_catalog", "extract"), arguments, special=True)
 
 
-def _normalize(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
+def _normalize(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
     arguments: tuple[syntax.Node, ...] = (parser.expression(),)
-    if words.accept(","):
-        place = words.position
-        form = words.accept_any("nfc", "nfd", "nfkc", "nfkd")
+    if cursor.accept(","):
+        place = cursor.position
+        form = cursor.accept_any("nfc", "nfd", "nfkc", "nfkd")
         if form is None:
-            raise words.error()
+            raise cursor.error()
         arguments = (*arguments, syntax.Constant(place, "string", form.upper()))
     return syntax.FunctionCall(position, ("pg_catalog", "normalize"), arguments, special=True)
 
 
-def _position(parser: Parser, position: int) -> syntax.Node:
+def _position(parser: Expressions, position: int) -> syntax.Node:
     needle = parser.expression(restricted=True)
-    parser.words.expect("in")
+    parser.cursor.expect("in")
     haystack = parser.expression(restricted=True)
     return syntax.FunctionCall(position, ("pg_catalog", "position"), (haystack, needle), special=True)
 
 
-def _overlay(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    place = words.place
-    first = None if words.at(")") else parser.expression()
-    if first is None or not words.accept("placing"):
+def _overlay(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    place = cursor.place
+    first = None if cursor.at(")") else parser.expression()
+    if first is None or not cursor.accept("placing"):
         return _plain(parser, "overlay", position, place)
     arguments = [first, parser.expression()]
-    words.expect("from")
+    cursor.expect("from")
     arguments.append(parser.expression())
-    if words.accept("for"):
+    if cursor.accept("for"):
         arguments.append(parser.expression())
     return syntax.FunctionCall(position, ("pg_catalog", "overlay"), tuple(arguments), special=True)
 
 
-def _plain(parser: Parser, name: str, position: int, place: int) -> syntax.Node:
+def _plain(parser: Expressions, name: str, position: int, place: int) -> syntax.Node:
     """A call of the usual form, from behind its opening parenthesis; the closing one is left."""
-    words = parser.words
-    words.place = place - 1
+    cursor = parser.cursor
+    cursor.place = place - 1
     call = read_call(parser, (name,), position)
-    words.place -= 1
+    cursor.place -= 1
     return call
 
 
-def _substring(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    place = words.place
-    first = None if words.at(")") else parser.expression()
+def _substring(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    place = cursor.place
+    first = None if cursor.at(")") else parser.expression()
     name = ("pg_catalog", "substring")
-    if first is not None and words.accept("similar"):
+    if first is not None and cursor.accept("similar"):
         pattern = parser.expression()
-        words.expect("escape")
+        cursor.expect("escape")
         return syntax.FunctionCall(position, name, (first, pattern, parser.expression()), special=True)
     start = length = None
-    if first is not None and words.accept("from"):
+    if first is not None and cursor.accept("from"):
         start = parser.expression()
-        length = parser.expression() if words.accept("for") else None
-    elif first is not None and words.accept("for"):
+        length = parser.expression() if cursor.accept("for") else None
+    elif first is not None and cursor.accept("for"):
         length = parser.expression()
-        start = parser.expression() if words.accept("from") else None
+        start = parser.expression() if cursor.accept("from") else None
     else:
         return _plain(parser, "substring", position, place)
     if start is None and length is not None:
@@ -359,19 +378,19 @@ def _substring(parser: Parser, position: int) -> syntax.Node:
     return syntax.FunctionCall(position, name, tuple(found), special=True)
 
 
-def _trim(parser: Parser, position: int) -> syntax.Node:
-    words = parser.words
-    name = _TRIMS[words.accept_any(*_TRIMS) or "both"]
-    if words.accept("from"):
+def _trim(parser: Expressions, position: int) -> syntax.Node:
+    cursor = parser.cursor
+    name = _TRIMS[cursor.accept_any(*_TRIMS) or "both"]
+    if cursor.accept("from"):
         arguments = parser.expressions()
     else:
         arguments = parser.expressions()
-        if len(arguments) == 1 and words.accept("from"):
+        if len(arguments) == 1 and cursor.accept("from"):
             arguments = (*parser.expressions(), arguments[0])
     return syntax.FunctionCall(position, ("pg_catalog", name), arguments, special=True)
 
 
-_FORMS: Final[dict[str, Callable[[Parser, int], syntax.Node]]] = {
+_FORMS: Final[dict[str, Callable[[Expressions, int], syntax.Node]]] = {
     "row": _row,
     "grouping": _grouping,
     "cast": _cast,

@@ -7,8 +7,9 @@ from typing import Final
 
 from subscriber.errors import UsageError
 from subscriber.filters.parse import syntax
-from subscriber.filters.parse.filter_lexer import Kind
-from subscriber.filters.parse.token_reader import NOT_TYPE_OR_FUNCTION, Words
+from subscriber.sql.cursor import Cursor
+from subscriber.sql.keywords import NOT_TYPE_OR_FUNCTION
+from subscriber.sql.lexer import Kind
 
 _NUMBERS: Final = {
     "int": "int4",
@@ -33,59 +34,59 @@ _FIELD_ORDER: Final = ("day", "hour", "minute", "second")
 ReadExpression = Callable[[], syntax.Node]
 
 
-def read_type(words: Words, read_expression: ReadExpression) -> syntax.TypeName:
+def read_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
     """``Typename``."""
-    position = words.position
-    words.accept("setof")  # no cast asks
-    if words.peek().kind is Kind.WORD and words.peek().value in TYPE_WORDS and _is_own_type(words):
-        name = _own_type(words, read_expression, constant=False)
+    position = cursor.position
+    cursor.accept("setof")  # no cast asks
+    if cursor.peek().kind is Kind.WORD and cursor.peek().value in TYPE_WORDS and _is_own_type(cursor):
+        name = _own_type(cursor, read_expression, constant=False)
         if name.names[-1] == "interval" and not name.modifiers:
-            name = syntax.TypeName(position, name.names, interval_fields(words))
+            name = syntax.TypeName(position, name.names, interval_fields(cursor))
     else:
-        names = [words.name(NOT_TYPE_OR_FUNCTION)]
-        while words.accept("."):
-            names.append(words.label())
-        name = syntax.TypeName(position, tuple(names), _modifiers(words, read_expression))
-    return syntax.TypeName(position, name.names, name.modifiers, array=_array_bounds(words))
+        names = [cursor.name(NOT_TYPE_OR_FUNCTION)]
+        while cursor.accept("."):
+            names.append(cursor.name())
+        name = syntax.TypeName(position, tuple(names), _modifiers(cursor, read_expression))
+    return syntax.TypeName(position, name.names, name.modifiers, array=_array_bounds(cursor))
 
 
-def read_literal_type(words: Words, read_expression: ReadExpression) -> syntax.TypeName:
+def read_literal_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
     """``ConstTypename`` and ``ConstInterval``, whose words come next."""
-    return _own_type(words, read_expression, constant=True)
+    return _own_type(cursor, read_expression, constant=True)
 
 
-def interval_fields(words: Words) -> tuple[syntax.Node, ...]:
+def interval_fields(cursor: Cursor) -> tuple[syntax.Node, ...]:
     """``opt_interval``: ``YEAR TO MONTH``, ``SECOND (3)``, as the modifiers of the type."""
-    position = words.position
-    first = words.accept_any(*_FIELDS)
+    position = cursor.position
+    first = cursor.accept_any(*_FIELDS)
     if first is None:
         return ()
     last = first
-    if words.at("to"):
-        words.expect("to")
-        place = words.place
-        last = words.accept_any("month", *_FIELD_ORDER) or ""
+    if cursor.at("to"):
+        cursor.expect("to")
+        place = cursor.place
+        last = cursor.accept_any("month", *_FIELD_ORDER) or ""
         order = ("year", "month") if first == "year" else _FIELD_ORDER
         if first not in order or last not in order or order.index(last) <= order.index(first):
-            words.place = place
-            raise words.error()
+            cursor.place = place
+            raise cursor.error()
     span = ("month",) if first == last == "month" else ("year", "month") if first == "year" else _FIELD_ORDER
     mask = sum(_FIELDS[field] for field in span[span.index(first) : span.index(last) + 1])
     modifiers: tuple[syntax.Node, ...] = (_integer(position, mask),)
-    if last == "second" and words.accept("("):
-        modifiers = (*modifiers, _integer(words.position, words.integer()))
-        words.expect(")")
+    if last == "second" and cursor.accept("("):
+        modifiers = (*modifiers, _integer(cursor.position, cursor.integer()))
+        cursor.expect(")")
     return modifiers
 
 
-def _is_own_type(words: Words) -> bool:
+def _is_own_type(cursor: Cursor) -> bool:
     """``double`` is a word of the grammar's only before ``precision``; ``json`` is a plain name in all but its syntax."""
-    return words.at("double", "precision") or not words.at("double")
+    return cursor.at("double", "precision") or not cursor.at("double")
 
 
-def _own_type(words: Words, read_expression: ReadExpression, *, constant: bool) -> syntax.TypeName:
-    position = words.position
-    word = words.take(Kind.WORD).value
+def _own_type(cursor: Cursor, read_expression: ReadExpression, *, constant: bool) -> syntax.TypeName:
+    position = cursor.position
+    word = cursor.take(Kind.WORD).value
 
     def named(name: str, modifiers: tuple[syntax.Node, ...] = ()) -> syntax.TypeName:
         return syntax.TypeName(position, ("pg_catalog", name), modifiers)
@@ -93,34 +94,34 @@ def _own_type(words: Words, read_expression: ReadExpression, *, constant: bool) 
     if word in _NUMBERS:
         return named(_NUMBERS[word])
     if word in _DECIMALS:
-        return named("numeric", _modifiers(words, read_expression))
+        return named("numeric", _modifiers(cursor, read_expression))
     if word == "float":
-        return named(_float(words))
+        return named(_float(cursor))
     if word == "double":
-        words.expect("precision")
+        cursor.expect("precision")
         return named("float8")
     if word == "json":
         return named("json")
     if word == "bit":
-        name = "varbit" if words.accept("varying") else "bit"
-        modifiers = _modifiers(words, read_expression)
+        name = "varbit" if cursor.accept("varying") else "bit"
+        modifiers = _modifiers(cursor, read_expression)
         return named(name, modifiers or (() if constant or name == "varbit" else (_integer(position, 1),)))
     if word in _CHARACTERS:
-        return _character(words, word, position, constant=constant)
+        return _character(cursor, word, position, constant=constant)
     if word in _DATETIMES:
-        return named(*_datetime(words, word))
-    if words.accept("("):  # interval
-        precision = _integer(words.position, words.integer())
-        words.expect(")")
+        return named(*_datetime(cursor, word))
+    if cursor.accept("("):  # interval
+        precision = _integer(cursor.position, cursor.integer())
+        cursor.expect(")")
         return named("interval", (_integer(position, INTERVAL_FULL_RANGE), precision))
     return named("interval")
 
 
-def _float(words: Words) -> str:
-    if not words.accept("("):
+def _float(cursor: Cursor) -> str:
+    if not cursor.accept("("):
         return "float8"
-    digits = words.integer()
-    words.expect(")")
+    digits = cursor.integer()
+    cursor.expect(")")
     if digits < 1:
         raise UsageError("precision for type float must be at least 1 bit", sqlstate="22023")
     if digits > 53:
@@ -128,51 +129,51 @@ def _float(words: Words) -> str:
     return "float4" if digits < 25 else "float8"
 
 
-def _character(words: Words, word: str, position: int, *, constant: bool) -> syntax.TypeName:
-    if word == "national" and words.accept_any("character", "char") is None:
-        raise words.error()
-    varying = word == "varchar" or words.accept("varying")
+def _character(cursor: Cursor, word: str, position: int, *, constant: bool) -> syntax.TypeName:
+    if word == "national" and cursor.accept_any("character", "char") is None:
+        raise cursor.error()
+    varying = word == "varchar" or cursor.accept("varying")
     modifiers: tuple[syntax.Node, ...] = ()
-    if words.accept("("):
-        modifiers = (_integer(words.position, words.integer()),)
-        words.expect(")")
+    if cursor.accept("("):
+        modifiers = (_integer(cursor.position, cursor.integer()),)
+        cursor.expect(")")
     elif not varying and not constant:
         modifiers = (_integer(position, 1),)
     return syntax.TypeName(position, ("pg_catalog", "varchar" if varying else "bpchar"), modifiers)
 
 
-def _datetime(words: Words, word: str) -> tuple[str, tuple[syntax.Node, ...]]:
+def _datetime(cursor: Cursor, word: str) -> tuple[str, tuple[syntax.Node, ...]]:
     modifiers: tuple[syntax.Node, ...] = ()
-    if words.accept("("):
-        modifiers = (_integer(words.position, words.integer()),)
-        words.expect(")")
-    if words.accept("with", "time", "zone"):
+    if cursor.accept("("):
+        modifiers = (_integer(cursor.position, cursor.integer()),)
+        cursor.expect(")")
+    if cursor.accept("with", "time", "zone"):
         return word + "tz", modifiers
-    words.accept("without", "time", "zone")
+    cursor.accept("without", "time", "zone")
     return word, modifiers
 
 
-def _modifiers(words: Words, read_expression: ReadExpression) -> tuple[syntax.Node, ...]:
-    if not words.accept("("):
+def _modifiers(cursor: Cursor, read_expression: ReadExpression) -> tuple[syntax.Node, ...]:
+    if not cursor.accept("("):
         return ()
     found = [read_expression()]
-    while words.accept(","):
+    while cursor.accept(","):
         found.append(read_expression())
-    words.expect(")")
+    cursor.expect(")")
     return tuple(found)
 
 
-def _array_bounds(words: Words) -> bool:
+def _array_bounds(cursor: Cursor) -> bool:
     found = False
-    if words.accept("array"):
-        if words.accept("["):
-            words.integer()
-            words.expect("]")
+    if cursor.accept("array"):
+        if cursor.accept("["):
+            cursor.integer()
+            cursor.expect("]")
         return True
-    while words.accept("["):
-        if words.peek().kind is Kind.INTEGER:
-            words.integer()
-        words.expect("]")
+    while cursor.accept("["):
+        if cursor.peek().kind is Kind.INTEGER:
+            cursor.integer()
+        cursor.expect("]")
         found = True
     return found
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError
+from subscriber.errors import NotSupportedError
 from subscriber.scenario.nodes import session_catalogs
-from subscriber.sql.lexer import Kind, lex
 
 _OURS: Final = frozenset({"subscription", "publication"})
 _VERBS: Final = frozenset({"create", "alter", "drop"})
@@ -63,7 +62,7 @@ def check_statement(text: str, words: Sequence[str], situation: Situation) -> fr
 
     Args:
         text: the statement.
-        words: see :func:`words_of`.
+        words: its bare words, folded.
         situation: where it would run.
 
     Raises:
@@ -99,14 +98,6 @@ def _check_mirrored(words: Sequence[str], *, beside_another: bool) -> None:
         raise refusal("a trigger or rule that fires for replicated rows")
     if beside_another:
         raise refusal("a statement beside another session's open transaction")
-
-
-def words_of(text: str) -> list[str]:
-    """The bare words of a statement, folded; none where it cannot be read, which the server will say."""
-    try:
-        return [lexeme.value for lexeme in lex(text) if lexeme.kind is Kind.WORD]
-    except SQLSyntaxError:
-        return []
 
 
 def _enables_for_replica(words: Sequence[str]) -> bool:

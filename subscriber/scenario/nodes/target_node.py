@@ -41,13 +41,13 @@ from subscriber.scenario.nodes.engine import Engine
 from subscriber.scenario.nodes.mirror import Mirror
 from subscriber.scenario.nodes.node import Node, ResolveConninfo
 from subscriber.scenario.nodes.own_database import OwnDatabase, open_apart
-from subscriber.scenario.nodes.refusals import Situation, check_statement, is_subscription_command, refusal, words_of
+from subscriber.scenario.nodes.refusals import Situation, check_statement, is_subscription_command, refusal
 from subscriber.scenario.nodes.session_database import SessionDatabase
 from subscriber.scenario.nodes.transaction_block import Block
 from subscriber.scenario.servers.fresh_targets import FreshTarget
 from subscriber.scenario.servers.postgresql_server import PostgreSQL
 from subscriber.scenario.session.psql import Generated, PsqlSession
-from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command
+from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command, query_of
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 
@@ -214,10 +214,10 @@ class TargetNode(Node):
     def _run(self, query: Query, session: str) -> list[str]:
         """What is printed for one query, and for each that it generates."""
         text = query.text
-        words = words_of(text)
+        words = query.words
         try:
             if is_subscription_command(words):
-                return [self._command(text, session)]
+                return [self._command(query, session)]
             asked = check_statement(text, words, self._situation(session))
         except SubscriberError as error:
             self._fail_transaction(session)
@@ -234,7 +234,7 @@ class TargetNode(Node):
 
         printed = [self._run_statement(text, session, first_word, asked, generate)]
         for statement in generated.statements:
-            printed += self._run(Query(statement, ended=True, ordered=(False,), copies_out=False), session)
+            printed += self._run(query_of(statement), session)
         return [*printed, generated.tag.rstrip("\n")]
 
     def _situation(self, session: str) -> Situation:
@@ -326,19 +326,19 @@ class TargetNode(Node):
 
     # Subscription commands ----------------------------------------------------------------------------
 
-    def _command(self, text: str, session: str) -> str:
+    def _command(self, query: Query, session: str) -> str:
         """What psql prints for CREATE, ALTER and DROP of a subscription or publication.
 
         Raises:
             SubscriberError: it failed; a transaction that is open fails with it.
         """
-        command = self._with_real_conninfo(parse(text))
+        command = self._with_real_conninfo(parse(query))
         if any(other in self._blocks for other in self._sessions if other != session):
             raise refusal("a subscription command beside another session's open transaction with one")
         printed: list[str] = []
         if self.in_transaction(session):
             if self._sessions[session].transaction_failed:
-                return self._run_statement(text, session)  # says so
+                return self._run_statement(query.text, session)  # says so
             printed.append(self._run_in_block(command, session, printed.append))
             return "\n".join(printed)
         try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import Flag, auto
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from psycopg import sql
 
 from subscriber.errors import SubscriberError
 from subscriber.scenario.session.psql_input import Query, cut, is_backslash_command
-from subscriber.sql.lexer import Kind, lex, tokenize
+from subscriber.sql.lexer import Kind, scan
 
 
 class Effect(Flag):
@@ -60,7 +60,7 @@ def effect_of(text: str) -> Effect:
     effects = Effect.OTHER
     for query in cut(text):
         anything = Effect.ROWS | Effect.SUBSCRIPTION
-        effects |= anything if query.executes else _effect(*_first_words(query.text))
+        effects |= anything if query.executes else _effect(*_first_words(query))
     return effects
 
 
@@ -79,21 +79,22 @@ def may_change_publications(text: str) -> bool:
     (True, False)
     """
     return any(
-        query.executes or _names_publication(query) or _first_words(query.text)[0] in _CHANGING for query in _cut(text)
+        query.executes or _names_publication(query) or _first_words(query)[0] in _CHANGING for query in _cut(text)
     )
 
 
 def may_commit(text: str) -> bool:
     """Whether an open transaction may be committed by ``text``."""
-    return any(query.executes or _first_words(query.text)[0] in ("commit", "end") for query in _cut(text))
+    return any(query.executes or _first_words(query)[0] in ("commit", "end") for query in _cut(text))
 
 
 def reads_publications(text: str) -> bool:
     """Whether ``text`` is one query that shows which publications there are."""
     queries = _cut(text)
-    if len(queries) != 1 or queries[0].executes or _first_words(queries[0].text)[0] not in _READING:
+    if len(queries) != 1 or queries[0].executes or _first_words(queries[0])[0] not in _READING:
         return False
-    return any(_PUBLICATIONS.match(lexeme.value) for lexeme in lex(text) if lexeme.kind in (Kind.WORD, Kind.IDENTIFIER))
+    names = (lexeme for lexeme in queries[0].lexemes if lexeme.kind in (Kind.WORD, Kind.IDENTIFIER))
+    return any(_PUBLICATIONS.match(lexeme.value) for lexeme in names)
 
 
 def _cut(text: str) -> list[Query]:
@@ -105,7 +106,7 @@ def _cut(text: str) -> list[Query]:
 
 
 def _names_publication(query: Query) -> bool:
-    first, second = _first_words(query.text)
+    first, second = _first_words(query)
     return first in ("create", "alter", "drop") and second == "publication"
 
 
@@ -122,8 +123,10 @@ def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:
     try:
         if Effect.SUBSCRIPTION not in effect_of(text):
             return text
-        lexemes = lex(text)
     except SubscriberError:
+        return text
+    lexemes = scan(text).lexemes
+    if any(lexeme.fault for lexeme in lexemes):
         return text
     pieces = []
     done = 0
@@ -140,7 +143,7 @@ def _effect(first: str, second: str) -> Effect:
     return Effect.ROWS if first in _ROWS else Effect.OTHER
 
 
-def _first_words(statement: str) -> tuple[str, str]:
-    pieces = (statement[token.start : token.end + 1].lower() for token in tokenize(statement))
-    words = (piece for piece in pieces if piece != "(")
+def _first_words(query: Query) -> tuple[str, str]:
+    pieces = (query.sql[lexeme.start : lexeme.end].lower() for lexeme in query.lexemes)
+    words = islice((piece for piece in pieces if piece != "("), 2)
     return next(words, ""), next(words, "")

@@ -37,8 +37,9 @@ def conversation(target, typed, run=None, history=None):
     statements: list[str] = []
 
     def answer(statement):
-        statements.append(statement)
-        return f"ran {len(statements)}" if run is None else run(statement)
+        typed = statement.sql or statement.command
+        statements.append(typed)
+        return f"ran {len(statements)}" if run is None else run(typed)
 
     with prompt(target, history) as (session, keys):
         keys.send_text(typed)
@@ -102,9 +103,8 @@ def test_an_error_is_printed_and_the_next_statement_runs(target, capsys):
     assert "good\n" in captured.out
 
 
-def test_what_cannot_be_read_at_all_is_an_error_and_the_prompt_comes_again(target, capsys):
-    assert conversation(target, f"SELECT {{#;\rSELECT 1;\r{END}") == ["SELECT 1;"]
-    assert capsys.readouterr().err.startswith("ERROR:  syntax error")
+def test_a_backslash_command_before_a_statement_in_what_is_pasted_does_not_send_half_of_it():
+    assert not is_finished("\\dRs\nSELECT 'x")
 
 
 def test_control_c_clears_what_is_typed(target):

@@ -7,6 +7,7 @@ import pytest
 from subscriber.cli.secrets import point_at, without_secrets
 from subscriber.commands.subscription_grammar import parse
 from subscriber.errors import SQLSyntaxError
+from subscriber.sql.lexer import scan
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_everything_else_is_kept_as_it_was_typed(typed):
 def printed(sql: str) -> list[str]:
     with pytest.raises(SQLSyntaxError) as caught:
         parse(sql)
-    return point_at(caught.value, sql).report().splitlines()
+    return point_at(caught.value, scan(sql)).report().splitlines()
 
 
 @pytest.mark.parametrize(

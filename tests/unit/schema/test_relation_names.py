@@ -45,7 +45,7 @@ def test_a_relation_has_the_name_that_the_map_gives_it(text, relation, local):
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("t => u", 'syntax error at or near "=". At character 3 (line 1).'),
+        ("t => u", 'syntax error at or near "=>". At character 3 (line 1).'),
         ("public.t", "syntax error at end of input. At character 9 (line 1)."),
         ("public.t = archive.t", 'syntax error at or near "archive". At character 12 (line 1).'),
         ("public.t => archive.*", 'syntax error at or near "*". At character 21 (line 1).'),

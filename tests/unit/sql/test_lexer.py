@@ -1,9 +1,9 @@
-"""subscription.lexer: what a constant means, and what is said about one that does not end."""
+"""sql.lexer, after scan.l: what a constant means, and what is said about one that does not end."""
 
 import pytest
 
-from subscriber.errors import NotSupportedError, SQLSyntaxError
-from subscriber.sql.lexer import Kind, lex, skip_blank
+from subscriber.errors import SQLSyntaxError
+from subscriber.sql.lexer import Kind, lex, scan
 
 SECRET = "hunter2"
 
@@ -30,7 +30,12 @@ def kinds(sql: str) -> list[tuple[Kind, str]]:
         (r"E'\xc3\xa9'", "é"),
         (r"E'\u00e9\U0001F600'", "é\U0001f600"),
         (r"E'\xg'", "xg"),
+        (r"E'\ud83d\ude00\U0000D83D\uDE00'", "😀😀"),
         ("U&'plain'", "plain"),
+        (r"U&'d\0061\+01F600'", "da😀"),
+        (r"U&'\D83D\DE00'", "😀"),
+        (r"U&'!0041\!!' UESCAPE '!'", "A\\!"),
+        ("U&'a' -- c\n '!0041' /* c */ uescape E'!'", "aA"),
         ("'a'\n'b'", "ab"),
         ("'a' -- one\n  'b''' \n 'c'", "ab'c"),
         ("E'a\\n'\n'\\t'", "a\n\t"),
@@ -62,12 +67,6 @@ def test_an_escape_that_means_nothing_is_refused(sql, message, sqlstate):
     assert (caught.value.message, caught.value.sqlstate) == (message, sqlstate)
 
 
-@pytest.mark.parametrize("sql", [r"U&'\0041'", r"E'\ud83d\ude00'"])
-def test_escapes_that_are_not_understood_are_refused_and_not_misread(sql):
-    with pytest.raises(NotSupportedError, match="not supported yet"):
-        lex(sql)
-
-
 @pytest.mark.parametrize(
     ("sql", "kind", "value"),
     [
@@ -77,11 +76,16 @@ def test_escapes_that_are_not_understood_are_refused_and_not_misread(sql):
         ("a$$b", Kind.WORD, "a$$b"),
         ('"Foo"', Kind.IDENTIFIER, "Foo"),
         ('"a""b"', Kind.IDENTIFIER, 'a"b'),
-        ("a\x01b", Kind.SYMBOL, "a\x01b"),
-        ("12", Kind.NUMBER, "12"),
-        ("1.50", Kind.NUMBER, "1.50"),
-        ("0x1F", Kind.NUMBER, "0x1F"),
-        ("x'1f'", Kind.SYMBOL, "x'1f'"),
+        ("a\u00a0b", Kind.WORD, "a\u00a0b"),
+        ('U&"\\0041"', Kind.IDENTIFIER, "A"),
+        ("12", Kind.INTEGER, "12"),
+        ("1.50", Kind.FLOAT, "1.50"),
+        (".5e-3", Kind.FLOAT, ".5e-3"),
+        ("0x1F", Kind.INTEGER, "31"),
+        ("x'1f'", Kind.BITS, "x1f"),
+        ("B'1'\n'0'", Kind.BITS, "b10"),
+        ("$12", Kind.PARAMETER, "$12"),
+        ("@>", Kind.OPERATOR, "@>"),
         (";", Kind.SYMBOL, ";"),
     ],
 )
@@ -89,8 +93,7 @@ def test_words_are_folded_and_quoted_identifiers_are_not(sql, kind, value):
     assert kinds(sql) == [(kind, value)]
 
 
-def test_no_word_is_special_to_the_tokenizer():
-    """sqlglot takes the rest of some commands as one string; a semicolon in a string of theirs must not show."""
+def test_no_word_is_special():
     assert [value for _, value in kinds("CALL f(';'); EXPLAIN group by")] == [
         *("call", "f", "(", ";", ")", ";"),
         *("explain", "group", "by"),
@@ -110,8 +113,12 @@ def test_comments_are_left_out_nested_ones_too():
         (f"a $${SECRET}", 'unterminated dollar-quoted string at or near "$…"', 3),
         (f"a $t${SECRET}$$", 'unterminated dollar-quoted string at or near "$…"', 3),
         (f"a -- x\n /* y */ /* /* {SECRET} */", 'unterminated /* comment at or near "/*…"', 17),
+        ("a '''", 'unterminated quoted string at or near "\'…"', 3),
+        ('a """', 'unterminated quoted identifier at or near ""…"', 3),
         ("a {#", 'syntax error at or near "{"', 3),
-        ("1a", 'trailing junk after numeric literal at or near "1a"', 1),
+        ("a \x01b", 'syntax error at or near "\x01"', 3),
+        (f"a b'{SECRET}", 'unterminated bit string literal at or near "\'…"', 3),
+        (f"a U&'{SECRET}", 'unterminated quoted string at or near "\'…"', 3),
     ],
 )
 def test_what_does_not_end_is_named_without_its_text(sql, message, character):
@@ -134,9 +141,74 @@ def test_a_lexeme_does_not_show_its_value():
     assert SECRET not in repr(lex(f"'{SECRET}'"))
 
 
+def values(text: str, major: int = 18) -> list[str]:
+    return [lexeme.value for lexeme in lex(text, major)]
+
+
 @pytest.mark.parametrize(
-    ("sql", "position"),
-    [("", 0), ("  ", 2), (" \n--x\ry", 6), ("--x", 3), ("/* /* */ */a", 11), ("/* /* */", 0), ("-a", 0)],
+    ("text", "expected"),
+    [
+        ("a<-1", ["a", "<", "-", "1"]),
+        ("a@-1", ["a", "@-", "1"]),
+        ("a*-+1", ["a", "*", "-", "+", "1"]),
+        ("a!=b", ["a", "<>", "b"]),
+        ("a+--c\n1", ["a", "+", "1"]),
+        ("a+/*c /* d */*/1", ["a", "+", "1"]),
+        ("a->>'x'", ["a", "->>", "x"]),
+        ("a::int", ["a", "::", "int"]),
+        ("1..2", ["1", "..", "2"]),
+    ],
 )
-def test_blanks_and_complete_comments_are_skipped(sql, position):
-    assert skip_blank(sql, 0) == position
+def test_an_operator_is_as_long_as_postgresql_makes_it(text, expected):
+    assert values(text) == expected
+
+
+def test_a_number_of_another_base_is_made_decimal():
+    assert values("0x1F 0o17 0b101 1_000 1_0.5e1_0") == ["31", "15", "5", "1000", "10.5e10"]
+
+
+@pytest.mark.parametrize("text", ["0x1F", "1_000", "1_0.5"])
+def test_before_16_numbers_are_decimal_and_plain(text):
+    with pytest.raises(SQLSyntaxError, match="trailing junk after numeric literal"):
+        lex(text, 15)
+
+
+def test_before_15_a_word_may_stand_right_behind_a_number():
+    assert values("1AND 1_0 0x1 1e 1.5e+ $1a", 14) == [
+        *("1", "and", "1", "_0", "0", "x1", "1", "e", "1.5", "e", "+", "$1", "a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('""', 'zero-length delimited identifier at or near """"'),
+        ("1x", 'trailing junk after numeric literal at or near "1x"'),
+        ("1e+", 'trailing junk after numeric literal at or near "1e+"'),
+        ("0x", 'invalid hexadecimal integer at or near "0x"'),
+        ("0b_", 'invalid binary integer at or near "0b_"'),
+        ("$1a", 'trailing junk after parameter at or near "$1a"'),
+        ("$99999999999", 'parameter number too large at or near "$99999999999"'),
+        (r"U&'\D83D'", "invalid Unicode surrogate pair"),
+        (r"U&'\00'", "invalid Unicode escape"),
+        (r"U&'\0000'", "invalid Unicode escape value"),
+        (r"E'\ud83dx'", 'invalid Unicode surrogate pair at or near "x"'),
+        (r"E'\ude00'", r'invalid Unicode surrogate pair at or near "\ude00"'),
+        ("U&'x' UESCAPE 'a'", "invalid Unicode escape character at or near \"'…'\""),
+        ("U&'x' UESCAPE 1", 'UESCAPE must be followed by a simple string literal at or near "1"'),
+        ("U&'x' UESCAPE", "UESCAPE must be followed by a simple string literal at end of input"),
+        ("a $ b", 'syntax error at or near "$"'),
+        ("a \\ b", 'syntax error at or near "\\"'),
+    ],
+)
+def test_what_is_no_lexeme_is_refused_as_postgresql_does(text, message):
+    with pytest.raises(SQLSyntaxError) as caught:
+        lex(text)
+    assert caught.value.message == message
+
+
+def test_scanning_itself_never_fails():
+    """A fault is an error where somebody reads the lexeme."""
+    lexemes = scan("SELECT 1a, E'\\u12', { 'x").lexemes
+    assert [lexeme.fault is None for lexeme in lexemes] == [True, False, True, False, True, False, False]
+    assert [lexeme.terminated for lexeme in lexemes] == [True] * 6 + [False]

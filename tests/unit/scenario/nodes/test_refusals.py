@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from subscriber.errors import NotSupportedError
-from subscriber.scenario.nodes.refusals import Situation, check_statement, is_subscription_command, words_of
+from subscriber.scenario.nodes.refusals import Situation, check_statement, is_subscription_command
+from subscriber.scenario.session.psql_input import query_of
 
 ALONE = Situation(
     in_target=True, in_transaction=False, beside_another=False, after_subscription_command=False, is_stale=lambda: False
@@ -18,7 +19,7 @@ CHANGED = replace(ALONE, in_transaction=True, after_subscription_command=True)
 
 
 def check(text: str, situation: Situation = ALONE) -> frozenset[str]:
-    return check_statement(text, words_of(text), situation)
+    return check_statement(text, query_of(text).words, situation)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +84,4 @@ def test_the_catalogs_that_are_asked_for_are_told():
     ],
 )
 def test_subscription_commands_are_known_by_their_first_words(text, expected):
-    assert is_subscription_command(words_of(text)) is expected
+    assert is_subscription_command(query_of(text).words) is expected
