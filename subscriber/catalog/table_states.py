@@ -226,6 +226,8 @@ class CatchUpProgress:
     synchronization worker has a replication origin of its own for it (D2).
     """
 
+    of_subscription = False
+
     def __init__(self, subid: int, relation: SubscriptionRelation) -> None:
         self.name = f"pg_{subid}_{relation.qualified_name}"
         self._catching_up = _key(subid, relation.schema, relation.name) & (
