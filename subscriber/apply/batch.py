@@ -88,7 +88,12 @@ class Batch:
         self._uncounted = ConflictTally()
 
     def run(self, frames: Iterable[Frame]) -> None:
-        """Apply all frames; an error says where the last whole transaction before it finished."""
+        """Apply all frames.
+
+        Raises:
+            SubscriberError: with an :class:`~subscriber.apply.failure.ApplyFailure` that says where the last whole
+                transaction before it finished, unless trying again may help.
+        """
         try:
             for frame in frames:
                 self._apply_frame(frame)

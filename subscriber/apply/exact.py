@@ -107,7 +107,7 @@ class ExactApplier:
         self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
         # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
-        self.two_phase = target.prepared is not None and kept is None
+        self.two_phase = target.prepared is not None and self._progress.of_subscription
 
     @property
     def origin(self) -> str:

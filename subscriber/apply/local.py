@@ -24,7 +24,7 @@ from subscriber.apply.batch_rules import ReadRules, Rules
 from subscriber.apply.change_writer import ChangeWriter
 from subscriber.apply.failure import with_failure
 from subscriber.catalog.prepared_transactions import PreparedTransaction, mark_committed
-from subscriber.catalog.progress import OriginProgress, Progress
+from subscriber.catalog.progress import Progress
 from subscriber.catalog.schema_changes import Alteration
 from subscriber.errors import SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN
@@ -182,6 +182,6 @@ class LocalTransactions:
 
     def _open(self, *, prepared: bool = False) -> None:
         self.target.transactions.set_synchronous_commit(self.connection, self.rules.synchronous_commit)
-        if isinstance(self._progress, OriginProgress) and self.target.origins is not None:
+        if self._progress.of_subscription and self.target.origins is not None:
             self.target.origins.set(self.connection, self._progress.name)
         self.writer = self._make_writer(self.connection, self.rules, prepared=prepared)

@@ -124,7 +124,7 @@ def _call(listener: MessageListener, message: ReceivedMessage) -> None:
         raise MessageListenerError(
             f'the message listener "{listener_name(listener)}" failed: {type(error).__name__}',
             detail=f"It was raised in {last.filename}, line {last.lineno}.",
-            hint="Mend the function and start again: the message will be offered once more.",
+            hint="Fix the function and start again: the message will be offered once more.",
             lsn=message.lsn,
         ) from None
 

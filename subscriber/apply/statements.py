@@ -180,7 +180,12 @@ def bind_rows(target: Target, statement: Statement, group: ChangeGroup) -> Rows:
 
 
 def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> list[Any]:
-    """One parameter's values for each change of ``group``; see :func:`bind_rows`."""
+    """One parameter's values for each change of ``group``; see :func:`bind_rows`.
+
+    Raises:
+        ConflictError: 23502, a NULL that the target would replace by a generated value.
+        UnsupportedValue: the target cannot hold a value exactly.
+    """
     batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
     column = parameter.column
     values = None if batch is None else batch.column(column.name)

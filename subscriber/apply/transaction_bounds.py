@@ -54,7 +54,11 @@ class RemoteTransaction:
 
     @classmethod
     def begin_prepare(cls, message: BeginPrepare, finish: LSN, applied: LSN) -> RemoteTransaction:
-        """From a Begin Prepare, and where its frame says that it finishes: old when that has been applied."""
+        """From a Begin Prepare, and where its frame says that it finishes: old when that has been applied.
+
+        Raises:
+            ProtocolError: the frame does not say it.
+        """
         if finish == INVALID_LSN:
             raise ProtocolError("a frame does not say where its prepared transaction finishes", message_type="b")
         old = finish <= applied
@@ -63,13 +67,21 @@ class RemoteTransaction:
         return transaction
 
     def origin(self) -> None:
-        """Take note of an Origin, which may only come first (rule C38)."""
+        """Take note of an Origin, which may only come first (rule C38).
+
+        Raises:
+            ProtocolError: it does not come first.
+        """
         if self.messages or self.prepared:
             raise ProtocolError("ORIGIN message sent out of order", message_type="O")
         self.messages = True
 
     def commit(self, message: Commit, applied: LSN) -> LSN:
-        """Check a Commit against its Begin (rule C31) and return the finish LSN."""
+        """Check a Commit against its Begin (rule C31) and return the finish LSN.
+
+        Raises:
+            ProtocolError: it cannot come here, or has another commit LSN than its Begin.
+        """
         if self.two_phase:
             raise out_of_order("C")
         _same_lsn("commit", message.commit_lsn, self.final_lsn, "C")
@@ -82,14 +94,22 @@ class RemoteTransaction:
         return LSN(message.end_lsn)
 
     def prepare(self, message: Prepare) -> None:
-        """Check a Prepare against its Begin Prepare; nothing but its Commit Prepared may follow."""
+        """Check a Prepare against its Begin Prepare; nothing but its Commit Prepared may follow.
+
+        Raises:
+            ProtocolError: it cannot come here, or has another LSN than its Begin Prepare.
+        """
         if not self.two_phase or self.prepared:
             raise out_of_order("P")
         _same_lsn("prepare", message.prepare_lsn, self.final_lsn, "P")
         self.prepared = True
 
     def commit_prepared(self, message: CommitPrepared) -> LSN:
-        """Check that a Commit Prepared is this transaction's and return the finish LSN."""
+        """Check that a Commit Prepared is this transaction's and return the finish LSN.
+
+        Raises:
+            ProtocolError: it cannot come here, or is another transaction's.
+        """
         if not self.prepared or message.xid != self.xid or message.end_lsn != self.finish_lsn:
             raise out_of_order("K")
         return self.finish_lsn
@@ -99,7 +119,11 @@ class RemoteTransaction:
         return ChangePlace(self.xid, self.final_lsn, self.timestamp, self.changes - count)
 
     def change(self, message_type: str, count: int) -> None:
-        """Take note of changes."""
+        """Take note of changes.
+
+        Raises:
+            ProtocolError: they cannot come here.
+        """
         if self.prepared:
             raise out_of_order(message_type)
         self.messages = True

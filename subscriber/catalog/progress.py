@@ -33,6 +33,13 @@ class Progress(Protocol):
     def name(self) -> str:
         """The replication origin's name, for messages."""
 
+    @property
+    def of_subscription(self) -> bool:
+        """Whether it is a subscription's, and not one table's.
+
+        Only then are the target's transactions marked with the origin, and may they be prepared (rule C52).
+        """
+
     def read(self, connection: sa.Connection) -> LSN:
         """The applied LSN: everything that finished at or below it is in the target.
 
@@ -69,6 +76,11 @@ class OriginProgress:
     def name(self) -> str:
         """The replication origin's name: ``pg_16394``."""
         return f"pg_{self.subid}"
+
+    @property
+    def of_subscription(self) -> bool:
+        """Always."""
+        return True
 
     def create(self, connection: sa.Connection, lsn: LSN) -> None:
         """Begin to track the origin at ``lsn``: nothing at or below it will be applied."""

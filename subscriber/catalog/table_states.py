@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -225,6 +226,8 @@ class CatchUpProgress:
     What :class:`~subscriber.catalog.progress.OriginProgress` is for a subscription, this is for one table; PostgreSQL's table
     synchronization worker has a replication origin of its own for it (D2).
     """
+
+    of_subscription: Final = False
 
     def __init__(self, subid: int, relation: SubscriptionRelation) -> None:
         self.name = f"pg_{subid}_{relation.qualified_name}"

@@ -86,10 +86,8 @@ def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[S
 
 
 def _at(error: SubscriberError, source: str | None, statement: Statement) -> SubscriberError:
-    """Say where in a file the statement stands, as psql does."""
-    if source is not None:
-        error.context = error.context or f"{source}:{statement.line}"
-    return error
+    """The error with where in a file the statement stands, as psql says it."""
+    return error if source is None else error.replace(context=error.context or f"{source}:{statement.line}")
 
 
 def _run(database: Target, settings: Settings, publisher: str | None, statement: Statement) -> str:

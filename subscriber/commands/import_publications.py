@@ -68,9 +68,9 @@ def _check_filters(publication: Publication, tables: PublisherTables) -> None:
         try:
             check_filter(entry.where, tables.tables[entry.key], tables)
         except SubscriberError as error:
-            error.relation = f"{entry.schema}.{entry.name}"
-            error.context = f'row filter of table "{error.relation}" in publication "{publication.name}"'
-            raise
+            relation = f"{entry.schema}.{entry.name}"
+            context = f'row filter of table "{relation}" in publication "{publication.name}"'
+            raise error.replace(relation=relation, context=context) from None
 
 
 def _summary(publication: Publication) -> str:

@@ -161,8 +161,5 @@ def _check_members(publication: Publication, tables: PublisherTables) -> None:
             try:
                 check_filter(entry.where, table, tables)
             except SubscriberError as error:
-                error.relation = error.relation or qualified
-                error.context = (
-                    error.context or f'row filter of table "{qualified}" in publication "{publication.name}"'
-                )
-                raise
+                context = f'row filter of table "{qualified}" in publication "{publication.name}"'
+                raise error.replace(relation=error.relation or qualified, context=error.context or context) from None

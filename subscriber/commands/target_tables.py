@@ -165,9 +165,8 @@ def make_tables(target: Target, connection: Any, missing: Sequence[MissingTable]
             with target.reporting():
                 one.table.create(connection)
         except SubscriberError as error:
-            error.relation = one.relation
-            error.context = error.context or f'creating table "{one.relation}"'
-            raise
+            context = error.context or f'creating table "{one.relation}"'
+            raise error.replace(relation=one.relation, context=context) from None
     names = [one.relation for one in missing]
     if len(names) <= FIRST_NAMES:
         for name in names:

@@ -15,7 +15,7 @@ A batch that fails is tried again here, in the call that Spark has made::
                     the journal's first entry after the progress ──▶ the rest of the batch ──▶ done
                     └───────────── read and decoded by the driver ──────────────┘
 
-So a change that cannot be applied costs one small transaction of the target each time, for as long as somebody takes to mend it: no job
+So a change that cannot be applied costs one small transaction of the target each time, for as long as somebody takes to fix it: no job
 of Spark's, no thread, no descriptor. What the first attempt had open in Spark is closed before the wait. *Rejected:* ending the query and
 starting another, which leaves a thread, two descriptors and two threads of the JVM behind each time, and costs every attempt the start
 of a query. *Rejected:* reading the rest of the batch by Spark: its partitions begin where the batch began, and what was applied of it may

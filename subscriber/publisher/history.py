@@ -181,7 +181,7 @@ def check_history(server: Server, received: LSN, received_on: int) -> None:
 
 
 def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed: LSN, journal: str) -> HistoryDiverged:
-    """Say in the error what it means and what to do.
+    """The error with what it means and what to do.
 
     Args:
         error: as :func:`check_history` raised it.
@@ -189,7 +189,7 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
         trimmed: the journal has nothing up to here any more.
         journal: where it is.
     """
-    error.detail = (
+    detail = (
         "The publisher was restored to an older state, or a server that had not received all WAL was promoted."
         " The changes that were received after that state are in the journal or in the target, and no longer at the publisher."
     )
@@ -197,18 +197,18 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
         shown = ", ".join(relations[:_SHOWN]) + (
             f" and {len(relations) - _SHOWN} more" if len(relations) > _SHOWN else ""
         )
-        error.detail += f" After {format_lsn(error.diverged_at)} the journal has changes of: {shown}."
+        detail += f" After {format_lsn(error.diverged_at)} the journal has changes of: {shown}."
     elif relations is not None and trimmed <= error.diverged_at:
-        error.detail += f" After {format_lsn(error.diverged_at)} the journal has no change of any table."
+        detail += f" After {format_lsn(error.diverged_at)} the journal has no change of any table."
     if relations is None or trimmed > error.diverged_at:
-        error.detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
-    error.hint = (
+        detail += " Which tables had changes that were applied since then is not known: the journal keeps what is not applied."
+    hint = (
         "DROP SUBSCRIPTION, empty the tables at the subscriber (TRUNCATE), and CREATE SUBSCRIPTION again, which copies them."
         " If you have made these tables equal by other means, WITH (copy_data = false) begins without a copy."
         f' DROP SUBSCRIPTION removes the journal at "{journal}"; if it is given on another machine, or with slot_name = NONE,'
         " remove that folder yourself."
     )
-    return error
+    return error.replace(detail=detail, hint=hint)
 
 
 _SHOWN: Final = 10

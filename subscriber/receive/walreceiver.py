@@ -113,8 +113,7 @@ class WalReceiver(Generic[B]):
                     self._stream.send(self._feedback.message(_timestamp(), reply_requested=True))
                 self._stream.wait(self._schedule.patience(now))
         except ProtocolError as error:
-            self._locate(error)
-            raise
+            raise self._located(error) from None
 
     # Frames ---------------------------------------------------------------------------------------
 
@@ -143,13 +142,15 @@ class WalReceiver(Generic[B]):
         self._last_frame = b""
         return arrived
 
-    def _locate(self, error: ProtocolError) -> None:
-        """Let the report say which message it was: relation and position, beside offset and type."""
-        error.lsn = error.lsn or self._wal_end
+    def _located(self, error: ProtocolError) -> ProtocolError:
+        """The error with the message that it is about: relation and position, beside offset and type."""
+        lsn = error.lsn or self._wal_end
         of = f' of relation "{error.relation}"' if error.relation else ""
-        error.context = f"{error.context or 'decoding'}{of}, sent at {format_lsn(error.lsn)}"
-        error.hint = error.hint or (
-            "The publisher sent what this version cannot read. The slot still holds it; report the message above."
+        return error.replace(
+            lsn=lsn,
+            context=f"{error.context or 'decoding'}{of}, sent at {format_lsn(lsn)}",
+            hint=error.hint
+            or "The publisher sent what this version cannot read. The slot still holds it; report the message above.",
         )
 
     # Memory ---------------------------------------------------------------------------------------
@@ -179,8 +180,7 @@ class WalReceiver(Generic[B]):
                 try:
                     self._message(decode(payload, in_stream=in_stream, write_abort_info=self._write_abort_info), frame)
                 except ProtocolError as error:
-                    error.lsn = error.lsn or lsn
-                    raise
+                    raise error.replace(lsn=error.lsn or lsn) from None
             case Keepalive(wal_end=wal_end, reply_requested=reply_requested):
                 self._wal_end = LSN(max(self._wal_end, wal_end))
                 if reply_requested:

@@ -38,7 +38,6 @@ def read_scenario(path: Path) -> Scenario:
     try:
         return parse_scenario(path.read_text(), path.stem)
     except ScenarioError as error:
-        error.context = f"{path}:{str(error.context).rpartition(':')[2]}"
-        raise
+        raise error.replace(context=f"{path}:{str(error.context).rpartition(':')[2]}") from None
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path} is not UTF-8", context=str(path)) from error

@@ -86,8 +86,7 @@ def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
         try:
             arrays.append(decode_column(column.type_oid, values, binary=False, column=number))
         except SubscriberError as error:
-            error.relation, error.column = relation.qualified_name, column.name
-            raise
+            raise error.replace(relation=relation.qualified_name, column=column.name) from None
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in relation.columns])
 
 

@@ -82,8 +82,7 @@ class FrameDecoder:
                     finish = LSN(finish_lsns[row].as_py())
                 yield Control(row, message, _truncated(message, row, batch), finish)
             except SubscriberError as error:
-                error.lsn = int(lsns[row])
-                raise
+                raise error.replace(lsn=int(lsns[row])) from None
 
     def _groups(self, batch: MessageBatch, rows: ChangeRows, lsns: npt.NDArray[np.int64]) -> Iterator[ChangeGroup]:
         """Cut rows of one action where the set of sent columns differs."""
@@ -101,8 +100,7 @@ class FrameDecoder:
                     frozenset(binary),
                 )
             except SubscriberError as error:
-                error.relation = rows.relation.qualified_name
-                raise
+                raise error.replace(relation=rows.relation.qualified_name) from None
 
     def _values(
         self,
@@ -130,9 +128,8 @@ class FrameDecoder:
                 array = decode_values(values)
             except SubscriberError as error:
                 bad = _first_bad(decode_values, values)
-                error.column = column.name
-                error.lsn = int(lsns[rows.rows[bad if chosen is None else chosen[bad]]])
-                raise
+                lsn = int(lsns[rows.rows[bad if chosen is None else chosen[bad]]])
+                raise error.replace(column=column.name, lsn=lsn) from None
             names.append(column.name)
             arrays.append(array)
             if binary:

@@ -142,8 +142,7 @@ class _Explained:
         try:
             (explanation,) = explain(self.change, self.programs)
         except SubscriberError as error:
-            error.relation, error.lsn = error.relation or self.change.relation.qualified_name, lsn
-            raise
+            raise error.replace(relation=error.relation or self.change.relation.qualified_name, lsn=lsn) from None
         return Change(finish, lsn, xid, (self.change.relation.qualified_name,), explanation, (), self.old, self.new)
 
 

@@ -54,10 +54,10 @@ def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame
         return
     position, failure = min(failures, key=itemgetter(0))
     yield _attempt(_before(frame, position), programs)[0]
-    failure.lsn = int(lsns[position])
+    lsn = LSN(int(lsns[position]))
     of = f' of relation "{failure.relation}"' if failure.relation else ""
-    failure.context = failure.context or f"filtering a change{of}, sent at {format_lsn(LSN(failure.lsn))}"
-    raise failure
+    context = failure.context or f"filtering a change{of}, sent at {format_lsn(lsn)}"
+    raise failure.replace(lsn=lsn, context=context)
 
 
 def _attempt(frame: Frame, programs: Compiled) -> tuple[Frame, list[tuple[int, SubscriberError]]]:
@@ -89,8 +89,7 @@ def _published(group: ChangeGroup, programs: Compiled) -> tuple[ChangeGroup, ...
         program = programs.program(group.relation)
         return transform(group, program.plan, program.filters)
     except SubscriberError as error:
-        error.relation = error.relation or group.relation.qualified_name
-        raise
+        raise error.replace(relation=error.relation or group.relation.qualified_name) from None
 
 
 def _first_failure(group: ChangeGroup, programs: Compiled, error: SubscriberError) -> tuple[int, SubscriberError]:

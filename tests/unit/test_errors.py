@@ -1,13 +1,16 @@
 """subscriber.errors: one tree, and errors that survive a trip between processes."""
 
+import ast
 import pickle
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from subscriber import errors
 from subscriber.errors import ConflictError, ProtocolError, PublisherUnavailable, SubscriberError, UsageError
+from tests.source_files import syntax_of
 
 
 def _tree(root: type[SubscriberError]) -> Iterator[type[SubscriberError]]:
@@ -85,3 +88,35 @@ def test_a_copy_has_other_attributes_and_the_frames_and_leaves_the_error_as_it_w
 )
 def test_a_protocol_error_says_where_it_stopped(where, context):
     assert ProtocolError("m", **where).context == context
+
+
+def _caught(scope: ast.AST) -> str | None:
+    """The name under which an ``except`` or a function has an error that somebody else has raised."""
+    if isinstance(scope, ast.ExceptHandler):
+        return scope.name
+    arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []
+    classes = {cls.__name__ for cls in CLASSES}
+    return next(
+        (one.arg for one in arguments if isinstance(one.annotation, ast.Name) and one.annotation.id in classes), None
+    )
+
+
+def _changes(scope: ast.AST, name: str) -> Iterator[int]:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                for part in target.elts if isinstance(target, ast.Tuple) else [target]:
+                    if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == name:
+                        yield node.lineno
+
+
+def test_no_error_is_changed_once_it_is_raised():
+    package = Path(errors.__file__).parent
+    changed = [
+        f"{path.relative_to(package)}:{line}"
+        for path in package.rglob("*.py")
+        for scope in ast.walk(syntax_of(path))
+        if (name := _caught(scope)) is not None
+        for line in _changes(scope, name)
+    ]
+    assert changed == []

@@ -691,6 +691,7 @@ def test_what_is_moved_with_the_data_may_be_something_else(target, rows):
 
     class Kept:
         name = "other"
+        of_subscription = False
         position = LSN(100)
 
         def read(self, connection):
