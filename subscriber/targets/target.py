@@ -45,7 +45,8 @@ from subscriber.targets.target_table import (
     TargetTable,
     UniqueIndex,
 )
-from subscriber.types.equality import Equality, equality_of
+from subscriber.types import equality_of
+from subscriber.types.equality import Equality
 from subscriber.waiting import watched
 
 Change = TypeVar("Change", sa.Update, sa.Delete)

@@ -24,7 +24,7 @@ later stage would need both, and the first one to forget would be wrong only on 
 from subscriber.types.declarations import declared_type
 from subscriber.types.family import Decoder, TypeFamily
 from subscriber.types.oids import BUILT_IN_TYPES, ELEMENT_TYPES, type_name
-from subscriber.types.registry import FAMILIES, comes_unread, decode_column, family_of, form_of
+from subscriber.types.registry import FAMILIES, comes_unread, decode_column, equality_of, family_of, form_of
 
 __all__ = [
     "BUILT_IN_TYPES",
@@ -35,6 +35,7 @@ __all__ = [
     "comes_unread",
     "declared_type",
     "decode_column",
+    "equality_of",
     "family_of",
     "form_of",
     "type_name",

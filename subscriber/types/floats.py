@@ -97,6 +97,11 @@ def compare(left: float, right: float) -> int:
     return sign(left, right)
 
 
+def canonical_text(text: str) -> str:
+    """The canonical form of a number that is text, which only the elements of arrays are: 0 for -0."""
+    return "0" if text == "-0" else text
+
+
 def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str, form: Form) -> TypeFamily:
     from_text = partial(_from_text, name, arrow_type)
     return family(name, (oid,), arrow_type, from_text, partial(_from_binary, name, wire, arrow_type), form)

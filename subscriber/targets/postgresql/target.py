@@ -59,8 +59,8 @@ from subscriber.targets.target_table import (
     TargetTable,
     UniqueIndex,
 )
-from subscriber.types import BUILT_IN_TYPES, type_name
-from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
+from subscriber.types import BUILT_IN_TYPES, equality_of, type_name
+from subscriber.types.equality import EXACT, NONE, Equality
 from subscriber.waiting import prepared
 from subscriber.waiting import session as describe_session
 
@@ -564,9 +564,7 @@ _TAKEN_ELSEWHERE: Final = sa.text(
 _AS_REPLICA: Final = sa.func.set_config("session_replication_role", "replica", True)
 _NO_SEARCH_PATH: Final = sa.func.set_config("search_path", "", True)
 
-_WITHOUT_EQUALITY: Final = frozenset(
-    {name for oid in WITHOUT_EQUALITY for name in (type_name(oid), f"{type_name(oid)}[]")}
-)
+_WITHOUT_EQUALITY: Final = frozenset({type_name(oid) for oid in BUILT_IN_TYPES if not equality_of(oid).exists})
 _INTEGERS: Final = frozenset({"smallint", "integer", "bigint"})
 
 
