@@ -1,4 +1,4 @@
-r"""Arrays of every built-in type on the wire: as text ``array_out``'s, which their binary form is written as.
+r"""Arrays of every built-in type on the wire; the binary form is written as ``array_out``'s text.
 
 ::
 
@@ -195,7 +195,7 @@ def _canonical(element: Canonical, text: str) -> str:
 
 
 def _form(element: Form | None) -> Form | None:
-    """The form of arrays whose elements have this one; none where the elements have no known order."""
+    """The form of arrays of elements of this one; None where the elements have no known order."""
     if element is None or element.compare is None:
         return None
     return Form(partial(_read, element.from_text), partial(array_out, element.to_text))

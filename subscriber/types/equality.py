@@ -14,11 +14,12 @@ arrays                       every element as above, in quotes
 everything else              the text itself: equal values are written alike, or have no equality
 ===========================  =========================================================================
 
-Each family says which (:attr:`subscriber.types.family.TypeFamily.equality`). User-defined types (domains, composite types,
-citext) are compared by their text: only the publisher knows what they are made of.
+Each family says which (:attr:`subscriber.types.family.TypeFamily.equality`). User-defined types
+(domains, composite types, citext) are compared by their text: only the publisher knows what they
+are made of.
 
-json, xml, the geometric types, refcursor, jsonpath, snapshots and what only indexes hold have no equality: PostgreSQL cannot
-tell whether two values are equal. Nor can it of their arrays.
+json, xml, the geometric types, refcursor, jsonpath, snapshots and what only indexes hold have no
+equality: PostgreSQL cannot tell whether two values are equal. Nor can it of their arrays.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class TypeFamily:
         decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
             or NotSupportedError for a type whose binary form is not read.
         reads_binary: whether ``decode_binary`` reads anything.
-        form: input and output function and what is computed with; None for types that are only passed on.
+        form: input and output function; None for types that are only passed on.
         equality: when two of the type's texts are equal values.
     """
 
@@ -63,8 +63,8 @@ def family(
 ) -> TypeFamily:
     """Make a family of decoders that see no nulls.
 
-    Without ``from_binary`` binary values are refused. Where values are computed with as they are decoded, the decoder of
-    texts is the form's ``from_texts``, too.
+    Without ``from_binary`` binary values are refused. Where values are computed with as they are
+    decoded, the decoder of texts is the form's ``from_texts``, too.
     """
     decode_text = partial(_decode_present, from_text, arrow_type)
     if form is not None and form.arrow == arrow_type and not pa.types.is_string(arrow_type):

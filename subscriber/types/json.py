@@ -1,4 +1,4 @@
-"""json, jsonb and jsonpath: their text; json and jsonb are read, too. binary puts a version byte before the text of the latter two.
+"""json, jsonb and jsonpath: their text, which the binary form of the latter two puts a version byte before.
 
 Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is said here: numbers are numerics with
 their scale, the last of several equal keys wins, keys are ordered by their length and then by their bytes.

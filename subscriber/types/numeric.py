@@ -1,8 +1,9 @@
 """numeric: its exact text, with every trailing zero, NaN and the infinities.
 
-Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither limit. What is computed
-with is a Decimal whose exponent is minus the display scale, so that ``1.50`` and ``1.5`` are equal and print as they were.
-NaN equals itself and is above all, infinity included; there is no negative zero.
+Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither
+limit. What is computed with is a Decimal whose exponent is minus the display scale, so that
+``1.50`` and ``1.5`` are equal and print as they were. NaN equals itself and is above all, infinity
+included; there is no negative zero.
 """
 
 from __future__ import annotations

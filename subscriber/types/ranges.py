@@ -1,4 +1,4 @@
-"""Ranges and multiranges of the built-in types on the wire: as text ``range_out``'s, which their binary form is written as.
+"""Ranges and multiranges on the wire; the binary form is written as ``range_out``'s text.
 
 As with arrays, the bounds of all ranges of a column are decoded at once, as a column of their own.
 """

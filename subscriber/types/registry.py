@@ -1,4 +1,4 @@
-"""The one registry of types: from a type's OID to its family and form, and from a column's bytes to its Arrow array."""
+"""The one registry of types: from a type's OID to its family, and from a column's bytes to Arrow."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def family_of(type_oid: int) -> TypeFamily:
 
 
 def form_of(type_oid: int) -> Form | None:
-    """The form in which a type's values are computed with; None for a type that is only passed on."""
+    """The form that a type's values are computed with; None for a type that is only passed on."""
     return family_of(type_oid).form
 
 

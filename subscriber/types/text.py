@@ -1,7 +1,8 @@
 r"""Types that are their own text: character types, XML, and every type without a family.
 
-``binary`` changes nothing for the character types and xml: their send functions write the text. A single ``"char"`` may be any byte: its
-output function writes those above 127 as ``\ooo`` and zero as nothing.
+``binary`` changes nothing for the character types and xml: their send functions write the text. A
+single ``"char"`` may be any byte: its output function writes those above 127 as ``\ooo`` and zero
+as nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""interval: months, days and microseconds that are kept apart, because a month is no number of days and a day no number of hours."""
+"""interval: months, days and microseconds that are kept apart.
+
+A month is no number of days, and a day no number of hours.
+"""
 
 from __future__ import annotations
 
