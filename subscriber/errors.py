@@ -335,11 +335,12 @@ class PublicationsChanged(SubscriberError):
 
 
 class DataException(SubscriberError):
-    """A text that is no value of a type, or a result that the type cannot hold: PostgreSQL's errors of class 22.
+    """A text that is no value of a type, or a result that the type cannot hold (SQLSTATE class 22).
 
     Attributes:
-        quoting: PostgreSQL's message with the text that was read, for whoever wrote that text; None where it shows nothing.
-            The message itself never does, because the text may be a row's.
+        quoting: PostgreSQL's message with the text that was read, for whoever wrote that text;
+            None where PostgreSQL shows nothing. The message never does, because the text may be
+            a row's.
     """
 
     sqlstate = "22000"

@@ -173,4 +173,4 @@ _READ: Final[dict[int, Callable[[str], Any]]] = {
     NUMERIC: _exact_text,
     TIMESTAMP: _timestamp_text,
 }
-"""For each type to read: its input function; only the table at the top says whose values it is given."""
+"""For each type to read: its input function."""

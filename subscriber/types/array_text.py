@@ -193,7 +193,7 @@ def array_out(element: Callable[[Any], str], array: Array) -> str:
 def array_text(
     texts: Sequence[str], dimensions: Sequence[int], lower_bounds: Sequence[int], delimiter: str = ","
 ) -> str:
-    """An array of what stands between its braces for each element, row by row; no dimensions are the empty array."""
+    """An array of the texts between its braces, row by row; no dimensions are the empty array."""
     if not dimensions:
         return "{}"
     for size in reversed(dimensions):
@@ -209,7 +209,7 @@ def bounds_text(dimensions: Sequence[int], lower_bounds: Sequence[int]) -> str:
 
 
 def quoted(texts: Iterable[str], delimiter: str = ",") -> Iterator[str]:
-    """What stands between the braces for elements of these texts: in quotes where they are needed."""
+    """The elements' texts as they stand between the braces: in quotes where they are needed."""
     special = _TO_QUOTE[delimiter].search
     return (_in_quotes(text) if special(text) else text for text in texts)
 

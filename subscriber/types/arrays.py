@@ -1,4 +1,4 @@
-r"""Arrays of every built-in type on the wire: as text ``array_out``'s, which their binary form is written as.
+r"""Arrays of every built-in type on the wire; the binary form is written as ``array_out``'s text.
 
 ::
 
@@ -11,6 +11,7 @@ int2vector and oidvector are sent as arrays that count from 0, and written as nu
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
@@ -21,7 +22,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from subscriber.types.array_text import MOST_DIMENSIONS, Array, array_in, array_out, array_text, quoted
+from subscriber.types.equality import EXACT, Canonical, Equality
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
+from subscriber.types.floats import canonical_text
 from subscriber.types.form import Form, FromText
 from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.output import output_texts
@@ -34,6 +37,7 @@ _NULL: Final = -1
 _MOST_ALIKE: Final = 256
 """Elements of an array, and layouts that are remembered."""
 _BOX: Final = 603
+_FLOATS: Final = frozenset({700, 701})
 _VECTORS: Final = {22: 21, 30: 26}
 """int2vector and oidvector: OID → OID of the elements' type."""
 
@@ -150,15 +154,48 @@ def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
     )
     known = {**by_oid, **{oid: vector for vector in vectors for oid in vector.oids}}
     arrays = (
-        _family(oid, partial(_from_binary, type_name(oid), element, known[element]), _form(known[element].form))
+        _family(
+            oid,
+            partial(_from_binary, type_name(oid), element, known[element]),
+            _form(known[element].form),
+            _equality(element, known[element]),
+        )
         for oid, element in ELEMENT_TYPES.items()
         if element in known
     )
     return (*vectors, *arrays)
 
 
+def _equality(element_type: int, element: TypeFamily) -> Equality:
+    """How arrays are compared."""
+    # Numbers of an array are text, whatever they are in a column of their own.
+    canonical = canonical_text if element_type in _FLOATS else element.equality.canonical
+    return Equality(canonical=partial(_canonical, canonical)) if canonical else element.equality
+
+
+_ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{},"]+)', re.DOTALL)
+
+
+def _canonical(element: Canonical, text: str) -> str:
+    r"""The canonical form of an array: every element in its own, in quotes.
+
+    >>> from subscriber.types.numeric import canonical
+    >>> _canonical(canonical, "[0:1]={1.0,NULL}"), _canonical(str.rstrip, '{{"a ",b},{"\\" ","NULL"}}')
+    ('[0:1]={"1",NULL}', '{{"a","b"},{"\\"","NULL"}}')
+    """
+
+    def quoted_element(found: re.Match[str]) -> str:
+        if found[2] == "NULL":
+            return "NULL"
+        value = found[2] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)
+        return '"' + re.sub(r'(["\\])', r"\\\1", element(value)) + '"'
+
+    bounds, brace, elements = text.partition("{")
+    return bounds + brace + _ELEMENT.sub(quoted_element, elements)
+
+
 def _form(element: Form | None) -> Form | None:
-    """The form of arrays whose elements have this one; none where the elements have no known order."""
+    """The form of arrays of elements of this one; None where the elements have no known order."""
     if element is None or element.compare is None:
         return None
     return Form(partial(_read, element.from_text), partial(array_out, element.to_text))
@@ -172,5 +209,5 @@ def _element(from_text: FromText, modifier: int, text: str) -> Any:
     return from_text(text, modifier)
 
 
-def _family(oid: int, from_binary: Decoder, form: Form | None = None) -> TypeFamily:
-    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form)
+def _family(oid: int, from_binary: Decoder, form: Form | None = None, equality: Equality = EXACT) -> TypeFamily:
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form, equality=equality)

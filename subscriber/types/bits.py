@@ -58,7 +58,11 @@ def _varbit_in(text: str, modifier: int) -> str:
 
 
 def fixed(value: str, length: int, *, explicit: bool) -> str:
-    """``value`` as ``bit(length)`` takes it; what has another length is an error (22026) unless the cast is explicit."""
+    """``value`` as ``bit(length)`` takes it: an explicit cast cuts it, or adds zeros.
+
+    Raises:
+        DataException: 22026, the value has another length, and the cast is not explicit.
+    """
     if not 0 < length <= MOST_BITS:
         return value
     if len(value) != length and not explicit:
@@ -67,7 +71,11 @@ def fixed(value: str, length: int, *, explicit: bool) -> str:
 
 
 def limited(value: str, longest: int, *, explicit: bool) -> str:
-    """``value`` as ``bit varying(longest)`` takes it; what is longer is an error (22001) unless the cast is explicit."""
+    """``value`` as ``bit varying(longest)`` takes it: an explicit cast cuts it.
+
+    Raises:
+        DataException: 22001, the value is longer, and the cast is not explicit.
+    """
     if longest <= 0:
         return value
     if len(value) > longest and not explicit:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from subscriber.errors import NotSupportedError, ProtocolError
+from subscriber.types.equality import EXACT, Equality
 from subscriber.types.form import Form
 
 Decoder: TypeAlias = Callable[[pa.BinaryArray], pa.Array]
@@ -36,7 +37,8 @@ class TypeFamily:
         decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
             or NotSupportedError for a type whose binary form is not read.
         reads_binary: whether ``decode_binary`` reads anything.
-        form: input and output function and what is computed with; None for types that are only passed on.
+        form: input and output function; None for types that are only passed on.
+        equality: when two of the type's texts are equal values.
     """
 
     name: str
@@ -46,6 +48,7 @@ class TypeFamily:
     decode_binary: Decoder
     reads_binary: bool = True
     form: Form | None = None
+    equality: Equality = EXACT
 
 
 def family(
@@ -55,11 +58,13 @@ def family(
     from_text: Decoder,
     from_binary: Decoder | None = None,
     form: Form | None = None,
+    *,
+    equality: Equality = EXACT,
 ) -> TypeFamily:
     """Make a family of decoders that see no nulls.
 
-    Without ``from_binary`` binary values are refused. Where values are computed with as they are decoded, the decoder of
-    texts is the form's ``from_texts``, too.
+    Without ``from_binary`` binary values are refused. Where values are computed with as they are
+    decoded, the decoder of texts is the form's ``from_texts``, too.
     """
     decode_text = partial(_decode_present, from_text, arrow_type)
     if form is not None and form.arrow == arrow_type and not pa.types.is_string(arrow_type):
@@ -72,6 +77,7 @@ def family(
         partial(_decode_present, from_binary or partial(_refuse_binary, name), arrow_type),
         from_binary is not None,
         form,
+        equality,
     )
 
 

@@ -76,7 +76,7 @@ def _float_in(name: str, arrow_type: pa.DataType, text: str) -> float:
 
 float4in: Final = partial(_float_in, "real", pa.float32())
 float8in: Final = partial(_float_in, "double precision", pa.float64())
-"""The input functions of real and double precision: the nearest number, rounded once; a real as a double.
+"""The input functions of real and double precision: the nearest number, rounded once.
 
 Raises:
     DataException: it is no number (22P02), or none that is in range (22003).
@@ -95,6 +95,11 @@ def compare(left: float, right: float) -> int:
     if math.isnan(left) or math.isnan(right):
         return sign(math.isnan(left), math.isnan(right))
     return sign(left, right)
+
+
+def canonical_text(text: str) -> str:
+    """The canonical form of an array's element, which is text: 0 for -0."""
+    return "0" if text == "-0" else text
 
 
 def _float(name: str, oid: int, arrow_type: pa.DataType, wire: str, form: Form) -> TypeFamily:

@@ -1,37 +1,37 @@
-"""The form in which a type's values are computed with: PostgreSQL's own internal one, where Python or Arrow has the like.
+"""The form in which a type's values are computed with: PostgreSQL's own, where Python has the like.
 
 ::
 
     text ──from_text──▶ value (Python) ◀──▶ Arrow array, where the form has an Arrow type
          ◀──to_text───
 
-    type                         value                            column
-    bool                         bool                             pa.bool_()
-    int2 int4 int8 oid           int                              pa.int16() pa.int32() pa.int64() pa.int64()
-    float4 float8                float                            pa.float32() pa.float64()
-    text varchar bpchar name "char"  str, blanks kept             pa.string()
-    bytea                        bytes                            pa.binary()
-    uuid                         bytes, 16                        pa.binary()
-    macaddr macaddr8             bytes, 6 or 8                    pa.binary()
-    date                         int: days since 2000-01-01; -2**31 and 2**31 - 1 are the infinities    pa.int32()
-    timestamp timestamptz        int: microseconds since 2000-01-01 (UTC); -2**63 and 2**63 - 1 likewise  pa.int64()
-    time                         int: microseconds                pa.int64()
-    timetz                       datetimes.output.TimeTZ(microseconds, zone: seconds west of Greenwich)
-    interval                     datetimes.intervals.Interval(months, days, microseconds)
-    numeric                      decimal.Decimal: its exponent is the display scale; NaN, Infinity
-    json                         str, as it was written
-    jsonb                        json.Jsonb
-    inet cidr                    network.Inet
-    bit varbit                   str of 0 and 1                   pa.string()
-    pg_lsn                       int                              pa.uint64()
-    ranges                       range_text.Range
-    arrays                       array_text.Array(dimensions, lower bounds, elements in their form; None is NULL)
+    type                   value (Python)                                  column
+    bool                   bool                                            pa.bool_()
+    int2 int4 int8 oid     int                                             of as many bits; oid 64
+    float4 float8          float                                           pa.float32() pa.float64()
+    text and its kin       str, blanks kept                                pa.string()
+    bytea                  bytes                                           pa.binary()
+    uuid macaddr macaddr8  bytes, 16, 6 or 8                               pa.binary()
+    date                   int: days since 2000-01-01                      pa.int32()
+    timestamp timestamptz  int: microseconds since 2000-01-01 (UTC)        pa.int64()
+    time                   int: microseconds                               pa.int64()
+    timetz                 datetimes.values.TimeTZ
+    interval               datetimes.intervals.Interval
+    numeric                Decimal: its exponent is the display scale
+    json                   str, as it was written
+    jsonb                  json.Jsonb
+    inet cidr              network.Inet
+    bit varbit             str of 0 and 1                                  pa.string()
+    pg_lsn                 int                                             pa.uint64()
+    ranges                 range_values.Range
+    arrays                 array_text.Array of elements in their form
 
+The infinities of a date and a timestamp are the least and the greatest integer of its size.
 NULL is None, and Arrow's null.
 
-Input functions raise :class:`~subscriber.errors.DataException` with PostgreSQL's SQLSTATE and a message that does not
-show the text; whoever calls them adds where it happened. A notation that PostgreSQL reads and that is not read here is
-refused with NotSupportedError, never guessed.
+Input functions raise :class:`~subscriber.errors.DataException` with PostgreSQL's SQLSTATE and a
+message that does not show the text; whoever calls them adds where it happened. A notation that
+PostgreSQL reads and that is not read here is refused with NotSupportedError, never guessed.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ FromText = Callable[[str, int], Any]
 ToText = Callable[[Any], str]
 """A type's output function, as a replication session would print it (ISO dates, UTC, bytea in hex)."""
 FromTexts = Callable[[pa.StringArray], Any]
-"""The input function over a column of what a replication session prints → an Arrow array, or a list where the form has no
-Arrow type."""
+"""The input function over a column of what a replication session prints → an Arrow array, or a list
+where the form has no Arrow type."""
 Compare = Callable[[Any, Any], int]
 """Less than, equal to or greater than zero, as the first value is to the second."""
 
@@ -69,8 +69,8 @@ class Form:
         arrow: the Arrow type of a column of them; None where only Python holds the values.
         from_texts: a column of output texts at once; without it, text is what it is where ``arrow`` is a string, and
             ``from_text`` reads each distinct one otherwise.
-        compare: their default order, in which two NaNs are equal; None where it is not known. Only types that have one
-            have a form of their arrays.
+        compare: their default order, in which two NaNs are equal; None where it is not known. Only
+            types that have one have a form of their arrays.
     """
 
     from_text: FromText

@@ -10,6 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from subscriber.types.equality import NONE
 from subscriber.types.family import as_text, family
 from subscriber.types.float_text import double_text
 from subscriber.types.wire import BadWire, Wire, value_by_value
@@ -71,7 +72,7 @@ def _circle(wire: Wire) -> str:
 
 
 FAMILIES: Final = tuple(
-    family(name, (oid,), pa.string(), as_text, value_by_value(name, convert))
+    family(name, (oid,), pa.string(), as_text, value_by_value(name, convert), equality=NONE)
     for name, oid, convert in (
         ("point", 600, _point),
         ("lseg", 601, _segment),

@@ -67,7 +67,7 @@ def _integer_in(name: str, bits: int, text: str) -> int:
 int2in: Final = partial(_integer_in, "smallint", 16)
 int4in: Final = partial(_integer_in, "integer", 32)
 int8in: Final = partial(_integer_in, "bigint", 64)
-"""The input functions of smallint, integer and bigint: decimal, 0x, 0o and 0b, with underscores between digits.
+"""The input functions of smallint, integer and bigint: decimal, 0x, 0o, 0b, with underscores.
 
 Raises:
     DataException: it is no integer (22P02), or none of this size (22003).
@@ -75,7 +75,7 @@ Raises:
 
 
 def oidin(text: str) -> int:
-    """The input function of oid, by C's rules: 010 is octal, and a negative number is taken modulo 2**32.
+    """The input function of oid, by C's rules: 010 is octal, negative numbers are modulo 2**32.
 
     Raises:
         DataException: it is no integer (22P02), or none of this size (22003).

@@ -1,4 +1,4 @@
-"""json, jsonb and jsonpath: their text; json and jsonb are read, too. binary puts a version byte before the text of the latter two.
+"""json, jsonb and jsonpath: their text, which the binary form of the latter two puts a version byte before.
 
 Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is said here: numbers are numerics with
 their scale, the last of several equal keys wins, keys are ordered by their length and then by their bytes.
@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from subscriber.errors import DataException, NotSupportedError, ProtocolError
+from subscriber.types.equality import NONE, Equality
 from subscriber.types.family import as_text, binary_array, family, values_of
 from subscriber.types.form import Form, invalid_syntax, without_modifier
-from subscriber.types.numeric import numeric_in, numeric_out
+from subscriber.types.numeric import canonical_inside, numeric_in, numeric_out
 
 Json: TypeAlias = "bool | Decimal | str | tuple[Json, ...] | Mapping[str, Json] | None"
 """A JSON value; None is JSON's null. The keys of an object are in PostgreSQL's order."""
@@ -287,9 +288,10 @@ def jsonb_out(document: Jsonb) -> str:
 
 _JSON: Final = Form(without_modifier(json_in), str)
 _JSONB: Final = Form(without_modifier(jsonb_in), jsonb_out)
+_EQUALITY: Final = Equality(canonical=canonical_inside)
 
 FAMILIES: Final = (
-    family("json", (114,), pa.string(), as_text, as_text, _JSON),
-    family("jsonb", (3802,), pa.string(), as_text, partial(_versioned_text, "jsonb"), _JSONB),
-    family("jsonpath", (4072,), pa.string(), as_text, partial(_versioned_text, "jsonpath")),
+    family("json", (114,), pa.string(), as_text, as_text, _JSON, equality=NONE),
+    family("jsonb", (3802,), pa.string(), as_text, partial(_versioned_text, "jsonb"), _JSONB, equality=_EQUALITY),
+    family("jsonpath", (4072,), pa.string(), as_text, partial(_versioned_text, "jsonpath"), equality=NONE),
 )

@@ -1,4 +1,4 @@
-"""macaddr and macaddr8: six or eight bytes, which compare as they are; as text pairs of hexadecimal digits."""
+"""macaddr and macaddr8: six or eight bytes, which compare as they are; pairs of digits as text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def macaddr_in(text: str) -> bytes:
 
 
 def macaddr8_in(text: str) -> bytes:
-    """The input function of macaddr8, which reads addresses of six bytes, too. Its errors are those of :func:`macaddr_in`."""
+    """The input function of macaddr8, which reads six bytes, too; raises as :func:`macaddr_in`."""
     value = _read("macaddr8", text, (6, 8))
     return value if len(value) == 8 else eight_bytes(value)
 

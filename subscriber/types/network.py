@@ -1,4 +1,4 @@
-"""inet and cidr: an address and the bits of its mask. The two have one form; only their texts differ."""
+"""inet and cidr: an address and the bits of its mask; only the texts of the two differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
 _VERSIONS: Final = {2: 4, 3: 6}
-"""The version of an address by its family: PGSQL_AF_INET and PGSQL_AF_INET6, the same on every system."""
+"""The version of an address by its family: PGSQL_AF_INET and PGSQL_AF_INET6."""
 _V4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?:/([0-9]{1,3}))?", re.ASCII)
 _V6: Final = re.compile(r"([0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:/([0-9]{1,3}))?", re.ASCII)
 _SHORT: Final = re.compile(r"[0-9][0-9A-Fa-fxX.]*(?:/[0-9]+)?", re.ASCII)
@@ -91,7 +91,10 @@ def inet_in(text: str) -> Inet:
 
 
 def cidr_in(text: str) -> Inet:
-    """The input function of cidr: no bit may be set to the right of the mask. Its errors are those of :func:`inet_in`."""
+    """The input function of cidr: no bit may be set to the right of the mask.
+
+    Raises as :func:`inet_in`.
+    """
     value = _read("cidr", text)
     if value.address & value.host_mask:
         raise DataException("invalid cidr value", sqlstate="22P02")

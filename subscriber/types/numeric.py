@@ -1,8 +1,9 @@
 """numeric: its exact text, with every trailing zero, NaN and the infinities.
 
-Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither limit. What is computed
-with is a Decimal whose exponent is minus the display scale, so that ``1.50`` and ``1.5`` are equal and print as they were.
-NaN equals itself and is above all, infinity included; there is no negative zero.
+Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither
+limit. What is computed with is a Decimal whose exponent is minus the display scale, so that
+``1.50`` and ``1.5`` are equal and print as they were. NaN equals itself and is above all, infinity
+included; there is no negative zero.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from subscriber.digits import integer_of
 from subscriber.errors import DataException
+from subscriber.types.equality import Equality
 from subscriber.types.family import all_match, as_text, family, invalid_binary, invalid_text
 from subscriber.types.form import WHITESPACE, Form, invalid_syntax
 
@@ -197,6 +199,43 @@ def compare(left: Decimal, right: Decimal) -> int:
     return int(left > right) - int(left < right)
 
 
-_FORM: Final = Form(numeric_in, numeric_out, from_texts=_column_in, compare=compare)
+# --- equality ---------------------------------------------------------------------------------
 
-FAMILIES: Final = (family("numeric", (1700,), pa.string(), _from_text, _from_binary, _FORM),)
+
+def canonical(text: str) -> str:
+    """The canonical form of a numeric: without zeros at the end of the fraction.
+
+    >>> [canonical(text) for text in ("1.50", "100", "-0.10", "0.000", "NaN", "Infinity")]
+    ['1.5', '100', '-0.1', '0', 'NaN', 'Infinity']
+    """
+    if _SHOWN.fullmatch(text) is None:
+        return text
+    number = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if number == "-0" else number
+
+
+def _spellings(number: str) -> tuple[str, str]:
+    """More zeros, after a point where there is none. In byte order '-' and '.' come before '/', which comes before the digits.
+
+    >>> _spellings("15"), _spellings("1.5")
+    (('15', '15/'), ('1.5', '1.51'))
+    """
+    return number, number + ("1" if "." in number else "/")
+
+
+_JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?')
+
+
+def canonical_inside(text: str) -> str:
+    r"""The canonical form of a jsonb or a range: every numeric in it that is not inside a text.
+
+    >>> canonical_inside('{"1.0": [1.0, "2.0"]}'), canonical_inside("{[1.0,2.50),(3,)}")
+    ('{"1.0": [1, "2.0"]}', '{[1,2.5),(3,)}')
+    """
+    return _JSON_TOKEN.sub(lambda token: token[0] if token[0][0] == '"' else canonical(token[0]), text)
+
+
+_FORM: Final = Form(numeric_in, numeric_out, from_texts=_column_in, compare=compare)
+_EQUALITY: Final = Equality(canonical=canonical, spellings=_spellings)
+
+FAMILIES: Final = (family("numeric", (1700,), pa.string(), _from_text, _from_binary, _FORM, equality=_EQUALITY),)

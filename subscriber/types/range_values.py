@@ -1,8 +1,9 @@
 """The values of range types, and their text.
 
-A range is empty, or has two bounds, each with a value or infinite, inclusive or not. Ranges of integers and dates are kept
-as ``[)``, so that equal ones look alike; those of the other types are kept as they were written. A bound that is infinite is
-the range's; ``infinity`` as a date or timestamp is a value like others.
+A range is empty, or has two bounds, each with a value or infinite, inclusive or not. Ranges of
+integers and dates are kept as ``[)``, so that equal ones look alike; those of the other types are
+kept as they were written. A bound that is infinite is the range's; ``infinity`` as a date or
+timestamp is a value like others.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def make(oid: int, lower: Bound, upper: Bound) -> Range:
     """``make_range``: in the form in which the type keeps it.
 
     Raises:
-        DataException: 22000, the bounds are the wrong way round; 22003 or 22008, there is no next value.
+        DataException: 22000, the lower bound is greater; 22003 or 22008, no next value.
     """
     found = _checked(oid, lower, upper)
     subtype = SUBTYPES[oid]
@@ -195,7 +196,7 @@ def range_out(subtype: Form, value: Range) -> str:
 
 
 def range_text(lower: str | None, upper: str | None, lower_inclusive: bool, upper_inclusive: bool) -> str:
-    """A range that is not empty, of the texts of its bounds (``range_deparse``); None is infinite, and never inclusive.
+    """A range of its bounds' texts (``range_deparse``); None is infinite, and never inclusive.
 
     >>> range_text("1", None, True, True), range_text("a b", "", False, False)
     ('[1,)', '("a b","")')

@@ -1,4 +1,4 @@
-"""Ranges and multiranges of the built-in types on the wire: as text ``range_out``'s, which their binary form is written as.
+"""Ranges and multiranges on the wire; the binary form is written as ``range_out``'s text.
 
 As with arrays, the bounds of all ranges of a column are decoded at once, as a column of their own.
 """
@@ -11,8 +11,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from subscriber.types.equality import EXACT, Equality
 from subscriber.types.family import Decoder, TypeFamily, as_text, family, invalid_binary
 from subscriber.types.form import Form, without_modifier
+from subscriber.types.numeric import canonical_inside
 from subscriber.types.oids import type_name
 from subscriber.types.output import output_texts
 from subscriber.types.range_values import SUBTYPES, range_in, range_out, range_text
@@ -23,6 +25,7 @@ T = TypeVar("T")
 _RANGES: Final = {4451: 3904, 4532: 3906, 4533: 3908, 4534: 3910, 4535: 3912, 4536: 3926}
 """OID of a multirange type → OID of its ranges' type."""
 
+_OF_NUMERIC: Final = frozenset({3906, 4532})
 _EMPTY, _LOWER_INCLUDED, _UPPER_INCLUDED, _LOWER_INFINITE, _UPPER_INFINITE = 1, 2, 4, 8, 16
 _FLAGS: Final = 31
 _LENGTH_SIZE: Final = 4
@@ -107,4 +110,5 @@ def _form(oid: int, subtype: Form | None) -> Form:
 
 
 def _family(oid: int, from_binary: Decoder, form: Form | None = None) -> TypeFamily:
-    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form)
+    equality = Equality(canonical=canonical_inside) if oid in _OF_NUMERIC else EXACT
+    return family(type_name(oid), (oid,), pa.string(), as_text, from_binary, form, equality=equality)

@@ -1,4 +1,4 @@
-"""The one registry of types: from a type's OID to its family and form, and from a column's bytes to its Arrow array."""
+"""The one registry of types: from a type's OID to its family, and from a column's bytes to Arrow."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from subscriber.types import (
 )
 from subscriber.types.arrays import array_families
 from subscriber.types.datetimes import wire as datetimes
+from subscriber.types.equality import Equality
 from subscriber.types.family import TypeFamily
 from subscriber.types.form import Form
 from subscriber.types.ranges import range_families
@@ -77,8 +78,13 @@ def family_of(type_oid: int) -> TypeFamily:
 
 
 def form_of(type_oid: int) -> Form | None:
-    """The form in which a type's values are computed with; None for a type that is only passed on."""
+    """The form that a type's values are computed with; None for a type that is only passed on."""
     return family_of(type_oid).form
+
+
+def equality_of(type_oid: int) -> Equality:
+    """How two values of a type are compared, from their text."""
+    return family_of(type_oid).equality
 
 
 def comes_unread(type_oid: int) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from subscriber.lsn import format_lsn
+from subscriber.types.equality import NONE
 from subscriber.types.family import as_text, family
 from subscriber.types.form import Form, invalid_syntax, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
@@ -65,6 +66,6 @@ FAMILIES: Final = (
     ),
     family("tid", (27,), pa.string(), as_text, value_by_value("tid", _row)),
     family("xid8", (5069,), pa.string(), as_text, value_by_value("xid8", _transaction)),
-    family("pg_snapshot", (5038,), pa.string(), as_text, value_by_value("pg_snapshot", _snapshot)),
-    family("txid_snapshot", (2970,), pa.string(), as_text, value_by_value("txid_snapshot", _snapshot)),
+    family("pg_snapshot", (5038,), pa.string(), as_text, value_by_value("pg_snapshot", _snapshot), equality=NONE),
+    family("txid_snapshot", (2970,), pa.string(), as_text, value_by_value("txid_snapshot", _snapshot), equality=NONE),
 )

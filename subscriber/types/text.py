@@ -1,7 +1,8 @@
 r"""Types that are their own text: character types, XML, and every type without a family.
 
-``binary`` changes nothing for the character types and xml: their send functions write the text. A single ``"char"`` may be any byte: its
-output function writes those above 127 as ``\ooo`` and zero as nothing.
+``binary`` changes nothing for the character types and xml: their send functions write the text. A
+single ``"char"`` may be any byte: its output function writes those above 127 as ``\ooo`` and zero
+as nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from subscriber.errors import DataException
+from subscriber.types.equality import EXACT, NONE, Equality
 from subscriber.types.family import TypeFamily, as_text, family, fixed_width, invalid_binary
 from subscriber.types.form import Compare, Form, FromText, sign, without_modifier
 from subscriber.types.oids import type_name
@@ -19,6 +21,8 @@ from subscriber.types.oids import type_name
 _HEADER: Final = 4
 """What ``atttypmod`` of varchar(n) and character(n) has more than n."""
 _NAME_BYTES: Final = 63
+_ONLY_IN_INDEXES: Final = frozenset({3642, 3644, 4600, 4601})
+"""gtsvector, its arrays, and the summaries of BRIN."""
 _CHAR_TEXTS: Final = ("", *map(chr, range(1, 128)), *(f"\\{byte:o}" for byte in range(128, 256)))
 
 
@@ -32,7 +36,8 @@ def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
 
 def text_only(type_oid: int) -> TypeFamily:
     """The family of a type that has none: its text, whatever it is; its binary form is refused."""
-    return family(type_name(type_oid), (type_oid,), pa.string(), as_text)
+    equality = NONE if type_oid in _ONLY_IN_INDEXES else EXACT
+    return family(type_name(type_oid), (type_oid,), pa.string(), as_text, equality=equality)
 
 
 def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
@@ -90,18 +95,30 @@ def _compare_bpchar(left: str, right: str) -> int:
     return sign(left.rstrip(" "), right.rstrip(" "))
 
 
-def _character(name: str, oid: int, read: FromText, compare: Compare) -> TypeFamily:
-    return family(name, (oid,), pa.string(), as_text, as_text, Form(read, _as_is, pa.string(), compare=compare))
+def _canonical_bpchar(text: str) -> str:
+    """Without blanks at the end."""
+    return text.rstrip(" ")
 
+
+def _bpchar_spellings(text: str) -> tuple[str, str]:
+    return text, text + "!"
+
+
+def _character(name: str, oid: int, read: FromText, compare: Compare = sign, equality: Equality = EXACT) -> TypeFamily:
+    form = Form(read, _as_is, pa.string(), compare=compare)
+    return family(name, (oid,), pa.string(), as_text, as_text, form, equality=equality)
+
+
+_BPCHAR: Final = Equality(canonical=_canonical_bpchar, spellings=_bpchar_spellings)
 
 FAMILIES: Final = (
-    _character("text", 25, without_modifier(_as_is), sign),
-    _character("character varying", 1043, _varcharin, sign),
-    _character("character", 1042, _bpcharin, _compare_bpchar),
-    _character("name", 19, without_modifier(namein), sign),
-    family("refcursor", (1790,), pa.string(), as_text, as_text),
+    _character("text", 25, without_modifier(_as_is)),
+    _character("character varying", 1043, _varcharin),
+    _character("character", 1042, _bpcharin, _compare_bpchar, _BPCHAR),
+    _character("name", 19, without_modifier(namein)),
+    family("refcursor", (1790,), pa.string(), as_text, as_text, equality=NONE),
     family(
         '"char"', (18,), pa.string(), as_text, _char_from_binary, Form(without_modifier(charin), _as_is, pa.string())
     ),
-    family("xml", (142,), pa.string(), as_text, as_text),
+    family("xml", (142,), pa.string(), as_text, as_text, equality=NONE),
 )

@@ -7,8 +7,7 @@ import itertools
 import psycopg
 import pytest
 
-from subscriber.types import BUILT_IN_TYPES, type_name
-from subscriber.types.equality import equality_of
+from subscriber.types import BUILT_IN_TYPES, equality_of, type_name
 
 NUMBERS = ["0", "-0", "0.00", "1", "1.0", "1.00", "10", "100", "1.05", "1.5", "-1.50", "NaN"]
 SPELLINGS = {

@@ -43,7 +43,7 @@ def check_constant(node: tree.Constant) -> None:
 
 
 def output_text(node: tree.Constant) -> str:
-    """The constant as the type's output function prints it; as it was written, where we have no form of the type.
+    """The constant as the type's output function prints it; as written where the type has no form.
 
     Raises:
         RowFilterError: its text is no value of the type.

@@ -2,6 +2,8 @@
 
 A file is found by what it is about: ``logic``, ``integers``, ``floats``, ``numeric``, ``text``, ``strings``, ``patterns``, ``regexps``, ``bytea``, ``bits``,
 ``dates``, ``intervals``, ``uuid``, ``json``, ``network``, ``arrays``. Importing this package registers them all.
+
+What a value is, and its text, is :mod:`subscriber.types`'s.
 """
 
 from subscriber.filters.functions import (  # noqa: F401  importing one registers its functions

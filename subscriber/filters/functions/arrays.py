@@ -1,7 +1,7 @@
 """Arrays of the types that have a form: comparison, containment, search and concatenation.
 
-Elements are compared by their type's own default operators, which their form has; two NULLs are equal here, and NULL comes
-after everything else. There are no arrays of json or jsonb: the order of their elements is not known (see :mod:`.json`).
+Elements are compared by their type's own default operators, which their form has; two NULLs are
+equal here, and NULL comes after everything else. There are no arrays of json or jsonb: the order of their elements is not known (see :mod:`.json`).
 """
 
 from __future__ import annotations

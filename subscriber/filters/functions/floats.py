@@ -1,4 +1,6 @@
-"""real and double precision: comparisons, arithmetic, rounding, casts; the functions of C's library are in :mod:`.float_functions`.
+"""real and double precision: comparisons, arithmetic, rounding, casts.
+
+The functions of C's library are in :mod:`.float_functions`.
 
 NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives the server's bits; a result that is
 infinite, or zero, where the arguments are not, is an error (22003).

@@ -1,4 +1,7 @@
-"""interval: comparison, arithmetic and justification; what a value is, and its text: :mod:`subscriber.types.datetimes.intervals`."""
+"""interval: comparison, arithmetic and justification.
+
+What a value is: :mod:`subscriber.types.datetimes.intervals`.
+"""
 
 from __future__ import annotations
 

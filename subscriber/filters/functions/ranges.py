@@ -1,4 +1,4 @@
-"""int4range, int8range, numrange, daterange, tsrange and tstzrange: constructors and operators (``rangetypes.c``)."""
+"""Constructors and operators of the built-in range types (``rangetypes.c``)."""
 
 from __future__ import annotations
 

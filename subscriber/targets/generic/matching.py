@@ -12,7 +12,8 @@ from subscriber.targets.target_table import (
     TargetColumn,
     TargetTable,
 )
-from subscriber.types.equality import Equality, equality_of
+from subscriber.types import equality_of
+from subscriber.types.equality import Equality
 
 
 class GenericMatching:

@@ -17,12 +17,10 @@ from subscriber.targets.target_table import (
     TargetColumn,
     TargetTable,
 )
-from subscriber.types import type_name
-from subscriber.types.equality import EXACT, NONE, WITHOUT_EQUALITY, Equality
+from subscriber.types import BUILT_IN_TYPES, equality_of, type_name
+from subscriber.types.equality import EXACT, NONE, Equality
 
-_WITHOUT_EQUALITY: Final = frozenset(
-    {name for oid in WITHOUT_EQUALITY for name in (type_name(oid), f"{type_name(oid)}[]")}
-)
+_WITHOUT_EQUALITY: Final = frozenset({type_name(oid) for oid in BUILT_IN_TYPES if not equality_of(oid).exists})
 
 
 class PostgreSQLMatching(GenericMatching):

@@ -1,6 +1,6 @@
-"""Input functions of date, time, timetz, timestamp and timestamptz: every notation of PostgreSQL 18, with DateStyle ISO, MDY.
+"""Input functions of date, time, timetz, timestamp and timestamptz.
 
-What they share is in :mod:`.datetime_decoding`. What depends on the time when it is read (``today``) is refused.
+They read every notation of PostgreSQL 18, with DateStyle ISO, MDY. What they share is in :mod:`.decoding`. What depends on the time when it is read (``today``) is refused.
 """
 
 from __future__ import annotations

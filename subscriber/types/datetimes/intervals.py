@@ -1,9 +1,14 @@
-"""interval: months, days and microseconds that are kept apart, because a month is no number of days and a day no number of hours."""
+"""interval: months, days and microseconds that are kept apart.
+
+A month is no number of days, and a day no number of hours.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Final, NamedTuple
 
+from subscriber.digits import digits_of, integer_of
 from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, out_of_range, quotient, rounded
 from subscriber.types.form import sign
 
@@ -101,3 +106,26 @@ def scaled(value: Interval, modifier: int) -> Interval:
         finite(months, days, abs(microseconds) + 5 * 10 ** (5 - precision))
         microseconds = rounded(microseconds, precision)
     return finite(months, days, microseconds)
+
+
+# --- equality -----------------------------------------------------------------------------------
+
+_TEXT: Final = re.compile(
+    r"(?:([+-]?\d+) years?)? ?(?:([+-]?\d+) mons?)? ?(?:([+-]?\d+) days?)? ?(?:([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?"
+)
+
+
+def canonical(text: str) -> str:
+    """The canonical form of an interval: its span in microseconds.
+
+    >>> [canonical(text) for text in ("1 mon", "29 days 24:00:00", "-1 days +00:00:00.5", "infinity")]
+    ['2592000000000', '2592000000000', '-86399500000', 'infinity']
+    """
+    found = _TEXT.fullmatch(text)
+    if not text or found is None:
+        return text
+    years, months, days = (integer_of(part or "0") for part in found.group(1, 2, 3))
+    hours, minutes, seconds = (integer_of(part or "0") for part in found.group(5, 6, 7))
+    time = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int((found[8] or "").ljust(6, "0"))
+    whole_days = (years * 12 + months) * _MONTH + days
+    return digits_of(whole_days * DAY + (-time if found[4] == "-" else time))

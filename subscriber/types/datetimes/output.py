@@ -1,4 +1,4 @@
-"""The text of dates, times and intervals: ISO, at UTC, ``intervalstyle`` postgres, as a replication session prints it."""
+"""The text of dates, times and intervals as a replication session prints it: ISO, at UTC."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def timetz_out(value: TimeTZ) -> str:
 
 
 def interval_out(value: Interval) -> str:
-    """The output function of interval: what is not zero, largest first; a positive part behind a negative one says ``+``."""
+    """The output function of interval, with ``intervalstyle`` postgres.
+
+    It shows what is not zero, largest first; a positive part behind a negative one has a ``+``.
+    """
     if not value.is_finite:
         return "infinity" if value == INFINITY else "-infinity"
     sign = -1 if value.months < 0 else 1

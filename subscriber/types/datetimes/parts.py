@@ -1,4 +1,7 @@
-"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at what it is. The words have the case taken off."""
+"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at what it is.
+
+Words are in small letters.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Part(NamedTuple):
 
 
 def parts_of(text: str, room: int) -> list[Part] | None:
-    """The fields; None where it is none of these, or one that is longer than the server has room for.
+    """The fields; None where it is none of these, or longer than the server has room for.
 
     Args:
         text: as it was written.

@@ -45,7 +45,7 @@ def scaled_timetz(value: TimeTZ, modifier: int) -> TimeTZ:
 
 
 def scaled_timestamp(value: int, modifier: int) -> int:
-    """What a column ``timestamp(modifier)`` or ``timestamptz(modifier)`` keeps of the value (``timestamp_scale``).
+    """What a column ``timestamp(modifier)`` or ``timestamptz(modifier)`` keeps of the value.
 
     Raises:
         DataException: 22023, no column has this modifier.

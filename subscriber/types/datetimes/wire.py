@@ -33,6 +33,7 @@ from subscriber.types.datetimes.input import (
 )
 from subscriber.types.datetimes.interval_input import interval_in
 from subscriber.types.datetimes.intervals import Interval
+from subscriber.types.datetimes.intervals import canonical as canonical_interval
 from subscriber.types.datetimes.intervals import compare as compare_intervals
 from subscriber.types.datetimes.output import (
     date_out,
@@ -43,6 +44,7 @@ from subscriber.types.datetimes.output import (
     timetz_out,
 )
 from subscriber.types.datetimes.values import TimeTZ, compare_timetz
+from subscriber.types.equality import Equality
 from subscriber.types.family import TypeFamily, all_match, as_text, binary_numbers, family, invalid_text
 from subscriber.types.form import Form, sign, without_modifier
 
@@ -193,5 +195,6 @@ FAMILIES: Final = (
         partial(_from_text, "interval", f"{_INTERVAL}|{_INFINITE}"),
         _interval_from_binary,
         Form(interval_in, interval_out, compare=compare_intervals),
+        equality=Equality(canonical=canonical_interval),
     ),
 )

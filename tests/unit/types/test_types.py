@@ -14,7 +14,16 @@ import pyarrow as pa
 import pytest
 
 from subscriber.errors import NotSupportedError, ProtocolError
-from subscriber.types import BUILT_IN_TYPES, ELEMENT_TYPES, FAMILIES, comes_unread, decode_column, family_of, type_name
+from subscriber.types import (
+    BUILT_IN_TYPES,
+    ELEMENT_TYPES,
+    FAMILIES,
+    comes_unread,
+    decode_column,
+    family_of,
+    form_of,
+    type_name,
+)
 
 OIDS = {name: oid for family in FAMILIES for oid in family.oids for name in [type_name(oid)]}
 
@@ -489,6 +498,19 @@ def test_decode_column_leaves_errors_that_are_no_format_errors():
 def test_no_type_belongs_to_two_families():
     oids = [oid for family in FAMILIES for oid in family.oids]
     assert len(oids) == len(set(oids))
+
+
+def test_the_output_function_writes_what_the_input_function_read_as_the_decoders_do():
+    """C5: a type's text is written in one way, whether the value came as bytes, as text, or was computed."""
+    written = 0
+    for name, (_, binary, _) in SAMPLES.items():
+        form = form_of(OIDS[name])
+        if form is None or not pa.types.is_string(family_of(OIDS[name]).arrow_type):
+            continue
+        (text,) = from_binary(name, binary)
+        assert form.to_text(form.from_text(text, -1)) == text, name
+        written += 1
+    assert written > 20
 
 
 def test_families_travel_to_spark_executors():

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import NotSupportedError, RowFilterError
+from subscriber.errors import DataException, NotSupportedError, RowFilterError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate import row_filter
 from subscriber.filters.evaluate.row_filter import compile_filter
@@ -177,6 +177,27 @@ def test_the_elements_of_an_array_column_are_asked_one_by_one_where_the_function
     assert evaluated(node, a=int4(1, 1, None, 5), k=["{2,0}", "{}", "{0}", "{NULL,3}"]) == [True, False, None, None]
     with pytest.raises(RowFilterError, match="zero"):
         evaluated(node, a=int4(5), k=["{2,0}"])
+
+
+def test_what_a_type_says_of_a_value_is_the_filters_error(register):
+    """B26: whoever runs a filter knows one class, in which the first row that fails is found, too."""
+
+    def moment(value: int) -> int:
+        if value == 2:
+            raise DataException("timestamp out of range", sqlstate="22008", quoting="secret", detail="d", hint="h")
+        return value
+
+    register("moment(int4)", moment)
+    node = equal(call("moment(int4)", A, type_oid=INT4), number(3))
+    with pytest.raises(RowFilterError) as caught:
+        evaluated(node, a=int4(3, 2))
+    assert (caught.value.message, caught.value.sqlstate) == ("timestamp out of range", "22008")
+    assert (caught.value.detail, caught.value.hint, caught.value.quoting) == ("d", "h", None)
+    found = compile_filter(node).first_failure({"a": int4(3, 3, 2)}, 3)
+    assert found is not None
+    assert found[0] == 2
+    with pytest.raises(RowFilterError, match="timestamp out of range"):
+        compile_filter(equal(call("moment(int4)", number(2), type_oid=INT4), A)).evaluate({"a": int4(1)}, 1)
 
 
 def test_a_row_within_a_row_is_not_null_whatever_is_in_it():

@@ -1,4 +1,4 @@
-"""Input functions of dates, intervals, networks, JSON, uuid and arrays: what is refused, and that no error shows what was read."""
+"""Input functions: what is refused, with which error, and that no error shows what was read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from functools import cmp_to_key
 
 import pytest
 
-import subscriber.filters.functions  # noqa: F401 - registers the forms
 from subscriber.errors import DataException, NotSupportedError, SubscriberError
 from subscriber.types import form_of
 from subscriber.types.array_text import Array
@@ -114,6 +113,56 @@ def test_no_error_shows_what_was_read(oid, text):
         read(oid, text)
     assert "secret" not in caught.value.report()
     assert "1984" not in caught.value.report()
+
+
+@pytest.mark.parametrize(
+    ("oid", "text", "sqlstate", "message", "quoting"),
+    [
+        (16, "maybe", "22P02", "invalid input syntax for type boolean", 'invalid input syntax for type boolean: "maybe"'),
+        (21, "9x", "22P02", "invalid input syntax for type smallint", 'invalid input syntax for type smallint: "9x"'),
+        (21, "99999x", "22003", "value is out of range for type smallint", 'value "99999x" is out of range for type smallint'),
+        (26, "-2147483649", "22003", "value is out of range for type oid", 'value "-2147483649" is out of range for type oid'),
+        (700, "1e39x", "22003", "value is out of range for type real", '"1e39" is out of range for type real'),
+        (701, "1_0", "22P02", "invalid input syntax for type double precision", 'invalid input syntax for type double precision: "1_0"'),
+        (1700, "1..2", "22P02", "invalid input syntax for type numeric", 'invalid input syntax for type numeric: "1..2"'),
+        (1560, "b012", "22P02", "invalid binary digit in a bit string", '"2" is not a valid binary digit'),
+        (DATE, "8 x", "22007", "invalid input syntax for type date", None),
+    ],
+)  # fmt: skip
+def test_only_who_wrote_a_text_is_shown_it(oid, text, sqlstate, message, quoting):
+    """B26, names_are_data: the message is for logs, PostgreSQL's own with the text for who wrote it."""
+    with pytest.raises(DataException) as caught:
+        read(oid, text)
+    assert (caught.value.sqlstate, caught.value.message, caught.value.quoting) == (sqlstate, message, quoting)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("0e200000", "0"), ("-0.00e5", "0"), ("0.00e1", "0.0"), ("0e-2", "0.00"), ("0e1073741823", "0"), ("-0", "0")],
+)
+def test_zero_may_have_any_exponent(text, written):
+    """C5: a numeric has no digits too many where all digits are zero."""
+    form = form_of(1700)
+    assert form is not None
+    assert form.to_text(read(1700, text)) == written
+
+
+@pytest.mark.parametrize("text", ["0e1073741824", "1e131072", "0e-16384", "1e-16384"])
+def test_a_numeric_that_does_not_fit_is_an_overflow(text):
+    with pytest.raises(DataException, match="value overflows numeric format") as caught:
+        read(1700, text)
+    assert caught.value.sqlstate == "22003"
+
+
+@pytest.mark.parametrize("oid", [DATE, TIMESTAMP, TIMESTAMPTZ])
+def test_behind_the_last_field_that_a_date_may_have_stands_nothing_but_blanks(oid):
+    """``ParseDateTime``: a comma needs no field, but room for one."""
+    fields = "2024-01-01" + " at" * 24
+    assert read(oid, f"{fields}  ") == read(oid, "2024-01-01")
+    assert read(oid, f"{fields[:-3]} ,") == read(oid, "2024-01-01")
+    with pytest.raises(DataException) as caught:
+        read(oid, f"{fields} ,")
+    assert caught.value.sqlstate == "22007"
 
 
 @pytest.mark.parametrize(
