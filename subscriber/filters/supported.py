@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from subscriber.errors import NotSupportedError, RowFilterError, UsageError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.typeinfo import ANY, RECORD, Types
+from subscriber.filters.evaluate.calls import of_type
+from subscriber.filters.evaluate.operations import elements_of
+from subscriber.filters.evaluate.row_filter import compile_filter
+from subscriber.filters.evaluate.simplify import simplify
 from subscriber.filters.functions.forms import form_of
 from subscriber.filters.functions.function_registry import Implementation, implementation_of
 from subscriber.types import ELEMENT_TYPES
@@ -41,9 +45,6 @@ def check_supported(
         NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
         UsageError: 42P22, the server could not compute it either.
     """
-    # Imported here: the evaluation is of this package's trees.
-    from subscriber.filters.evaluate.row_filter import compile_filter
-
     _Check(types, bytewise_collations, encoding).node(node)
     try:
         compile_filter(node)
@@ -130,9 +131,6 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
     """The implementation of a call with these arguments, some of which may be constants."""
     if found.specialise is None:
         return found
-    # Imported here: the simplification is of this package's trees.
-    from subscriber.filters.evaluate.simplify import simplify
-
     constants = {}
     try:
         for place, argument in enumerate(arguments):
@@ -147,11 +145,6 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
 
 def _elements(array: tree.Expression) -> Sequence[tree.Expression]:
     """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else some value of the element's type."""
-    # Imported here: the evaluation is of this package's trees.
-    from subscriber.filters.evaluate.calls import of_type
-    from subscriber.filters.evaluate.operations import elements_of
-    from subscriber.filters.evaluate.simplify import simplify
-
     known = array
     if not _varies(array):
         try:
