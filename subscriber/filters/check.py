@@ -29,7 +29,7 @@ def check_filter(text: str, table: PublisherTable, tables: PublisherTables) -> t
         NotSupportedError: 0A000, a publication may not have it (rule B23), or we do not compute it as the server does; by name.
     """
     found = analyze_filter(text, table, tables)
-    check_supported(found, _types(tables), tables.bytewise_collations, tables.encoding)
+    check_supported(found, _types(tables), tables)
     return found
 
 

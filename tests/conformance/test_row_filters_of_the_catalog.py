@@ -185,7 +185,7 @@ class Both:
     def _shown(self, node: tree.Expression, columns: dict[str, pa.Array], count: int) -> list[str | None]:
         form = form_of(node.type_oid)
         try:
-            values = listed(operation(simplify(node)).evaluate(Rows(columns, count)), count)
+            values = listed(operation(simplify(node, 180000), 180000).evaluate(Rows(columns, count)), count)
             return [None if value is None else NOT_NULL if form is None else form.to_text(value) for value in values]
         except SubscriberError as error:
             raise _OneRaises(f"ERROR {error.sqlstate}") from None
