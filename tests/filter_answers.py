@@ -155,7 +155,9 @@ class OurAnswers:
     def _shown(self, node: tree.Expression, columns: Mapping[str, pa.Array], count: int) -> list[str | None]:
         form = form_of(node.type_oid)
         try:
-            values = listed(operation(simplify(node)).evaluate(Rows(dict(columns), count)), count)
+            version = self.tables.server_version
+            computed = operation(simplify(node, version), version)
+            values = listed(computed.evaluate(Rows(dict(columns), count)), count)
             return [None if value is None else NOT_NULL if form is None else form.to_text(value) for value in values]
         except SubscriberError as error:
             raise _OneRaises(f"ERROR {error.sqlstate}") from None

@@ -7,11 +7,11 @@ from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.analyzer import Analysis
 from subscriber.filters.analyze.deparse import deparse
 from subscriber.filters.analyze.generated_columns import expand_generated_columns
-from subscriber.filters.analyze.supported import check_supported
 from subscriber.filters.analyze.typeinfo import Types
 from subscriber.filters.analyze.validate import validate
 from subscriber.filters.builtins import catalog_of
 from subscriber.filters.parse.parser import parse
+from subscriber.filters.supported import check_supported
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 
@@ -29,7 +29,7 @@ def check_filter(text: str, table: PublisherTable, tables: PublisherTables) -> t
         NotSupportedError: 0A000, a publication may not have it (rule B23), or we do not compute it as the server does; by name.
     """
     found = analyze_filter(text, table, tables)
-    check_supported(found, _types(tables), tables.bytewise_collations, tables.encoding)
+    check_supported(found, _types(tables), tables)
     return found
 
 

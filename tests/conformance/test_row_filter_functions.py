@@ -19,7 +19,7 @@ import pytest
 
 import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import DataException
-from subscriber.filters.evaluate.calls import compiled_for, function_for, of_type
+from subscriber.filters.evaluate.calls import function_for, of_type
 from subscriber.filters.evaluate.row_values import Value, filtered, listed, read_column
 from subscriber.filters.functions.function_registry import implementations
 from subscriber.types import family_of, form_of
@@ -151,8 +151,8 @@ def our_answers(catalog: Catalog, signature: str, columns: Sequence[Value], coun
     result = catalog.functions[signature][1]
     form = form_of(result)
     assert form is not None
-    with compiled_for(catalog.connection.info.server_version):
-        apply, raises = function_for(signature, [of_type(catalog.oids[name]) for name in types_of(signature)], result)
+    arguments = [of_type(catalog.oids[name]) for name in types_of(signature)]
+    apply, raises = function_for(signature, arguments, result, catalog.connection.info.server_version)
 
     def shown(values: Sequence[Value], rows: int) -> list[str | None]:
         return [None if value is None else form.to_text(value) for value in listed(apply(values, rows), rows)]

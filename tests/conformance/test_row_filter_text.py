@@ -189,7 +189,7 @@ def test_functions_give_the_servers_results_and_errors(server):
             continue  # numbers of numbers
         random = Random(f"{SEED} {signature}")
         rows = [random_row(random, signature) for _ in range(80)]
-        apply, raises = function_for(signature, [of_type(server.oid(name)) for name in names], result)
+        apply, raises = function_for(signature, [of_type(server.oid(name)) for name in names], result, 180000)
         columns = [column(server, name, [row[place] for row in rows]) for place, name in enumerate(names)]
         ours = answers(apply, raises, result, columns, len(rows))
         theirs = server.call(signature, names, rows)
@@ -219,7 +219,7 @@ def our_column(
         Same(known[place]) if place in known else column(server, names[place], texts) for place in range(len(oids))
     ]
     try:
-        apply, raises = function_for(signature, arguments, result)
+        apply, raises = function_for(signature, arguments, result, 180000)
     except NotSupportedError:
         return "REFUSED"
     return answers(apply, raises, result, values, len(texts))
@@ -349,7 +349,7 @@ def test_patterns_and_flags_that_are_columns_are_the_servers(server, signature, 
         rows.append(tuple(None if some_null and random.random() < 0.3 else one for one in made))
     names = names_of(signature)
     result = server.result_type(signature, names)
-    apply, raises = function_for(signature, [of_type(server.oid(name)) for name in names], result)
+    apply, raises = function_for(signature, [of_type(server.oid(name)) for name in names], result, 180000)
     columns = [column(server, name, [row[place] for row in rows]) for place, name in enumerate(names)]
     ours = []
     for place in range(len(rows)):

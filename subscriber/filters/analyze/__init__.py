@@ -4,11 +4,11 @@
 
     syntax ──analyzer──▶ tree.Expression ──validate──▶ what a publication's filter may hold
               ├ column_references      what a name refers to
+              ├ operators, function_calls, row_comparisons, constants
               ├ candidates             which operator and function is meant
-              ├ function_calls, row_comparisons, constants
               ├ coerce, polymorphic    which conversions are made, types any…
               ├ collate                which collation every value has
               └ generated_columns      virtual generated columns, written out
 
-``supported`` says whether every function of a tree can be computed, ``deparse`` writes a tree as pg_get_expr does.
+``deparse`` writes a tree as pg_get_expr does.
 """

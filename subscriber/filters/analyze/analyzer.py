@@ -1,21 +1,30 @@
-"""Syntax tree + table → typed tree, as ``parse_expr.c`` makes it."""
+"""Syntax tree + table → typed tree, as ``parse_expr.c`` makes it.
+
+::
+
+    Analysis.expression ──▶ columns, operators, functions, rows ──▶ coercions ──▶ types, catalog
+         ▲                                   │
+         └─────── a function, passed ────────┘
+
+:class:`Analysis` is the dispatcher at the top, and imports point down from it. What calls it again for an operand, a call of a
+function, is given :meth:`Analysis.expression` and does not know the class.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal
 
 from subscriber.digits import integer_of
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.filters.analyze import tree
-from subscriber.filters.analyze.candidates import find_operator, find_prefix_operator
 from subscriber.filters.analyze.coerce import Coercions
 from subscriber.filters.analyze.collate import Collations
 from subscriber.filters.analyze.column_references import ONLY_SIMPLE, Columns, invalid
 from subscriber.filters.analyze.constants import bits_of
 from subscriber.filters.analyze.function_calls import FunctionCalls
-from subscriber.filters.analyze.polymorphic import POLYMORPHIC, enforce_generic_types
+from subscriber.filters.analyze.operators import Operators
 from subscriber.filters.analyze.row_comparisons import RowOperations
+from subscriber.filters.analyze.schemas import Schemas
 from subscriber.filters.analyze.typeinfo import (
     BIT,
     BOOL,
@@ -27,7 +36,7 @@ from subscriber.filters.analyze.typeinfo import (
     UNKNOWN,
     type_modifier,
 )
-from subscriber.filters.builtins import Catalog, Operator
+from subscriber.filters.builtins import Catalog
 from subscriber.filters.parse import syntax
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
@@ -52,13 +61,14 @@ class Analysis:
     def __init__(self, catalog: Catalog, table: PublisherTable, tables: PublisherTables) -> None:
         self.catalog = catalog
         self.table = table
-        self._schemas = {*tables.schemas, "pg_catalog", "information_schema"}
         self.coercions = Coercions(catalog)
         self.types = self.coercions.types
         self.collations = Collations(self.types)
         self.columns = Columns(catalog, table, tables.database)
-        self._functions = FunctionCalls(self)
-        self._rows = RowOperations(self)
+        self._schemas = Schemas(tables)
+        self._operators = Operators(self.coercions, self._schemas)
+        self._functions = FunctionCalls(self.coercions, self._schemas, self.columns, self.expression)
+        self._rows = RowOperations(self._operators)
         self._operand: tree.CaseOperand | None = None
 
     def filter(self, node: syntax.Node) -> tree.Expression:
@@ -123,16 +133,6 @@ class Analysis:
                 return self._function(node)
         raise AssertionError(f"no rule for {type(node).__name__}")
 
-    def check_schema(self, schema: str | None) -> str | None:
-        """``LookupExplicitNamespace``.
-
-        Raises:
-            UsageError: 3F000.
-        """
-        if schema is not None and schema not in self._schemas:
-            raise UsageError(f'schema "{schema}" does not exist', sqlstate="3F000")
-        return schema
-
     # Leaves -----------------------------------------------------------------------------------------
 
     def _constant(self, node: syntax.Constant) -> tree.Expression:
@@ -181,7 +181,7 @@ class Analysis:
         Raises:
             UsageError: 42704 there is no such type, 22023 and others for its modifiers.
         """
-        schema = self.check_schema(name.names[-2] if len(name.names) > 1 else None)
+        schema = self._schemas.of(name.names)
         written = ".".join(name.names)
         found = self.catalog.find_type(schema, name.names[-1])
         if found is None:
@@ -222,7 +222,7 @@ class Analysis:
         oid = argument.type_oid
         if oid != UNKNOWN and not self.types.collation(oid):
             raise UsageError(f"collations are not supported by type {self.types.name(oid)}", sqlstate="42804")
-        schema = self.check_schema(node.names[-2] if len(node.names) > 1 else None)
+        schema = self._schemas.of(node.names)
         collation = self.catalog.find_collation(schema, node.names[-1])
         if collation is None:
             name = ".".join(node.names)
@@ -234,63 +234,16 @@ class Analysis:
 
     # Operators --------------------------------------------------------------------------------------
 
-    def operation(self, names: tuple[str, ...], left: tree.Expression | None, right: tree.Expression) -> tree.Call:
-        """``make_op``."""
-        self.check_schema(names[-2] if len(names) > 1 else None)
-        if left is None:
-            operator = find_prefix_operator(self.coercions, names, right.type_oid)
-            arguments, declared = [right], [operator.right]
-        else:
-            operator = find_operator(self.coercions, names, left.type_oid, right.type_oid)
-            arguments, declared = [left, right], [operator.left, operator.right]
-        actual = [one.type_oid for one in arguments]
-        declared, result = enforce_generic_types(self.coercions, actual, declared, operator.result)
-        made = self.converted(arguments, declared)
-        function = self.catalog.functions[operator.function]
-        if function.returns_set:
-            raise UsageError("set-returning functions are not allowed in WHERE", sqlstate="0A000")
-        return tree.Call(
-            result, self.types.collation(result), self.catalog.signature(function), made, operator_name(operator)
-        )
-
-    def converted(self, arguments: Sequence[tree.Expression], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
-        """``make_fn_arguments``."""
-        return tuple(self.coercions.coerce(one, oid) for one, oid in zip(arguments, declared, strict=True))
-
     def _operation(self, node: syntax.Operation) -> tree.Expression:
         if isinstance(node.left, syntax.RowLiteral) and isinstance(node.right, syntax.RowLiteral):
             return self._rows.comparison(node.names, self._fields(node.left), self._fields(node.right))
         left = None if node.left is None else self.expression(node.left)
-        return self.operation(node.names, left, self.expression(node.right))
+        return self._operators.call(node.names, left, self.expression(node.right))
 
     def _any_all(self, node: syntax.AnyAll) -> tree.Expression:
-        return self.array_operation(node.names, self.expression(node.left), self.expression(node.right), node.use_or)
-
-    def array_operation(
-        self, names: tuple[str, ...], left: tree.Expression, right: tree.Expression, use_or: bool
-    ) -> tree.Expression:
-        """``make_scalar_array_op``."""
-        element = UNKNOWN if right.type_oid == UNKNOWN else self.types.base_element(right.type_oid)
-        if not element:
-            raise UsageError("op ANY/ALL (array) requires array on right side", sqlstate="42809")
-        self.check_schema(names[-2] if len(names) > 1 else None)
-        operator = find_operator(self.coercions, names, left.type_oid, element)
-        declared, result = enforce_generic_types(
-            self.coercions, [left.type_oid, element], [operator.left, operator.right], operator.result
+        return self._operators.array_call(
+            node.names, self.expression(node.left), self.expression(node.right), node.use_or
         )
-        if result != BOOL:
-            raise UsageError("op ANY/ALL (array) requires operator to yield boolean", sqlstate="42809")
-        if declared[1] in POLYMORPHIC:
-            array = right.type_oid
-        else:
-            array = self.types.array(declared[1])
-            if not array:
-                name = self.types.name(declared[1])
-                raise UsageError(f"could not find array type for data type {name}", sqlstate="42704")
-        function = self.catalog.functions[operator.function]
-        arguments = self.converted([left, right], [declared[0], array])
-        name = operator_name(operator)
-        return tree.ArrayComparison(BOOL, 0, self.catalog.signature(function), arguments, name, use_or=use_or)
 
     def _in_list(self, node: syntax.InList) -> tree.Expression:
         operator = ("<>",) if node.negated else ("=",)
@@ -309,7 +262,7 @@ class Analysis:
                 assert isinstance(made, tree.RowConstructor)
                 comparison = self._rows.comparison(operator, left.fields, made.fields)
             else:
-                comparison = self.operation(operator, left, made)
+                comparison = self._operators.call(operator, left, made)
             comparison = self.coercions.to_boolean(comparison, "IN")
             result = comparison if result is None else tree.Boolean(BOOL, 0, kind, (result, comparison))
         assert result is not None
@@ -330,7 +283,7 @@ class Analysis:
             return None
         elements = tuple(self.coercions.to_common(one, common, "IN") for one in constants)
         constructor = tree.ArrayConstructor(array, self.types.collation(array), elements)
-        return self.array_operation(operator, left, constructor, use_or)
+        return self._operators.array_call(operator, left, constructor, use_or)
 
     def _between(self, node: syntax.Between) -> tree.Expression:
         def compare(operator: str, bound: syntax.Node) -> syntax.Node:
@@ -354,18 +307,11 @@ class Analysis:
         if isinstance(node.left, syntax.RowLiteral) and isinstance(node.right, syntax.RowLiteral):
             result = self._rows.distinct(self._fields(node.left), self._fields(node.right))
         else:
-            result = self.distinct(self.expression(node.left), self.expression(node.right))
+            result = self._operators.distinct(self.expression(node.left), self.expression(node.right))
         return tree.Boolean(BOOL, 0, "not", (result,)) if node.negated else result
 
-    def distinct(self, left: tree.Expression, right: tree.Expression) -> tree.Expression:
-        """``make_distinct_op``."""
-        made = self.operation(("=",), left, right)
-        if made.type_oid != BOOL:
-            raise UsageError("IS DISTINCT FROM requires = operator to yield boolean", sqlstate="42804")
-        return tree.Distinct(BOOL, 0, made.function, made.arguments, made.operator)
-
     def _null_if(self, node: syntax.NullIf) -> tree.Expression:
-        made = self.operation(("=",), self.expression(node.left), self.expression(node.right))
+        made = self._operators.call(("=",), self.expression(node.left), self.expression(node.right))
         if made.type_oid != BOOL:
             raise UsageError("NULLIF requires = operator to yield boolean", sqlstate="42804")
         first = made.arguments[0]
@@ -490,11 +436,6 @@ class Analysis:
 
     def _function(self, node: syntax.FunctionCall) -> tree.Expression:
         return self._functions.call(node)
-
-
-def operator_name(operator: Operator) -> str:
-    """Its name; with its schema if that is not ``pg_catalog``."""
-    return operator.name if operator.schema == "pg_catalog" else f"{operator.schema}.{operator.name}"
 
 
 def has_columns(node: tree.Expression) -> bool:

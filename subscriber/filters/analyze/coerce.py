@@ -133,6 +133,10 @@ class Coercions:
         made = self._conversion(node, path, base, base_modifier, context, form)
         return made if base == target else self._domain(made, target)
 
+    def converted(self, arguments: Sequence[tree.Expression], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
+        """``make_fn_arguments``."""
+        return tuple(self.coerce(one, oid) for one, oid in zip(arguments, declared, strict=True))
+
     def coerce_to_target(
         self, node: tree.Expression, target: int, modifier: int, context: Context, form: tree.Form
     ) -> tree.Expression | None:

@@ -2,51 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.candidates import FunctionCandidate, function_candidates, matching, select
+from subscriber.filters.analyze.coerce import Coercions
+from subscriber.filters.analyze.column_references import Columns
 from subscriber.filters.analyze.polymorphic import enforce_generic_types
+from subscriber.filters.analyze.schemas import Schemas
 from subscriber.filters.analyze.typeinfo import ANY, UNKNOWN
 from subscriber.filters.builtins import Function
 from subscriber.filters.parse import syntax
 from subscriber.filters.parse.parser import parse
 
-if TYPE_CHECKING:
-    from subscriber.filters.analyze.analyzer import Analysis
-
 
 class FunctionCalls:
     """Makes calls of functions; a call may also be a cast, or a column of the row."""
 
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+    def __init__(
+        self,
+        coercions: Coercions,
+        schemas: Schemas,
+        columns: Columns,
+        analyze: Callable[[syntax.Node], tree.Expression],
+    ) -> None:
+        """Calls over these.
+
+        Args:
+            coercions: the conversions of arguments.
+            schemas: where functions may be.
+            columns: of the table.
+            analyze: makes an expression of an argument.
+        """
+        self._coercions = coercions
+        self._catalog = coercions.catalog
+        self._types = coercions.types
+        self._schemas = schemas
+        self._columns = columns
+        self._analyze = analyze
 
     def call(self, node: syntax.FunctionCall) -> tree.Expression:
-        """``ParseFuncOrColumn``."""
-        analysis = self._analysis
+        """``ParseFuncOrColumn``.
+
+        Raises:
+            UsageError: 42883 and 42725 no function or several, 3F000 no such schema, 42809 it is no plain function, 42804 and
+                others for its arguments.
+        """
         plain = not (node.star or node.variadic or node.decorated or node.over or any(node.argument_names))
         if plain and len(node.arguments) == 1 and len(node.names) == 1:
-            column = analysis.columns.projection(node.names[0], node.arguments[0])
+            column = self._columns.projection(node.names[0], node.arguments[0])
             if column is not None:
                 return column
-        arguments = [analysis.expression(one) for one in node.arguments]
+        arguments = [self._analyze(one) for one in node.arguments]
         inputs = [one.type_oid for one in arguments]
-        analysis.check_schema(node.names[-2] if len(node.names) > 1 else None)
+        self._schemas.of(node.names)
         names = node.argument_names if any(node.argument_names) else ()
         _check_names(names)
         candidates = function_candidates(
-            analysis.coercions, node.names, len(arguments), names, expand_variadic=not node.variadic
+            self._coercions, node.names, len(arguments), names, expand_variadic=not node.variadic
         )
         chosen = next((one for one in candidates if list(one.arguments) == inputs), None)
         if chosen is None:
             as_cast = len(arguments) == 1 and not names
             if as_cast and (made := self._as_cast(node.names, arguments[0])) is not None:
                 return made
-            found = matching(analysis.coercions, inputs, candidates)
-            chosen = found[0] if len(found) == 1 else select(analysis.coercions, inputs, found) if found else None
+            found = matching(self._coercions, inputs, candidates)
+            chosen = found[0] if len(found) == 1 else select(self._coercions, inputs, found) if found else None
             if found and chosen is None:
                 raise self._not_unique(node, inputs)
         if chosen is None:
@@ -57,35 +80,34 @@ class FunctionCalls:
 
     def _as_cast(self, names: tuple[str, ...], argument: tree.Expression) -> tree.Expression | None:
         """``numeric(a)`` and the like, where no function takes just that."""
-        analysis = self._analysis
-        found = analysis.catalog.find_type(names[-2] if len(names) > 1 else None, names[-1])
+        found = self._catalog.find_type(names[-2] if len(names) > 1 else None, names[-1])
         if found is None or found.kind == "c":
             return None
         if not (argument.type_oid == UNKNOWN and isinstance(argument, tree.Constant)):
-            path = analysis.coercions.path(found.oid, argument.type_oid, "explicit")
+            path = self._coercions.path(found.oid, argument.type_oid, "explicit")
             if path is None or path.kind not in ("relabel", "io"):
                 return None
-            if path.kind == "io" and analysis.types.is_row(argument.type_oid) and found.category == "S":
+            if path.kind == "io" and self._types.is_row(argument.type_oid) and found.category == "S":
                 return None
-        return analysis.coercions.coerce(argument, found.oid, -1, "explicit", "cast")
+        return self._coercions.coerce(argument, found.oid, -1, "explicit", "cast")
 
     def _made(
         self, node: syntax.FunctionCall, chosen: FunctionCandidate, arguments: list[tree.Expression]
     ) -> tree.Expression:
-        analysis, function = self._analysis, chosen.function
+        function = chosen.function
         _check_kind(node, function)
         inputs = [one.type_oid for one in arguments]
         declared = list(chosen.arguments)
         defaults = [] if any(node.argument_names) else self._defaults(chosen)
         declared += function.arguments[len(function.arguments) - len(defaults) :] if defaults else ()
         inputs += [one.type_oid for one in defaults]
-        types, result = enforce_generic_types(analysis.coercions, inputs, declared, function.result)
-        made = analysis.converted([*arguments, *defaults], types)
+        types, result = enforce_generic_types(self._coercions, inputs, declared, function.result)
+        made = self._coercions.converted([*arguments, *defaults], types)
         if any(node.argument_names):
             made = tuple(_named(one, name) for one, name in zip(made, node.argument_names, strict=True))
         if chosen.variadic_count and function.variadic != ANY:
             made = self._gathered(made, chosen.variadic_count)
-        elif node.variadic and function.variadic == ANY and not analysis.types.base_element(made[-1].type_oid):
+        elif node.variadic and function.variadic == ANY and not self._types.base_element(made[-1].type_oid):
             # A constant without a type is no array either.
             raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
         if function.kind != "f":
@@ -94,8 +116,8 @@ class FunctionCalls:
             raise NotSupportedError("set-returning functions are not allowed in WHERE")
         return tree.Call(
             result,
-            analysis.types.collation(result) if result in analysis.catalog.types else 0,
-            analysis.catalog.signature(function),
+            self._types.collation(result) if result in self._catalog.types else 0,
+            self._catalog.signature(function),
             made,
             form="sql" if node.special else "call",
             variadic=bool(function.variadic)
@@ -109,11 +131,11 @@ class FunctionCalls:
             return []
         written = parse(f"row({chosen.function.defaults})")
         assert isinstance(written, syntax.RowLiteral)
-        return [self._analysis.expression(one) for one in written.fields[-chosen.default_count :]]
+        return [self._analyze(one) for one in written.fields[-chosen.default_count :]]
 
     def _gathered(self, arguments: Sequence[tree.Expression], count: int) -> tuple[tree.Expression, ...]:
         """The last arguments as one array."""
-        types = self._analysis.types
+        types = self._types
         elements = tuple(arguments[-count:])
         array = types.array(elements[0].type_oid)
         if not array:
@@ -126,7 +148,7 @@ class FunctionCalls:
     def _signature(self, node: syntax.FunctionCall, inputs: list[int]) -> str:
         names = node.argument_names or (None,) * len(inputs)
         types = [
-            self._analysis.types.name(oid) if name is None else f"{name} => {self._analysis.types.name(oid)}"
+            self._types.name(oid) if name is None else f"{name} => {self._types.name(oid)}"
             for name, oid in zip(names, inputs, strict=True)
         ]
         return f"{'.'.join(node.names)}({', '.join(types)})"

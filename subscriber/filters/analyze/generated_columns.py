@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from subscriber.errors import UsageError
 from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.analyzer import Analysis
 from subscriber.filters.parse.parser import parse
 from subscriber.schema.publisher_tables import PublisherColumn
 
-if TYPE_CHECKING:
-    from subscriber.filters.analyze.analyzer import Analysis
-
 
 def expand_generated_columns(node: tree.Expression, analysis: Analysis, major: int) -> tree.Expression:
-    """The expression with every virtual generated column written out."""
+    """The expression with every virtual generated column written out.
+
+    Raises:
+        UsageError: as the analysis of what a column is generated from; the server has accepted it.
+    """
     if isinstance(node, tree.Column):
         column = analysis.table.column(node.name)
         if column is None or column.generated != "virtual" or column.expression is None:

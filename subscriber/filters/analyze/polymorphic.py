@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from subscriber.errors import UsageError
 from subscriber.filters.analyze import typeinfo as t
 from subscriber.filters.analyze.typeinfo import UNKNOWN, Types
-
-if TYPE_CHECKING:
-    from subscriber.filters.analyze.coerce import Coercions
 
 _ELEMENTS: Final = frozenset({t.ANYELEMENT, t.ANYNONARRAY, t.ANYENUM})
 _COMPATIBLES: Final = frozenset({t.ANYCOMPATIBLE, t.ANYCOMPATIBLENONARRAY})
@@ -22,6 +19,23 @@ _COMPATIBLE_FAMILY: Final = _COMPATIBLES | {t.ANYCOMPATIBLEARRAY, t.ANYCOMPATIBL
 POLYMORPHIC: Final = _ELEMENTS | _COMPATIBLES | _CONTAINERS
 PASSED_AS_THEY_ARE: Final = frozenset({t.ANY, t.ANYELEMENT, t.ANYNONARRAY, t.ANYCOMPATIBLE, t.ANYCOMPATIBLENONARRAY})
 """Declared types that take a value of any type without a node of conversion."""
+
+
+class Conversions(Protocol):
+    """What has to be known here of the conversions between types."""
+
+    @property
+    def types(self) -> Types:
+        """The publisher's types."""
+        ...
+
+    def common_type_of(self, oids: Sequence[int], construct: str | None) -> int:
+        """The type that values of all of these types can have; 0 if there is none."""
+        ...
+
+    def possible(self, sources: Sequence[int], targets: Sequence[int]) -> bool:
+        """Whether each of these types can be converted to the one in its place without being asked."""
+        ...
 
 
 class _Unlike(UsageError):
@@ -54,17 +68,17 @@ class _Family:
         return self.element
 
 
-def check_generic_types(coercions: Coercions, actual: Sequence[int], declared: Sequence[int]) -> bool:
+def check_generic_types(conversions: Conversions, actual: Sequence[int], declared: Sequence[int]) -> bool:
     """``check_generic_type_consistency``."""
     try:
-        _resolve(coercions, actual, declared)
+        _resolve(conversions, actual, declared)
     except _Unlike:
         return False
     return True
 
 
 def enforce_generic_types(
-    coercions: Coercions, actual: Sequence[int], declared: Sequence[int], result: int
+    conversions: Conversions, actual: Sequence[int], declared: Sequence[int], result: int
 ) -> tuple[list[int], int]:
     """``enforce_generic_type_consistency``: declared types and result type, with what the polymorphic ones stand for.
 
@@ -73,8 +87,8 @@ def enforce_generic_types(
     """
     if POLYMORPHIC.isdisjoint(declared):
         return list(declared), result
-    plain, compatible = _resolve(coercions, actual, declared)
-    types = coercions.types
+    plain, compatible = _resolve(conversions, actual, declared)
+    types = conversions.types
     if plain.declared and not plain.element:
         raise UsageError("could not determine polymorphic type because input has type unknown", sqlstate="42804")
     if compatible.declared and not compatible.element:
@@ -99,13 +113,13 @@ def enforce_generic_types(
     return found, result
 
 
-def _resolve(coercions: Coercions, actual: Sequence[int], declared: Sequence[int]) -> tuple[_Family, _Family]:
+def _resolve(conversions: Conversions, actual: Sequence[int], declared: Sequence[int]) -> tuple[_Family, _Family]:
     """What the two families stand for.
 
     Raises:
         _Unlike: the actual types do not fit together.
     """
-    types = coercions.types
+    types = conversions.types
     plain, compatible = _Family(), _Family()
     for given, wanted in zip(actual, declared, strict=True):
         if wanted not in POLYMORPHIC:
@@ -121,7 +135,7 @@ def _resolve(coercions: Coercions, actual: Sequence[int], declared: Sequence[int
         else:
             _container(types, family, types.base(given), wanted)
     _settle_plain(types, plain)
-    _settle_compatible(coercions, compatible)
+    _settle_compatible(conversions, compatible)
     return plain, compatible
 
 
@@ -165,12 +179,12 @@ def _settle_plain(types: Types, family: _Family) -> None:
         raise _Unlike(f"type matched to anyenum is not an enum type: {types.name(family.element)}")
 
 
-def _settle_compatible(coercions: Coercions, family: _Family) -> None:
+def _settle_compatible(conversions: Conversions, family: _Family) -> None:
     if not family.actual:
         return
-    types = coercions.types
-    family.element = coercions.common_type_of(family.actual, None)
-    possible = family.element and all(coercions.possible([one], [family.element]) for one in family.actual)
+    types = conversions.types
+    family.element = conversions.common_type_of(family.actual, None)
+    possible = family.element and all(conversions.possible([one], [family.element]) for one in family.actual)
     if not possible:
         raise _Unlike("arguments of anycompatible family cannot be cast to a common type")
     if t.ANYCOMPATIBLENONARRAY in family.declared and types.base_element(family.element):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.filters.analyze import tree
+from subscriber.filters.analyze.operators import Operators
 from subscriber.filters.analyze.typeinfo import BOOL
-
-if TYPE_CHECKING:
-    from subscriber.filters.analyze.analyzer import Analysis
 
 _LESS, _EQUAL, _NOT_EQUAL = 1, 3, 6
 _KINDS: Final[dict[int, Literal["<", "<=", ">", ">="]]] = {1: "<", 2: "<=", 4: ">=", 5: ">"}
@@ -22,21 +20,28 @@ _CLASS_OF_KIND: Final = {"r": 3831, "m": 4537, "e": 3500, "c": 2249}
 class RowOperations:
     """Comparisons of rows by the operators of their columns."""
 
-    def __init__(self, analysis: Analysis) -> None:
-        self._analysis = analysis
+    def __init__(self, operators: Operators) -> None:
+        self._operators = operators
+        self._catalog = operators.catalog
+        self._types = operators.types
 
     def comparison(
         self, names: tuple[str, ...], left: Sequence[tree.Expression], right: Sequence[tree.Expression]
     ) -> tree.Expression:
-        """``make_row_comparison_op``: ``=`` and ``<>`` are written out with AND and OR."""
+        """``make_row_comparison_op``: ``=`` and ``<>`` are written out with AND and OR.
+
+        Raises:
+            UsageError: 42601 the rows differ in length, 42804 an operator gives no boolean, 0A000 it has no order;
+                and as :meth:`Operators.call`.
+        """
         if len(left) != len(right):
             raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
         if not left:
             raise NotSupportedError("cannot compare rows of zero length")
-        calls = [self._analysis.operation(names, one, other) for one, other in zip(left, right, strict=True)]
+        calls = [self._operators.call(names, one, other) for one, other in zip(left, right, strict=True)]
         for call in calls:
             if call.type_oid != BOOL:
-                name = self._analysis.types.name(call.type_oid)
+                name = self._types.name(call.type_oid)
                 message = f"row comparison operator must yield type boolean, not type {name}"
                 raise UsageError(message, sqlstate="42804")
         if len(calls) == 1:
@@ -63,18 +68,22 @@ class RowOperations:
         )
 
     def distinct(self, left: Sequence[tree.Expression], right: Sequence[tree.Expression]) -> tree.Expression:
-        """``make_row_distinct_op``."""
+        """``make_row_distinct_op``.
+
+        Raises:
+            UsageError: 42601, the rows differ in length; and as :meth:`Operators.distinct`.
+        """
         if len(left) != len(right):
             raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
         result: tree.Expression | None = None
         for one, other in zip(left, right, strict=True):
-            made = self._analysis.distinct(one, other)
+            made = self._operators.distinct(one, other)
             result = made if result is None else tree.Boolean(BOOL, 0, "or", (result, made))
         return result or tree.Constant(BOOL, 0, "f")
 
     def less(self, oid: int) -> str:
         """The signature of ``<`` by the default btree operator class (``GetDefaultOpClass``); "" if the type has none."""
-        catalog, types = self._analysis.catalog, self._analysis.types
+        catalog, types = self._catalog, self._types
         base = types.base(oid)
         stand_ins = [base] if catalog.default_family(base) is not None else self._like(base)
         preferred = [one for one in stand_ins if types.get(one).preferred]
@@ -86,8 +95,8 @@ class RowOperations:
 
     def _like(self, oid: int) -> list[int]:
         """Types with an operator class that values of this one are binary coercible to (``IsBinaryCoercible``)."""
-        catalog = self._analysis.catalog
-        found = self._analysis.types.get(oid)
+        catalog = self._catalog
+        found = self._types.get(oid)
         if found.element:
             return [_ARRAY]
         if found.kind in _CLASS_OF_KIND:
@@ -101,11 +110,11 @@ class RowOperations:
         ]
 
     def _families(self, call: tree.Call) -> set[tuple[int, int]]:
-        return self._analysis.catalog.interpretations(self._operator(call))
+        return self._catalog.interpretations(self._operator(call))
 
     def _operator(self, call: tree.Call) -> int:
         """The OID of the operator of a call."""
-        catalog = self._analysis.catalog
+        catalog = self._catalog
         schema, _, name = (call.operator or "").rpartition(".")
         function = catalog.function_of(call.function)
         found = catalog.find_operators(schema or "pg_catalog", name, prefix=False)
@@ -113,7 +122,7 @@ class RowOperations:
 
     def _equal(self, call: tree.Call, families: set[tuple[int, int]], strategy: int) -> str:
         """The signature of the ``=`` beside the operator of a call."""
-        catalog = self._analysis.catalog
+        catalog = self._catalog
         operator = catalog.operators[self._operator(call)]
         for family, _ in sorted(one for one in families if one[1] == strategy):
             found = catalog.family_operator(family, _EQUAL, operator.left, operator.right)

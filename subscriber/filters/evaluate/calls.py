@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -22,28 +20,24 @@ def of_type(type_oid: int) -> tree.Expression:
     return tree.CaseOperand(type_oid, 0)
 
 
-_SERVER_VERSION: Final = ContextVar("server_version", default=180000)
-
-
-@contextmanager
-def compiled_for(server_version: int) -> Iterator[None]:
-    """What is compiled inside is for a publisher of this version.
-
-    Few functions ask, and they are below every node; so it is no argument of all the functions in between.
-    """
-    token = _SERVER_VERSION.set(server_version)
-    try:
-        yield
-    finally:
-        _SERVER_VERSION.reset(token)
-
-
 Apply: TypeAlias = Callable[[Sequence[Value], int], Value]
 """A function of its arguments' values and the number of rows."""
 
 
-def function_for(signature: str, arguments: Sequence[tree.Expression], result_type: int) -> tuple[Apply, bool]:
-    """A function for these arguments, and whether it may raise."""
+def function_for(
+    signature: str, arguments: Sequence[tree.Expression], result_type: int, server_version: int
+) -> tuple[Apply, bool]:
+    """A function for these arguments, and whether it may raise.
+
+    Args:
+        signature: of the function.
+        arguments: simplified, so that constants are known.
+        result_type: an OID.
+        server_version: the publisher's: a few functions have changed.
+
+    Raises:
+        NotSupportedError: the function is not computed here.
+    """
     found = implementation_of(signature)
     if found is None:
         raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated here")
@@ -53,7 +47,8 @@ def function_for(signature: str, arguments: Sequence[tree.Expression], result_ty
         )
     except DataException as error:
         return _raising(error), True
-    return _applied(found, [argument.type_oid for argument in arguments], result_type), found.raises
+    context = Context(tuple(argument.type_oid for argument in arguments), result_type, server_version)
+    return _applied(found, context), found.raises
 
 
 def _raising(error: DataException) -> Apply:
@@ -68,14 +63,12 @@ def _raising(error: DataException) -> Apply:
     return apply
 
 
-def _applied(found: Implementation, argument_types: Sequence[int], result_type: int) -> Apply:
+def _applied(found: Implementation, context: Context) -> Apply:
     """An implementation over values, with NULLs and errors as they should be."""
     signature = found.signature
-    arrow_type = arrow_of(result_type)
-    argument_arrows = [arrow_of(oid) for oid in argument_types]
-    call = found.function
-    if found.context:
-        call = partial(call, Context(tuple(argument_types), result_type, _SERVER_VERSION.get()))
+    arrow_type = arrow_of(context.result_type)
+    argument_arrows = [arrow_of(oid) for oid in context.argument_types]
+    call = partial(found.function, context) if found.context else found.function
 
     def apply(values: Sequence[Value], count: int) -> Value:
         constant = all(isinstance(value, Same) for value in values)

@@ -8,7 +8,7 @@ since nobody can tell.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -61,16 +61,33 @@ class Operation:
     raises: bool
 
 
-def operation(node: tree.Expression, operand: object = None) -> Operation:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a node has to know of what is around it.
+
+    Attributes:
+        server_version: the publisher's, as libpq gives it.
+        operand: under what the rows keep the operand of the nearest CASE.
+    """
+
+    server_version: int
+    operand: object = None
+
+
+def operation(node: tree.Expression, server_version: int) -> Operation:
     """The operation of a node and all below it.
 
     Args:
         node: simplified: constants are :class:`~tree.Known`.
-        operand: under what the rows keep the operand of the nearest CASE.
+        server_version: the publisher's, as libpq gives it: a few functions have changed.
 
     Raises:
         NotSupportedError: a node, function or type that is not computed here.
     """
+    return _operation(node, _Around(server_version))
+
+
+def _operation(node: tree.Expression, around: _Around) -> Operation:
     match node:
         case tree.Known():
             same = Same(node.value)
@@ -78,44 +95,45 @@ def operation(node: tree.Expression, operand: object = None) -> Operation:
         case tree.Column():
             return _column(node)
         case tree.CaseOperand():
-            return Operation(lambda rows: rows.kept(operand), False)
+            slot = around.operand
+            return Operation(lambda rows: rows.kept(slot), False)
         case tree.Distinct():
-            return _distinct(node, operand)
+            return _distinct(node, around)
         case tree.NullIf():
-            return _null_if(node, operand)
+            return _null_if(node, around)
         case tree.ArrayComparison():
-            return _array_comparison(node, operand)
+            return _array_comparison(node, around)
         case tree.Call():
-            return _call(node, operand)
+            return _call(node, around)
         case tree.Boolean(kind="not"):
-            return _not(node, operand)
+            return _not(node, around)
         case tree.Boolean():
-            return _and_or(node, operand)
+            return _and_or(node, around)
         case tree.Relabel():
-            return _relabel(node, operand)
+            return _relabel(node, around)
         case tree.Collate():
-            return operation(node.argument, operand)
+            return _operation(node.argument, around)
         case tree.Case():
-            return _case(node, operand)
+            return _case(node, around)
         case tree.Coalesce():
-            return _coalesce(node, operand)
+            return _coalesce(node, around)
         case tree.MinMax():
-            return _min_max(node, operand)
+            return _min_max(node, around)
         case tree.NullTest():
-            return _null_test(node, operand)
+            return _null_test(node, around)
         case tree.BooleanTest():
-            return _boolean_test(node, operand)
+            return _boolean_test(node, around)
         case tree.RowComparison():
-            return _row_comparison(node, operand)
+            return _row_comparison(node, around)
         case tree.RowConstructor():
-            return _row(node, operand)
+            return _row(node, around)
         case tree.ArrayConstructor():
-            return _array(node, operand)
+            return _array(node, around)
     raise NotSupportedError(f"a row filter with {type(node).__name__} cannot be evaluated here")
 
 
-def _operations(nodes: Sequence[tree.Expression], operand: object) -> tuple[Operation, ...]:
-    return tuple(operation(node, operand) for node in nodes)
+def _operations(nodes: Sequence[tree.Expression], around: _Around) -> tuple[Operation, ...]:
+    return tuple(_operation(node, around) for node in nodes)
 
 
 def _any_raises(operations: Sequence[Operation]) -> bool:
@@ -130,23 +148,23 @@ def _column(node: tree.Column) -> Operation:
 # Functions ------------------------------------------------------------------------------------------------------------
 
 
-def _call(node: tree.Call, operand: object) -> Operation:
-    arguments = _operations(node.arguments, operand)
-    function, raises = function_for(node.function, node.arguments, node.type_oid)
+def _call(node: tree.Call, around: _Around) -> Operation:
+    arguments = _operations(node.arguments, around)
+    function, raises = function_for(node.function, node.arguments, node.type_oid, around.server_version)
     return Operation(
         lambda rows: function([one.evaluate(rows) for one in arguments], rows.count), raises or _any_raises(arguments)
     )
 
 
-def _comparison(node: tree.Call, operand: object) -> tuple[tuple[Operation, ...], Apply, bool]:
+def _comparison(node: tree.Call, around: _Around) -> tuple[tuple[Operation, ...], Apply, bool]:
     """Arguments and function of a node whose own type need not be the function's, which is boolean."""
-    arguments = _operations(node.arguments, operand)
-    function, raises = function_for(node.function, node.arguments, tree.BOOL)
+    arguments = _operations(node.arguments, around)
+    function, raises = function_for(node.function, node.arguments, tree.BOOL, around.server_version)
     return arguments, function, raises or _any_raises(arguments)
 
 
-def _distinct(node: tree.Distinct, operand: object) -> Operation:
-    (left, right), equals, raises = _comparison(node, operand)
+def _distinct(node: tree.Distinct, around: _Around) -> Operation:
+    (left, right), equals, raises = _comparison(node, around)
 
     def evaluate(rows: Rows) -> Value:
         values = [left.evaluate(rows), right.evaluate(rows)]
@@ -157,8 +175,8 @@ def _distinct(node: tree.Distinct, operand: object) -> Operation:
     return Operation(evaluate, raises)
 
 
-def _null_if(node: tree.NullIf, operand: object) -> Operation:
-    (left, right), equals, raises = _comparison(node, operand)
+def _null_if(node: tree.NullIf, around: _Around) -> Operation:
+    (left, right), equals, raises = _comparison(node, around)
     arrow_type = arrow_of(node.type_oid)
 
     def evaluate(rows: Rows) -> Value:
@@ -182,8 +200,8 @@ def _chosen(
 # Logic ----------------------------------------------------------------------------------------------------------------
 
 
-def _not(node: tree.Boolean, operand: object) -> Operation:
-    (argument,) = _operations(node.arguments, operand)
+def _not(node: tree.Boolean, around: _Around) -> Operation:
+    (argument,) = _operations(node.arguments, around)
 
     def evaluate(rows: Rows) -> Value:
         value = argument.evaluate(rows)
@@ -194,8 +212,8 @@ def _not(node: tree.Boolean, operand: object) -> Operation:
     return Operation(evaluate, argument.raises)
 
 
-def _and_or(node: tree.Boolean, operand: object) -> Operation:
-    arguments = _operations(node.arguments, operand)
+def _and_or(node: tree.Boolean, around: _Around) -> Operation:
+    arguments = _operations(node.arguments, around)
     is_or = node.kind == "or"
 
     def evaluate(rows: Rows) -> Value:
@@ -204,8 +222,8 @@ def _and_or(node: tree.Boolean, operand: object) -> Operation:
     return Operation(evaluate, _any_raises(arguments))
 
 
-def _boolean_test(node: tree.BooleanTest, operand: object) -> Operation:
-    argument = operation(node.argument, operand)
+def _boolean_test(node: tree.BooleanTest, around: _Around) -> Operation:
+    argument = _operation(node.argument, around)
 
     def evaluate(rows: Rows) -> Value:
         value = array_from(argument.evaluate(rows), rows.count, _BOOLEAN)
@@ -218,8 +236,8 @@ def _boolean_test(node: tree.BooleanTest, operand: object) -> Operation:
     return Operation(evaluate, argument.raises)
 
 
-def _null_test(node: tree.NullTest, operand: object) -> Operation:
-    argument = operation(node.argument, operand)
+def _null_test(node: tree.NullTest, around: _Around) -> Operation:
+    argument = _operation(node.argument, around)
     is_row = node.argument.type_oid == RECORD and not isinstance(node, FieldTest)
 
     def evaluate(rows: Rows) -> Value:
@@ -243,11 +261,12 @@ def _row_is(row: tuple[Any, ...] | None, *, is_null: bool) -> bool:
 # Choices --------------------------------------------------------------------------------------------------------------
 
 
-def _case(node: tree.Case, operand: object) -> Operation:
-    first = None if node.operand is None else operation(node.operand, operand)
-    slot = operand if first is None else object()
-    whens = [(operation(condition, slot), operation(result, operand)) for condition, result in node.whens]
-    default = operation(node.default, operand)
+def _case(node: tree.Case, around: _Around) -> Operation:
+    first = None if node.operand is None else _operation(node.operand, around)
+    slot = around.operand if first is None else object()
+    within = replace(around, operand=slot)
+    whens = [(_operation(condition, within), _operation(result, around)) for condition, result in node.whens]
+    default = _operation(node.default, around)
     arrow_type = arrow_of(node.type_oid)
 
     def evaluate(rows: Rows) -> Value:
@@ -268,8 +287,8 @@ def _case(node: tree.Case, operand: object) -> Operation:
     return Operation(evaluate, _any_raises(parts))
 
 
-def _coalesce(node: tree.Coalesce, operand: object) -> Operation:
-    arguments = _operations(node.arguments, operand)
+def _coalesce(node: tree.Coalesce, around: _Around) -> Operation:
+    arguments = _operations(node.arguments, around)
     arrow_type = arrow_of(node.type_oid)
 
     def evaluate(rows: Rows) -> Value:
@@ -285,9 +304,9 @@ def _coalesce(node: tree.Coalesce, operand: object) -> Operation:
     return Operation(evaluate, _any_raises(arguments))
 
 
-def _min_max(node: tree.MinMax, operand: object) -> Operation:
-    arguments = _operations(node.arguments, operand)
-    less, raises = function_for(node.less, [of_type(node.type_oid)] * 2, tree.BOOL)
+def _min_max(node: tree.MinMax, around: _Around) -> Operation:
+    arguments = _operations(node.arguments, around)
+    less, raises = function_for(node.less, [of_type(node.type_oid)] * 2, tree.BOOL, around.server_version)
     arrow_type = arrow_of(node.type_oid)
 
     def evaluate(rows: Rows) -> Value:
@@ -305,8 +324,8 @@ def _min_max(node: tree.MinMax, operand: object) -> Operation:
 # Rows and arrays ------------------------------------------------------------------------------------------------------
 
 
-def _row(node: tree.RowConstructor, operand: object) -> Operation:
-    fields = _operations(node.fields, operand)
+def _row(node: tree.RowConstructor, around: _Around) -> Operation:
+    fields = _operations(node.fields, around)
 
     def evaluate(rows: Rows) -> Value:
         if not fields:
@@ -316,11 +335,17 @@ def _row(node: tree.RowConstructor, operand: object) -> Operation:
     return Operation(evaluate, _any_raises(fields))
 
 
-def _row_comparison(node: tree.RowComparison, operand: object) -> Operation:
+def _row_comparison(node: tree.RowComparison, around: _Around) -> Operation:
     sides = list(zip(node.left, node.right, strict=True))
-    pairs = [_operations(pair, operand) for pair in sides]
-    kinds = [function_for(name, pair, tree.BOOL) for name, pair in zip(node.functions, sides, strict=True)]
-    equals = [function_for(name, pair, tree.BOOL) for name, pair in zip(node.equals, sides, strict=True)]
+    pairs = [_operations(pair, around) for pair in sides]
+    kinds = [
+        function_for(name, pair, tree.BOOL, around.server_version)
+        for name, pair in zip(node.functions, sides, strict=True)
+    ]
+    equals = [
+        function_for(name, pair, tree.BOOL, around.server_version)
+        for name, pair in zip(node.equals, sides, strict=True)
+    ]
 
     def evaluate(rows: Rows) -> Value:
         pieces = Pieces(rows, _BOOLEAN)
@@ -339,8 +364,8 @@ def _row_comparison(node: tree.RowComparison, operand: object) -> Operation:
     return Operation(evaluate, raises)
 
 
-def _array(node: tree.ArrayConstructor, operand: object) -> Operation:
-    elements = _operations(node.elements, operand)
+def _array(node: tree.ArrayConstructor, around: _Around) -> Operation:
+    elements = _operations(node.elements, around)
     build = array_of_arrays if node.nested else array_of_elements
 
     def evaluate(rows: Rows) -> Value:
@@ -351,23 +376,23 @@ def _array(node: tree.ArrayConstructor, operand: object) -> Operation:
     return Operation(evaluate, node.nested or _any_raises(elements))
 
 
-def _array_comparison(node: tree.ArrayComparison, operand: object) -> Operation:
+def _array_comparison(node: tree.ArrayComparison, around: _Around) -> Operation:
     left, right = node.arguments
-    value = operation(left, operand)
+    value = _operation(left, around)
     comparison = Comparison(node.function, arrow_of(left.type_oid), node.use_or)
     nodes = elements_of(right)
     if nodes is not None:
-        elements = _operations(nodes, operand)
-        functions = [function_for(node.function, [left, one], tree.BOOL) for one in nodes]
+        elements = _operations(nodes, around)
+        functions = [function_for(node.function, [left, one], tree.BOOL, around.server_version) for one in nodes]
         return Operation(
             lambda rows: comparison.with_each(
                 rows, value.evaluate(rows), [one.evaluate(rows) for one in elements], functions
             ),
             value.raises or _any_raises(elements) or any(raises for _, raises in functions),
         )
-    array = operation(right, operand)
+    array = _operation(right, around)
     element = of_type(ELEMENT_TYPES[right.type_oid])
-    apply, raises = function_for(node.function, [left, element], tree.BOOL)
+    apply, raises = function_for(node.function, [left, element], tree.BOOL, around.server_version)
 
     def evaluate(rows: Rows) -> Value:
         one, other = value.evaluate(rows), array.evaluate(rows)
@@ -388,8 +413,8 @@ def elements_of(array: tree.Expression) -> Sequence[tree.Expression] | None:
     return None
 
 
-def _relabel(node: tree.Relabel, operand: object) -> Operation:
-    argument = operation(node.argument, operand)
+def _relabel(node: tree.Relabel, around: _Around) -> Operation:
+    argument = _operation(node.argument, around)
     source, target = arrow_of(node.argument.type_oid), arrow_of(node.type_oid)
     if source is None or target is None or source == target:
         return argument

@@ -17,7 +17,6 @@ import pyarrow as pa
 from subscriber.errors import DataException, RowFilterError
 from subscriber.filters import functions
 from subscriber.filters.analyze import tree
-from subscriber.filters.evaluate.calls import compiled_for
 from subscriber.filters.evaluate.operations import Operation, operation
 from subscriber.filters.evaluate.row_values import Rows, array_from
 from subscriber.filters.evaluate.simplify import simplify
@@ -105,9 +104,8 @@ def _row_filter_error(error: DataException) -> RowFilterError:
 
 @lru_cache(maxsize=1024)
 def _compiled(expression: tree.Expression, server_version: int) -> Filter:
-    with compiled_for(server_version):
-        simple = simplify(expression)
-        return Filter(expression, operation(simple), frozenset(_columns(simple)), server_version)
+    simple = simplify(expression, server_version)
+    return Filter(expression, operation(simple, server_version), frozenset(_columns(simple)), server_version)
 
 
 def _columns(node: tree.Expression) -> list[str]:

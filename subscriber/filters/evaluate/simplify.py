@@ -8,7 +8,7 @@ NULL. Simplifications that nobody can tell from the outside are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from subscriber.filters.analyze import tree
@@ -22,18 +22,35 @@ from subscriber.filters.functions.function_registry import implementation_of
 _NO_ROW = Rows({}, 1)
 
 
-def simplify(node: tree.Expression, operand: Known | None = None) -> tree.Expression:
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a node has to know of what is around it.
+
+    Attributes:
+        server_version: the publisher's, as libpq gives it.
+        operand: of the nearest CASE, where that is a constant.
+    """
+
+    server_version: int
+    operand: Known | None = None
+
+
+def simplify(node: tree.Expression, server_version: int) -> tree.Expression:
     """The expression with constants as :class:`Known`, and all that follows from them.
 
     Args:
         node: as it was analysed.
-        operand: of the nearest CASE around it, where that is a constant.
+        server_version: the publisher's, as libpq gives it: a few functions have changed.
 
     Raises:
         RowFilterError: a constant part of it cannot be computed, as the server would say at the first row.
         SubscriberError: a constant is none of its type.
         NotSupportedError: a type that is not computed with.
     """
+    return _simplify(node, _Around(server_version))
+
+
+def _simplify(node: tree.Expression, around: _Around) -> tree.Expression:
     match node:
         case Known() | tree.Column():
             return node
@@ -42,47 +59,47 @@ def simplify(node: tree.Expression, operand: Known | None = None) -> tree.Expres
             value = None if node.text is None else form.from_text(node.text, node.type_modifier)
             return Known(node.type_oid, node.collation, value, node.type_modifier)
         case tree.CaseOperand():
-            return node if operand is None else operand
+            return node if around.operand is None else around.operand
         case tree.Case():
-            return _case(node, operand)
+            return _case(node, around)
         case tree.Coalesce():
-            return _coalesce(node, operand)
+            return _coalesce(node, around)
         case tree.Boolean() if node.kind != "not":
-            return _and_or(node, operand)
+            return _and_or(node, around)
         case tree.NullTest():
-            return _null_test(node, operand)
+            return _null_test(node, around)
         case tree.NullIf():
-            return _null_if(node, operand)
+            return _null_if(node, around)
         case tree.ArrayComparison():
-            return _array_comparison(node, operand)
+            return _array_comparison(node, around)
         case tree.Call() if type(node) is tree.Call:
-            return _call(node, operand)
+            return _call(node, around)
         case tree.RowComparison():
             # The server compares rows of constants at each row of the table.
-            compared: tree.Expression = _below(node, operand)
+            compared: tree.Expression = _below(node, around)
             return compared
-    return _if_known(_below(node, operand))
+    return _if_known(_below(node, around), around)
 
 
-def _below(node: tree.Expression, operand: Known | None) -> Any:
+def _below(node: tree.Expression, around: _Around) -> Any:
     """The node with all below it simplified, in the order in which the server does."""
     changed: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
         if isinstance(value, tree.Expression):
-            changed[field.name] = simplify(value, operand)
+            changed[field.name] = _simplify(value, around)
         elif isinstance(value, tuple) and value and isinstance(value[0], tree.Expression):
-            changed[field.name] = tuple(simplify(one, operand) for one in value)
+            changed[field.name] = tuple(_simplify(one, around) for one in value)
     return replace(node, **changed)
 
 
-def _computed(node: tree.Expression) -> Known:
-    (value,) = listed(operation(node).evaluate(_NO_ROW), 1)
+def _computed(node: tree.Expression, around: _Around) -> Known:
+    (value,) = listed(operation(node, around.server_version).evaluate(_NO_ROW), 1)
     return Known(node.type_oid, node.collation, value, modifier_of(node))
 
 
-def _if_known(node: tree.Expression) -> tree.Expression:
-    return _computed(node) if _all_known(node.children) else node
+def _if_known(node: tree.Expression, around: _Around) -> tree.Expression:
+    return _computed(node, around) if _all_known(node.children) else node
 
 
 def _all_known(nodes: Sequence[tree.Expression]) -> bool:
@@ -97,40 +114,40 @@ def _known(node: tree.Expression, value: Any) -> Known:
     return Known(node.type_oid, node.collation, value)
 
 
-def _call(node: tree.Call, operand: Known | None) -> tree.Expression:
-    called = _below(node, operand)
+def _call(node: tree.Call, around: _Around) -> tree.Expression:
+    called = _below(node, around)
     found = implementation_of(node.function)
     if found is not None and found.strict and any(map(_is_null, called.arguments)):
         return _known(node, None)
     if _all_known(called.arguments):
-        return _computed(called)
+        return _computed(called, around)
     other = replacement(called)
-    return called if other is None else simplify(other, operand)
+    return called if other is None else _simplify(other, around)
 
 
-def _null_if(node: tree.NullIf, operand: Known | None) -> tree.Expression:
-    left, right = (simplify(one, operand) for one in node.arguments)
+def _null_if(node: tree.NullIf, around: _Around) -> tree.Expression:
+    left, right = (_simplify(one, around) for one in node.arguments)
     if _is_null(left) or _is_null(right):
         return left
-    return _if_known(replace(node, arguments=(left, right)))
+    return _if_known(replace(node, arguments=(left, right)), around)
 
 
-def _array_comparison(node: tree.ArrayComparison, operand: Known | None) -> tree.Expression:
+def _array_comparison(node: tree.ArrayComparison, around: _Around) -> tree.Expression:
     left, right = node.arguments
-    value = simplify(left, operand)
+    value = _simplify(left, around)
     # The elements of IN (…) stay apart, so that each may be compared with a column at once.
     apart = isinstance(right, tree.ArrayConstructor) and not right.nested
-    array: tree.Expression = _below(right, operand) if apart else simplify(right, operand)
+    array: tree.Expression = _below(right, around) if apart else _simplify(right, around)
     compared = replace(node, arguments=(value, array))
     known = isinstance(value, Known) and _all_known(array.children if apart else (array,))
-    return _computed(compared) if known else compared
+    return _computed(compared, around) if known else compared
 
 
-def _and_or(node: tree.Boolean, operand: Known | None) -> tree.Expression:
+def _and_or(node: tree.Boolean, around: _Around) -> tree.Expression:
     deciding = node.kind == "or"
     kept, has_null = [], False
     for argument in node.arguments:
-        simple = simplify(argument, operand)
+        simple = _simplify(argument, around)
         if not isinstance(simple, Known):
             kept.append(simple)
         elif simple.value is deciding:
@@ -144,12 +161,12 @@ def _and_or(node: tree.Boolean, operand: Known | None) -> tree.Expression:
     return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
 
 
-def _null_test(node: tree.NullTest, operand: Known | None) -> tree.Expression:
-    argument = simplify(node.argument, operand)
+def _null_test(node: tree.NullTest, around: _Around) -> tree.Expression:
+    argument = _simplify(node.argument, around)
     if isinstance(argument, Known) and argument.type_oid == RECORD:
         return replace(node, argument=argument)  # the server tests a constant row at each row of the table
     if not isinstance(argument, tree.RowConstructor):
-        return _if_known(replace(node, argument=argument))
+        return _if_known(replace(node, argument=argument), around)
     # A row is tested field by field, and the first one that fails is the last that is computed.
     tests = []
     for field in argument.fields:
@@ -162,10 +179,10 @@ def _null_test(node: tree.NullTest, operand: Known | None) -> tree.Expression:
     return tests[0] if len(tests) == 1 else tree.Boolean(tree.BOOL, 0, "and", tuple(tests))
 
 
-def _coalesce(node: tree.Coalesce, operand: Known | None) -> tree.Expression:
+def _coalesce(node: tree.Coalesce, around: _Around) -> tree.Expression:
     kept: list[tree.Expression] = []
     for argument in node.arguments:
-        simple = simplify(argument, operand)
+        simple = _simplify(argument, around)
         if _is_null(simple):
             continue
         kept.append(simple)
@@ -176,23 +193,23 @@ def _coalesce(node: tree.Coalesce, operand: Known | None) -> tree.Expression:
     return kept[0] if len(kept) == 1 else replace(node, arguments=tuple(kept))
 
 
-def _case(node: tree.Case, operand: Known | None) -> tree.Expression:
-    first = None if node.operand is None else simplify(node.operand, operand)
-    within = first if isinstance(first, Known) else None
-    if node.operand is None:
-        within = operand
+def _case(node: tree.Case, around: _Around) -> tree.Expression:
+    first = None if node.operand is None else _simplify(node.operand, around)
+    within = around
+    if node.operand is not None:
+        within = replace(around, operand=first if isinstance(first, Known) else None)
     whens = []
     for condition, result in node.whens:
-        met = simplify(condition, within)
+        met = _simplify(condition, within)
         if isinstance(met, Known) and not met.value:
             continue
-        given = simplify(result, operand)
+        given = _simplify(result, around)
         if isinstance(met, Known):
             default = given
             break
         whens.append((met, given))
     else:
-        default = simplify(node.default, operand)
+        default = _simplify(node.default, around)
     if not whens:
         return default
     return replace(node, operand=None if isinstance(first, Known) else first, whens=tuple(whens), default=default)

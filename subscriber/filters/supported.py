@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from subscriber.errors import DataException, NotSupportedError, UsageError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.typeinfo import ANY, RECORD, Types
+from subscriber.filters.evaluate.calls import of_type
+from subscriber.filters.evaluate.operations import elements_of
+from subscriber.filters.evaluate.row_filter import compile_filter
+from subscriber.filters.evaluate.simplify import simplify
 from subscriber.filters.functions.function_registry import Implementation, implementation_of
+from subscriber.schema.publisher_tables import PublisherTables
 from subscriber.types import ELEMENT_TYPES, form_of
 
 _INSTEAD = "Leave it out of the filter, or have the publisher filter (PostgreSQL 15 or newer)."
@@ -25,36 +30,31 @@ _BY_THE_DATABASES_COLLATION = frozenset(f"jsonb_{name}(jsonb,jsonb)" for name in
 _DEFAULT_COLLATION = 100
 
 
-def check_supported(
-    node: tree.Expression, types: Types, bytewise_collations: frozenset[int], encoding: str = "UTF8"
-) -> None:
+def check_supported(node: tree.Expression, types: Types, tables: PublisherTables) -> None:
     """Check an expression that a publication may have.
 
     Args:
         node: the expression.
         types: of the publisher.
-        bytewise_collations: see :class:`~subscriber.schema.publisher_tables.PublisherTables`.
-        encoding: the publisher's.
+        tables: the publisher's; its version, collations and encoding count.
 
     Raises:
         NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
         UsageError: 42P22, the server could not compute it either.
     """
-    # Imported here: the evaluation is of this package's trees.
-    from subscriber.filters.evaluate.row_filter import compile_filter
-
-    _Check(types, bytewise_collations, encoding).node(node)
+    _Check(types, tables).node(node)
     try:
-        compile_filter(node)
+        compile_filter(node, tables.server_version)
     except DataException:
         pass  # a constant part fails; the server accepts that, and raises the error at the first row
 
 
 class _Check:
-    def __init__(self, types: Types, bytewise_collations: frozenset[int], encoding: str) -> None:
+    def __init__(self, types: Types, tables: PublisherTables) -> None:
         self._types = types
-        self._encoding = encoding
-        self._bytewise = bytewise_collations
+        self._server_version = tables.server_version
+        self._encoding = tables.encoding
+        self._bytewise = tables.bytewise_collations
 
     def node(self, node: tree.Expression) -> None:
         """This node and all below it."""
@@ -88,7 +88,7 @@ class _Check:
             raise _unsupported(f"{what} with VARIADIC")
         if isinstance(node, tree.ArrayComparison):
             left, right = node.arguments
-            for element in _elements(right):
+            for element in _elements(right, self._server_version):
                 self._function(node.function, what, (left, element), node.input_collation)
         else:
             self._function(node.function, what, node.arguments, node.input_collation)
@@ -108,7 +108,7 @@ class _Check:
                 f"{what} is not supported in a database whose collation does not compare by bytes",
                 hint="Compare a value of the document, such as (document ->> 'name') COLLATE \"C\".",
             )
-        of_these = _of_these(found, arguments)  # which may be refused, whatever the collation
+        of_these = _of_these(found, arguments, self._server_version)  # which may be refused, whatever the collation
         if not any(self._types.collation(one.type_oid) for one in arguments):
             return
         if collation == 0:
@@ -125,18 +125,15 @@ class _Check:
             )
 
 
-def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Implementation:
+def _of_these(found: Implementation, arguments: Sequence[tree.Expression], server_version: int) -> Implementation:
     """The implementation of a call with these arguments, some of which may be constants."""
     if found.specialise is None:
         return found
-    # Imported here: the simplification is of this package's trees.
-    from subscriber.filters.evaluate.simplify import simplify
-
     constants = {}
     try:
         for place, argument in enumerate(arguments):
             if not _varies(argument):
-                simple = simplify(argument)
+                simple = simplify(argument, server_version)
                 if isinstance(simple, tree.Known):
                     constants[place] = simple.value
         return found.for_constants(constants)
@@ -144,17 +141,12 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression]) -> Im
         return found  # the error comes at the first row, on the server as here
 
 
-def _elements(array: tree.Expression) -> Sequence[tree.Expression]:
+def _elements(array: tree.Expression, server_version: int) -> Sequence[tree.Expression]:
     """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else some value of the element's type."""
-    # Imported here: the evaluation is of this package's trees.
-    from subscriber.filters.evaluate.calls import of_type
-    from subscriber.filters.evaluate.operations import elements_of
-    from subscriber.filters.evaluate.simplify import simplify
-
     known = array
     if not _varies(array):
         try:
-            known = simplify(array)
+            known = simplify(array, server_version)
         except DataException:
             pass  # the error comes at the first row, on the server as here
     elements = elements_of(known)
