@@ -27,8 +27,8 @@ from subscriber.journal.storage import open_to_others
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.runtime.heartbeat import beating
+from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import keeping_status_file
-from subscriber.runtime.subscription_status import subscription_statuses
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.settings import Settings, default_journal
 from subscriber.signals import set_by_signals

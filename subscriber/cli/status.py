@@ -15,12 +15,12 @@ from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
+from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
     RelationStatus,
     RunnerStatus,
     SubscriptionStatus,
-    subscription_statuses,
 )
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target

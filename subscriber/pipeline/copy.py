@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -45,13 +45,13 @@ from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
-from subscriber.targets import Target
+from subscriber.targets import Connection, Target
 from subscriber.targets.binary_columns import refused_binary
 from subscriber.targets.loader import BlockFormat, LoadColumn
 
 logger = logging.getLogger(__name__)
 
-BeginCopy = Callable[[], AbstractContextManager[Any]]
+BeginCopy = Callable[[], AbstractContextManager[Connection]]
 """Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.targets.Target.begin` does."""
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}

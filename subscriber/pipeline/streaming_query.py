@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -71,7 +71,7 @@ class ApplyQuery:
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
-        turn: contextlib.AbstractContextManager[Any],
+        turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> None:
         self._applier = applier
@@ -217,7 +217,7 @@ class StartQuery(Protocol):
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
-        turn: contextlib.AbstractContextManager[Any],
+        turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> ApplyQuery:
         """A running query; the arguments are those of :class:`ApplyQuery`.

@@ -15,14 +15,23 @@ class Background(Generic[T]):
     Args:
         work: what is done; it must do no harm if nobody takes its result.
         name: of the thread.
+
+    Attributes:
+        name: the same.
     """
 
     def __init__(self, work: Callable[[], T], name: str) -> None:
         self._work = work
-        self._name = name
+        self.name = name
         self._thread: threading.Thread | None = None
         self._result: T | None = None
         self._error: BaseException | None = None
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it was begun and has no result yet."""
+        thread = self._thread
+        return thread is not None and thread.is_alive()
 
     def take(self) -> T | None:
         """The result; None while it is not there yet. It is begun with the first call, and again with the first after a result.
@@ -31,7 +40,7 @@ class Background(Generic[T]):
             Exception: what the work has raised.
         """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
         if self._thread.is_alive():
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from subscriber import catalog
 from subscriber.apply.batch_rules import Rules
@@ -14,6 +14,7 @@ from subscriber.errors import PublicationsChanged
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
 from subscriber.publication.publishing import Publishing
+from subscriber.targets import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class BatchRules:
         self._states = KeptStates()
         self._definitions = _Definitions()
 
-    def __call__(self, connection: Any) -> Rules:
+    def __call__(self, connection: Connection) -> Rules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
@@ -90,7 +91,7 @@ class CatchUpRules:
         self._publishing = publishing
         self._definitions = _Definitions()
 
-    def __call__(self, connection: Any) -> Rules:
+    def __call__(self, connection: Connection) -> Rules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
@@ -109,7 +110,7 @@ class CatchUpRules:
         )
 
 
-def _is_shared(connection: Any, subscription: Subscription, relation: Relation) -> bool:
+def _is_shared(connection: Connection, subscription: Subscription, relation: Relation) -> bool:
     """Whether another subscription of the target writes to the table of a relation, too."""
     place = subscription.options.map.local(relation.namespace, relation.name)
     return any(
@@ -131,8 +132,12 @@ class _Replicated:
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
-    def read(self, connection: Any) -> Subscription:
-        """The subscription as it is in the transaction of ``connection``; raises PublicationsChanged where it is another one."""
+    def read(self, connection: Connection) -> Subscription:
+        """The subscription as it is in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: it is another one.
+        """
         before = self._subscription
         stored = catalog.find_subscription(connection, before.name)
         if stored is None or stored.subid != before.subid:
@@ -153,8 +158,12 @@ class _Definitions:
     def __init__(self) -> None:
         self._checked: tuple[Publishing, Mapping[str, int]] | None = None
 
-    def check(self, connection: Any, publishing: Publishing | None) -> None:
-        """Raises PublicationsChanged where the catalog's are others."""
+    def check(self, connection: Connection, publishing: Publishing | None) -> None:
+        """Compare ``publishing`` with the catalog.
+
+        Raises:
+            PublicationsChanged: the catalog's publications are others.
+        """
         if publishing is None:
             return
         # Only those that are its own are read: this is asked in every batch.

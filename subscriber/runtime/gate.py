@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
+
+Turn = contextlib.AbstractContextManager[object]
+"""Held by whoever writes the target's tables, where the target has one writer."""
 
 
 class Gate:
@@ -19,7 +21,7 @@ class Gate:
         turn: what a batch holds inside, shared with other subscriptions.
     """
 
-    def __init__(self, turn: contextlib.AbstractContextManager[Any]) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._condition = threading.Condition()
         self._closings = 0

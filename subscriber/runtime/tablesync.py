@@ -33,19 +33,12 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from subscriber import catalog, failpoints
-from subscriber.apply import progress
-from subscriber.apply.exact import ApplyResult, ExactApplier
-from subscriber.apply.schema_change_log import SchemaChanges
-from subscriber.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
-from subscriber.commands.own_publications import read_publishing, selection_of
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.errors import (
-    JournalGap,
     JournalUnavailable,
     PipelineError,
     ProgressConflict,
@@ -54,49 +47,34 @@ from subscriber.errors import (
     SlotInUse,
     Stopped,
     SubscriberError,
-    TargetRelationError,
     TargetUnavailable,
 )
 from subscriber.journal.storage import open_storage
-from subscriber.lsn import LSN, format_lsn
-from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.positions.consumers import JournalConsumers
-from subscriber.publication.publishing import Publishing
-from subscriber.publisher.blockers import blockers_of
 from subscriber.publisher.copy_plan import TableFiles, table_files
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import Snapshot, exported_snapshot
-from subscriber.runtime.attempts import Attempts
-from subscriber.runtime.catalog_rules import CatchUpRules
+from subscriber.runtime.attempts import Attempts, FailedAttempts
 from subscriber.runtime.copy_progress import Copies, CopyStatus
-from subscriber.runtime.gate import Gate
-from subscriber.runtime.publisher_attributes import PublisherAttributes
+from subscriber.runtime.gate import Gate, Turn
+from subscriber.runtime.hand_over import HandOver, stopped
+from subscriber.runtime.kept_journal import KeptJournal
+from subscriber.runtime.sync_catalog import SyncCatalog
+from subscriber.runtime.table_copy import TableCopy
 from subscriber.settings import Settings
 from subscriber.targets import Interruption, Target
-from subscriber.waiting import watched
 
 logger = logging.getLogger(__name__)
 
-_POLL_SECONDS: Final = 0.05
 _INTERRUPT_SECONDS: Final = 0.2
 _HOLD_SECONDS: Final = 5.0
 """How long the apply worker waits for the first round: tables that are copied by then need no catch-up."""
-_RACE_SECONDS: Final = 60.0
-"""How long a catch-up may run beside the apply worker before that is stopped for it."""
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
 PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
 """The states of a table that still has to be copied, or handed over."""
-
-
-@dataclass(slots=True)
-class _Failure:
-    """How often a table has failed in a row, when the last attempt began, and when it is tried again (monotonic seconds)."""
-
-    count: int
-    began: float
-    not_before: float
+_FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
+"""Errors that are not about one table: the round ends, and the next one begins with a new snapshot."""
 
 
 class TableSync:
@@ -114,7 +92,6 @@ class TableSync:
 
     Attributes:
         attempts: at rounds as a whole.
-        loads_since: since when the transaction of a copy is open (monotonic seconds); None where none is.
     """
 
     def __init__(
@@ -124,41 +101,51 @@ class TableSync:
         consumers: JournalConsumers,
         *,
         gate: Gate,
-        turn: contextlib.AbstractContextManager[Any],
+        turn: Turn,
         pipeline: Pipeline,
         settings: Settings,
         on_error: Callable[[SubscriberError, SubscriptionRelation | None], None],
     ) -> None:
         self._subscription = subscription
-        self._target = target
-        self._consumers = consumers
         self._gate = gate
-        self._turn = turn
-        self._pipeline = pipeline
         self._settings = settings
         self._on_error = on_error
         self._interruption = Interruption(target)
         self._stop = self._interruption.stop
         self._thread: threading.Thread | None = None
-        self._failures: dict[tuple[str, str], _Failure] = {}
-        self._may_be_kept = True
+        self._failed_tables: dict[tuple[str, str], FailedAttempts] = {}
         self.attempts = Attempts()
-        self.loads_since: float | None = None
+        self._states = SyncCatalog(target, subscription, turn)
+        self._kept = KeptJournal(consumers, self._states)
         self._copies = Copies(open_storage(consumers.journal), consumers.target_identifier, subscription.subid)
+        self._table_copy = TableCopy(
+            self._states,
+            self._copies,
+            pipeline=pipeline,
+            settings=settings,
+            interruption=self._interruption,
+        )
+        self._hand_over = HandOver(
+            self._states,
+            consumers.journal,
+            gate=gate,
+            pipeline=pipeline,
+            settings=settings,
+            stop=self._stop,
+        )
 
     # From the worker's thread -------------------------------------------------------------------------
 
     def tick(self, relations: Iterable[SubscriptionRelation]) -> None:
         """Begin a round where there is something to do, and it is time."""
-        now = time.monotonic()
-        if self.running or now < self.attempts.not_before or self._stop.is_set():
+        if self.running or not self.attempts.is_due() or self._stop.is_set():
             return
+        now = time.monotonic()
         pending = [one for one in relations if one.state in PENDING]
         if not pending:
-            self._release_journal()
-        due = [one for one in pending if now >= self._not_before(one)]
+            self._kept.release()
+        due = [one for one in pending if now >= self._failed_attempts(one).not_before]
         if due:
-            self._may_be_kept = True
             self._thread = threading.Thread(
                 target=self._run, args=(due,), name=f"table sync of {self._subscription.name}", daemon=True
             )
@@ -185,19 +172,18 @@ class TableSync:
         """The tables that are being copied now."""
         return self._copies.current()
 
-    def failures(self, relation: SubscriptionRelation) -> int:
-        """How often in a row a table has failed."""
-        failure = self._failures.get(_key(relation))
-        return 0 if failure is None else failure.count
+    @property
+    def loads_since(self) -> float | None:
+        """Since when the transaction of a copy is open (monotonic seconds); None where none is."""
+        return self._table_copy.loads_since
 
-    def has_failed_since(self, relation: SubscriptionRelation, moment: float) -> bool:
-        """Whether an attempt that began after ``moment`` (monotonic seconds) has failed, so that another would too."""
-        failure = self._failures.get(_key(relation))
-        return failure is not None and failure.began > moment
+    @property
+    def failed_tables(self) -> Mapping[tuple[str, str], FailedAttempts]:
+        """The tables whose last attempt has failed, by schema and name."""
+        return dict(self._failed_tables)
 
-    def _not_before(self, relation: SubscriptionRelation) -> float:
-        failure = self._failures.get(_key(relation))
-        return 0.0 if failure is None else failure.not_before
+    def _failed_attempts(self, relation: SubscriptionRelation) -> FailedAttempts:
+        return self._failed_tables.get(_key(relation)) or FailedAttempts()
 
     # A round ------------------------------------------------------------------------------------------
 
@@ -219,33 +205,33 @@ class TableSync:
             )
         finally:
             with contextlib.suppress(SubscriberError):
-                self._keep_journal(None)
+                self._kept.keep(None)
 
     def _round_failed(self, error: SubscriberError) -> None:
-        self.attempts.failed(error, self._settings.wal_retrieve_retry_interval)
         self._on_error(error, None)
+        self.attempts.note_failure(error, self._settings.wal_retrieve_retry_interval)
 
     def _sync(self, wanted: Sequence[SubscriptionRelation]) -> None:
         keys = {_key(relation) for relation in wanted}
-        due = [one for one in self._relations() if _key(one) in keys and one.state in PENDING]
+        due = [one for one in self._states.relations() if _key(one) in keys and one.state in PENDING]
         with self._apply_held() as release:
             for relation in due:
                 if relation.state is RelationState.FINISHEDCOPY:
-                    self._attempt(relation, self._hand_over)
+                    self._attempt(relation, self._hand_over.hand_over)
                 elif _must_be_empty(relation):
-                    self._attempt(relation, self._copy_again)
+                    self._attempt(relation, self._hand_over.copy_again)
             to_copy = [
                 one
-                for one in self._relations()
+                for one in self._states.relations()
                 if _key(one) in keys and one.state in _COPIED and not _must_be_empty(one)
             ]
             if not to_copy:
                 return
             with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
                 files = table_files(server, [_key(relation) for relation in to_copy])
-            self._keep_journal(self._applied())
+            self._kept.keep(self._states.applied())
             with exported_snapshot(self._subscription.conninfo, self._subscription.name, self._stop) as snapshot:
-                self._keep_journal(snapshot.lsn)
+                self._kept.keep(snapshot.lsn)
                 for relation in to_copy:
                     copy = partial(self._copy, snapshot=snapshot, files=files.get(_key(relation), ()), release=release)
                     self._attempt(relation, copy)
@@ -258,7 +244,7 @@ class TableSync:
         Gives a function that lets it go when the while is over.
         """
         with contextlib.ExitStack() as hold:
-            if all(relation.state in _COPIED for relation in self._relations()):
+            if all(relation.state in _COPIED for relation in self._states.relations()):
                 hold.enter_context(self._gate.closed())
             until = time.monotonic() + _HOLD_SECONDS
 
@@ -272,7 +258,7 @@ class TableSync:
         """Do one table's step; what is wrong with this table alone is kept with it, and the others go on."""
         began = time.monotonic()
         if self._stop.is_set():
-            raise _stopped()
+            raise stopped()
         try:
             step(relation)
         except (ProgressConflict, PublicationsChanged) as error:
@@ -280,18 +266,23 @@ class TableSync:
             logger.info('table "%s": %s', relation.qualified_name, error.message)
         except SubscriberError as error:
             if self._stop.is_set():
-                raise _stopped() from None
+                raise stopped() from None
             if isinstance(error, _FOR_ALL):
                 raise
-            before = self._failures.get(_key(relation))
-            count = 1 if before is None else before.count + 1
-            not_before = time.monotonic() + self._settings.wal_retrieve_retry_interval
-            self._failures[_key(relation)] = _Failure(count, began, not_before)
             self._on_error(error, relation)
+            self._note_failure(relation, error, began)  # last: whoever waits for it looks at the catalog next
         else:
-            self._failures.pop(_key(relation), None)
+            self._failed_tables.pop(_key(relation), None)
 
-    # Copy ---------------------------------------------------------------------------------------------
+    def _note_failure(self, relation: SubscriptionRelation, error: SubscriberError, began: float) -> None:
+        before = self._failed_attempts(relation)
+        self._failed_tables[_key(relation)] = FailedAttempts(
+            error.without_frames(),
+            before.in_a_row + 1,
+            before.in_all + 1,
+            began,
+            time.monotonic() + self._settings.wal_retrieve_retry_interval,
+        )
 
     def _copy(
         self,
@@ -302,210 +293,9 @@ class TableSync:
         release: Callable[[], None],
     ) -> None:
         self._log(relation, "has started")
-        failpoints.hit("copy.begin.before")
-        if relation.state is RelationState.INIT:
-            relation = self._change(relation, RelationState.DATASYNC, None)
-        failpoints.hit("copy.begin.after")
-        publishing = self._publishing()
-        source = CopySource(
-            conninfo=self._subscription.conninfo,
-            subscription=self._subscription.name,
-            publications=self._subscription.publications,
-            schema=relation.schema,
-            table=relation.name,
-            snapshot=snapshot.name,
-            files=files,
-            selection=selection_of(publishing, relation.schema, relation.name),
-            names=self._subscription.options.map,
-            add_columns=self._write if self._subscription.options.schema_changes == "add_columns" else None,
-            binary=self._subscription.options.binary,
-            changes=SchemaChanges(self._subscription.subid, self._subscription.name),
-        )
-
-        def note(done: CopyProgress) -> None:
-            release()
-            self._copies.note(relation, done)
-
-        copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn)
-
-        @contextlib.contextmanager
-        def begin() -> Iterator[Any]:
-            with self._turn, self._target.begin() as connection, self._interruption.of(connection), self._loading():
-                yield connection
-                catalog.check_replicated(connection, self._subscription)
-                catalog.advance_relation(connection, self._subscription.subid, relation, copied.state, copied.lsn)
-                failpoints.hit("copy.commit.before")
-
-        waits_for = partial(blockers_of, self._subscription.conninfo, self._subscription.name)
-        with (
-            self._copies.showing(relation),
-            watched(f'the copy of table "{relation.qualified_name}" at the publisher', waits_for),
-        ):
-            done = self._pipeline.copy_table(
-                source, self._target, begin, self._settings, on_progress=note, stop=self._stop
-            )
-        failpoints.hit("copy.commit.after")
-        logger.info(
-            'table "%s" of subscription "%s" is copied: %s rows, as of %s',
-            relation.qualified_name,
-            self._subscription.name,
-            f"{done.rows:,}",
-            format_lsn(snapshot.lsn),
-        )
-        self._hand_over(copied)
+        copied = self._table_copy.copy(relation, snapshot=snapshot, files=files, on_progress=release)
+        self._hand_over.hand_over(copied)
         self._log(relation, "has finished")
-
-    @contextlib.contextmanager
-    def _loading(self) -> Iterator[None]:
-        self.loads_since = time.monotonic()
-        try:
-            yield
-        finally:
-            self.loads_since = None
-
-    # Hand-over ------------------------------------------------------------------------------------------
-
-    def _hand_over(self, relation: SubscriptionRelation) -> None:
-        with self._gate.closed():
-            applied = self._applied()
-            if self._position(relation) >= applied:
-                self._synced(relation)
-                return
-        try:
-            self._catch_up(relation, applied)
-        except JournalGap:
-            lost = self._position(relation)
-            self._change(relation, RelationState.INIT, lost)
-            raise self._lost(relation, lost) from None
-
-    def _catch_up(self, relation: SubscriptionRelation, applied: LSN) -> None:
-        query = self._start_catch_up(relation)
-        try:
-            # Beside the apply worker first, so that it need not stand still for long.
-            self._wait_for(query, applied, _RACE_SECONDS)
-            with self._gate.closed():
-                self._wait_for(query, self._applied(), None)
-                query.stop()
-                self._synced(relation)
-        finally:
-            query.stop()
-
-    def _copy_again(self, relation: SubscriptionRelation) -> None:
-        """Let a table that could not catch up be copied like any other, if the rows of its first copy are gone.
-
-        Raises:
-            TargetRelationError: they are not.
-        """
-        assert relation.lsn is not None
-        place = self._subscription.options.map.local(relation.schema, relation.name)
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            table = self._target.reflect(connection, *place)
-            if table is not None and table.has_rows(connection):
-                raise self._lost(relation, relation.lsn)
-        self._change(relation, RelationState.INIT, None)
-
-    def _lost(self, relation: SubscriptionRelation, position: LSN) -> TargetRelationError:
-        table = self._subscription.options.map.qualified(relation.schema, relation.name)
-        return TargetRelationError(
-            f'table "{table}" cannot catch up: the journal has lost its changes after {format_lsn(position)}',
-            sqlstate="55000",
-            detail="It is to be copied again, but still has the rows of its first copy.",
-            hint="TRUNCATE it at the subscriber; it is copied again then.",
-            relation=table,
-        )
-
-    def _synced(self, relation: SubscriptionRelation) -> None:
-        """The table's changes are everybody's from its own position on; no batch is in progress."""
-        failpoints.hit("handover.before")
-        position = self._position(relation)
-        finished = replace(relation, state=RelationState.FINISHEDCOPY, lsn=position)
-        self._change(finished, RelationState.SYNCDONE, position)
-        failpoints.hit("handover.after")
-
-    def _start_catch_up(self, relation: SubscriptionRelation) -> ApplyQuery:
-        position = self._position(relation)
-        publishing = self._publishing()
-        applier = ExactApplier(
-            self._target,
-            subscription=self._subscription.name,
-            subid=self._subscription.subid,
-            read_rules=CatchUpRules(self._subscription, relation, publishing),
-            kept=CatchUpProgress(self._subscription.subid, relation),
-            ask=PublisherAttributes(self._target, self._subscription),
-        )
-        logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
-        return self._pipeline.start_query(
-            f"table sync {self._subscription.subid}: {relation.qualified_name}",
-            JournalStream(self._consumers.journal, position, publishing),
-            applier,
-            self._settings,
-            on_applied=_nothing,
-            turn=self._turn,
-        )
-
-    def _wait_for(self, query: ApplyQuery, position: LSN, longest: float | None) -> None:
-        """Return when the catch-up has reached ``position``, or after ``longest`` seconds.
-
-        Raises:
-            SubscriberError: why it ended.
-            Stopped: it is of no use any more.
-        """
-        deadline = time.monotonic() + longest if longest is not None else float("inf")
-        while query.applied < position and time.monotonic() < deadline:
-            if self._stop.wait(_POLL_SECONDS):
-                raise _stopped()
-            if not query.running:
-                raise query.failure() or _stopped()
-
-    # The catalog ----------------------------------------------------------------------------------------
-
-    def _relations(self) -> list[SubscriptionRelation]:
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            return catalog.relations_of(connection, self._subscription.subid)
-
-    @contextlib.contextmanager
-    def _write(self) -> Iterator[Any]:
-        """A transaction of the target, when it is its turn."""
-        with self._turn, self._target.begin() as connection:
-            yield connection
-
-    def _publishing(self) -> Publishing | None:
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            return read_publishing(connection, self._subscription)
-
-    def _applied(self) -> LSN:
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            return progress.read_progress(connection, progress.origin_name(self._subscription.subid))
-
-    def _position(self, relation: SubscriptionRelation) -> LSN:
-        with self._target.reporting(), self._target.engine.connect() as connection:
-            return CatchUpProgress(self._subscription.subid, relation).read(connection)
-
-    def _change(self, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None) -> SubscriptionRelation:
-        with self._turn, self._target.begin() as connection:
-            return catalog.advance_relation(connection, self._subscription.subid, relation, state, lsn)
-
-    def _keep_journal(self, snapshot_lsn: LSN | None) -> None:
-        """Let the journal keep what the tables of this round, and those that have not caught up, still need."""
-        needed = [
-            one.lsn for one in self._relations() if one.state is RelationState.FINISHEDCOPY and one.lsn is not None
-        ]
-        if snapshot_lsn is not None:
-            needed.append(snapshot_lsn)
-        if needed:
-            self._consumers.keep(min(needed))
-        else:
-            self._consumers.release()
-
-    def _release_journal(self) -> None:
-        """Once no table is to be copied or to catch up, let the journal be trimmed.
-
-        A round that was killed, or whose target went away, could not do so; a REFRESH may have removed what it kept it for.
-        """
-        if self._may_be_kept:
-            with contextlib.suppress(SubscriberError):
-                self._consumers.release()
-                self._may_be_kept = False
 
     def _log(self, relation: SubscriptionRelation, what: str) -> None:
         logger.info(
@@ -516,21 +306,10 @@ class TableSync:
         )
 
 
-_FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
-"""Errors that are not about one table: the round ends, and the next one begins with a new snapshot."""
-
-
-def _stopped() -> Stopped:
-    return Stopped("the table synchronization was stopped")
-
-
 def _must_be_empty(relation: SubscriptionRelation) -> bool:
+    """Whether a table was copied before, and may be copied again only when somebody has emptied it."""
     return relation.state is RelationState.INIT and relation.lsn is not None
 
 
 def _key(relation: SubscriptionRelation) -> tuple[str, str]:
     return relation.schema, relation.name
-
-
-def _nothing(_result: ApplyResult) -> None:
-    pass

@@ -4,6 +4,8 @@
 can do is asked of ``target.capabilities``, never of its name. One folder a dialect.
 """
 
+from sqlalchemy import Connection
+
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.dialects import leave_quietly, open_target
 from subscriber.targets.interruption import Interruption
@@ -12,6 +14,7 @@ from subscriber.targets.target_table import LeafRouting, RowVersion, TargetColum
 
 __all__ = [
     "Capabilities",
+    "Connection",
     "DurabilityWarning",
     "Interruption",
     "LeafRouting",
