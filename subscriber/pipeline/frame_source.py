@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.planning_error import leaving_error
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
@@ -42,10 +44,11 @@ LARGEST_FRAME: Final = 16 * 1024 * 1024
 
 
 class FrameSource(PgoutputSource):
-    """``format("pgoutput_frames")``; see the module. Two options more than :class:`PgoutputSource`:
+    """``format("pgoutput_frames")``; see the module. Three options more than :class:`PgoutputSource`:
 
     ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself; default: false
     ``publishing``  what the changes are published by, as :func:`as_option` writes it; default: the server has done that
+    ``errorFile``   where the planner leaves an error (:mod:`subscriber.pipeline.planning_error`); default: nowhere
     """
 
     @classmethod
@@ -61,16 +64,38 @@ class FrameSource(PgoutputSource):
         """What reads by these arguments, and by the options."""
         text = self.options.get("publishing")
         publishing = None if text is None else pickle.loads(base64.b64decode(text))  # noqa: S301 - our own query's
-        return FrameStreamReader(as_text=is_true(self.options.get("asText")), publishing=publishing, **plan)
+        file = self.options.get("errorFile")
+        with leaving_error(file):
+            return FrameStreamReader(
+                as_text=is_true(self.options.get("asText")), publishing=publishing, error_file=file, **plan
+            )
 
 
 class FrameStreamReader(PgoutputStreamReader):
     """Plans as its base does; :meth:`read` decodes."""
 
-    def __init__(self, *, as_text: bool, publishing: Publishing | None, **plan: Any) -> None:
+    def __init__(
+        self, *, as_text: bool, publishing: Publishing | None, error_file: str | None = None, **plan: Any
+    ) -> None:
         super().__init__(**plan)
+        self._error_file = error_file
         self._as_text = as_text
         self._publishing = publishing
+
+    def initialOffset(self) -> dict[str, str]:
+        """As its base; an error is left for the driver."""
+        with leaving_error(self._error_file):
+            return super().initialOffset()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+        """As its base; an error is left for the driver."""
+        with leaving_error(self._error_file):
+            return super().latestOffset(start, limit)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        """As its base; an error is left for the driver."""
+        with leaving_error(self._error_file):
+            return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The frames of one partition: :data:`FRAME_SCHEMA`, a row each."""
