@@ -1,4 +1,6 @@
-"""A live table of the workers on a terminal, and a bar for every table being copied; nothing elsewhere, where the log speaks."""
+"""A live table of the workers on a terminal, and a bar for every table being copied; nothing
+elsewhere, where the log speaks.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _BAR_WIDTH: Final = 10
 
 @contextlib.contextmanager
 def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterator[Callable[[Supervisor], None] | None]:
-    """Give a function that draws the supervisor's state, at most twice a second; None when there is no terminal."""
+    """Give a function that draws the supervisor's state, at most twice a second; None when there is
+    no terminal.
+    """
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield None

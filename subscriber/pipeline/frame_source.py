@@ -1,4 +1,5 @@
-"""The source of our own query: the same journal and the same plan as ``format("pgoutput")``, read as frames that apply takes.
+"""The source of our own query: the same journal and the same plan as ``format("pgoutput")``, read
+as frames that apply takes.
 
 ::
 
@@ -6,13 +7,16 @@
                                                   ├─ SubscriberError ──▶ error
                                                   └─ too large ──▶ rest             which the driver reads itself
 
-A task reads its segments, decodes them and publishes what is in them before anything leaves its Python. The public format and a
-``mapInArrow`` behind it would give the same frames; but then every message passes the JVM as a row of its own, into one Python process
-and out of another, which is most of the time that a batch takes.
+A task reads its segments, decodes them and publishes what is in them before anything leaves its
+Python. The public format and a ``mapInArrow`` behind it would give the same frames; but then every
+message passes the JVM as a row of its own, into one Python process and out of another, which is
+most of the time that a batch takes.
 
-A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of memory, and the run at its end. So
-a frame that is too large is not sent. The driver gets word where to read on, and reads and decodes the rest of the partition in its own
-Python, which has to hold the row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row outgrows.
+A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of
+memory, and the run at its end. So a frame that is too large is not sent. The driver gets word where
+to read on, and reads and decodes the rest of the partition in its own Python, which has to hold the
+row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row
+outgrows.
 """
 
 from __future__ import annotations
@@ -37,18 +41,25 @@ from subscriber.publication.publishing import Publishing
 from subscriber.stages.decode_frames import decode_frames
 
 FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
-"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead; ``rest``: a pickled :class:`PartitionRest`."""
+"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead;
+``rest``: a pickled :class:`PartitionRest`.
+"""
 
 LARGEST_FRAME: Final = 16 * 1024 * 1024
 """Bytes of a frame that may pass the JVM; twice what a segment of the default size becomes."""
 
 
 class FrameSource(PgoutputSource):
-    """``format("pgoutput_frames")``; see the module. Three options more than :class:`PgoutputSource`:
+    """``format("pgoutput_frames")``; see the module.
 
-    ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself; default: false
-    ``publishing``  what the changes are published by, as :func:`as_option` writes it; default: the server has done that
-    ``errorFile``   where the planner leaves an error (:mod:`subscriber.pipeline.planning_error`); default: nowhere
+    It has three options more than :class:`PgoutputSource`:
+
+    ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself;
+                    default: false
+    ``publishing``  what the changes are published by, as :func:`as_option` writes it;
+                    default: the server has done that
+    ``errorFile``   where the planner leaves an error (:mod:`subscriber.pipeline.planning_error`);
+                    default: nowhere
     """
 
     @classmethod
@@ -83,22 +94,34 @@ class FrameStreamReader(PgoutputStreamReader):
         self._publishing = publishing
 
     def initialOffset(self) -> dict[str, str]:
-        """As its base; an error is left for the driver."""
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
         with leaving_error(self._error_file):
             return super().initialOffset()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """As its base; an error is left for the driver."""
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
         with leaving_error(self._error_file):
             return super().latestOffset(start, limit)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """As its base; an error is left for the driver."""
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
         with leaving_error(self._error_file):
             return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames of one partition: :data:`FRAME_SCHEMA`, a row each."""
+        """The frames of one partition, a row each; an error is the last row (:data:`FRAME_SCHEMA`)."""
 
         def rest(done: int) -> bytes:
             return pickle.dumps(PartitionRest(self, partition, done))
@@ -173,7 +196,8 @@ def encode_frames(
         batches: the partition.
         as_text: see :class:`~subscriber.stages.decode_frames.FrameDecoder`.
         publishing: what the changes are published by; None: the server has done that.
-        rest: what to send instead of a frame that is too large, after so many others; it is the last row.
+        rest: what to send instead of a frame that is too large, after so many others; it is the
+            last row.
     """
     try:
         for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):

@@ -5,11 +5,13 @@
     Spark's JVM ──asks──▶ planner (a Python process on the driver's machine) ──raises──▶ Spark's text
                                 └─ SubscriberError, pickled ──▶ a file of the query ──▶ driver
 
-A task's error travels as a row (:mod:`subscriber.pipeline.frame_source`). A planner answers with offsets and partitions and
-has no row to give, and Spark makes text of what it raises. So it leaves the error in a file whose path is an option of the
-source. The file lies in a folder of the query's own, which only this user may read, and goes with it.
+A task's error travels as a row (:mod:`subscriber.pipeline.frame_source`). A planner answers with
+offsets and partitions and has no row to give, and Spark makes text of what it raises. So it leaves
+the error in a file whose path is an option of the source. The file lies in a folder of the query's
+own, which only this user may read, and goes with it.
 
-Rejected: finding the class's name and the message in Spark's text. SQLSTATE, detail and hint are not in it.
+Rejected: finding the class's name and the message in Spark's text. SQLSTATE, detail and hint are
+not in it.
 """
 
 from __future__ import annotations

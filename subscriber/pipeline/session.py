@@ -1,4 +1,5 @@
-"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and listens to nobody else.
+"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and
+listens to nobody else.
 
 Whoever can talk to Spark's ports can have it run code as us, so::
 
@@ -6,8 +7,9 @@ Whoever can talk to Spark's ports can have it run code as us, so::
     yarn, k8s://…     authenticated, unless the configuration says otherwise; Spark makes the secret and brings it to the executors
     spark://…         as the cluster is: its executors are given the worker's secret, and no other. Where there is none, a warning
 
-A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where settings of ours go, never has one.
-Python processes do not look for modules in the current directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
+A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where
+settings of ours go, never has one. Python processes do not look for modules in the current
+directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
 """
 
 from __future__ import annotations
@@ -70,21 +72,22 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         UsageError: no Java that Spark can run on, or the master cannot be reached.
         PipelineError: Spark's Java process has ended before the block has.
     """
-    os.environ["JAVA_HOME"] = str(find_java())
+    java = str(find_java())
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     local = _is_local(master)
     # Whatever Spark writes into its working places lives and dies with the session.
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
-        _environment({**search_path(os.environ), **_spark_home()}),
+        _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
         _worker_python(Path(scratch), local=local),
     ):
         builder = SparkSession.builder.master(master)
         settings = {
             **_SETTINGS,
             **_network_settings(master),
-            # The serial collector suits a small heap on few cores, and takes frames of some megabytes without fragmenting.
+            # The serial collector suits a small heap on few cores, and takes frames of some
+            # megabytes without fragmenting.
             "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings.as_uri()} "
             f"-Dderby.system.home={scratch}",
             "spark.local.dir": scratch,
@@ -145,7 +148,9 @@ def _network_settings(master: str) -> dict[str, str]:
 
 
 def _user_says(name: str) -> bool:
-    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override it."""
+    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override
+    it.
+    """
     home = os.environ.get("SPARK_HOME") or _spark_home().get("SPARK_HOME", "")
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")) / "spark-defaults.conf"
     setting = re.compile(rf"^\s*{re.escape(name)}[\s=:]", re.MULTILINE)
@@ -156,7 +161,9 @@ def _user_says(name: str) -> bool:
 
 
 def _spark_home() -> dict[str, str]:
-    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory before it looks into itself."""
+    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory
+    before it looks into itself.
+    """
     if "SPARK_HOME" in os.environ:
         return {}
     package = Path(str(pyspark.__file__)).resolve().parent
@@ -183,7 +190,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _expecting_the_end(session: SparkSession) -> Iterator[None]:
     """Let nobody print a traceback when the JVM hangs up: what it is used for fails, and says so.
 
-    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs its own as if they were ours.
+    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs
+    its own as if they were ours.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
@@ -200,7 +208,8 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 
 def has_ended(session: SparkSession, seconds: float = 0) -> bool:
-    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets are closed a moment before it is.
+    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets
+    are closed a moment before it is.
 
     One that somebody else has started is his to look after.
     """
@@ -228,12 +237,14 @@ exec PYTHON "$@"
 
 @contextlib.contextmanager
 def _worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
-    """Let Spark's Python processes be this Python, unless the user has chosen one with PYSPARK_PYTHON.
+    """Let Spark's Python processes be this Python, unless the user has chosen one with
+    PYSPARK_PYTHON.
 
-    Spark's own default is the first python3 on PATH, which need not be the one that has the dependencies. And it puts a zip of
-    its Python library in front of their path, from which every new process compiles it anew: half a second each time a
-    query starts, and some five processes for the first one. The installed library is the same, and compiled; so where the
-    processes are on this machine they are started by a script that takes the zip away.
+    Spark's own default is the first python3 on PATH, which need not be the one that has the
+    dependencies. And it puts a zip of its Python library in front of their path, from which every
+    new process compiles it anew: half a second each time a query starts, and some five processes
+    for the first one. The installed library is the same, and compiled; so where the processes are
+    on this machine they are started by a script that takes the zip away.
     """
     if "PYSPARK_PYTHON" in os.environ:
         yield
@@ -253,7 +264,8 @@ def _worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
 
 
 def find_java() -> Path:
-    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an installed one.
+    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an
+    installed one.
 
     Raises:
         UsageError: there is no Java of version 17 or newer.
@@ -307,7 +319,9 @@ def _standard_error_to(log_file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever the main thread is."""
+    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever
+    the main thread is.
+    """
     ours = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -330,7 +344,9 @@ def package_archive(folder: Path) -> Path:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its class: py4j asks the JVM for the text of its errors, which may have ended."""
+    """The first line of what an error says, or its class: py4j asks the JVM for the text of its
+    errors, which may have ended.
+    """
     try:
         lines = str(error).strip().splitlines()
     except (Py4JError, OSError):

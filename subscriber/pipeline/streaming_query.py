@@ -27,7 +27,9 @@ from subscriber.settings import Settings
 
 _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _INTERRUPT_SECONDS: Final = 0.2
-"""Between two interrupts of a batch that is to end: one that comes between two statements is lost."""
+"""Between two interrupts of a batch that is to end: one that comes between two statements is
+lost.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class ApplyQuery:
         settings: sizes.
         on_applied: told the progress after each batch.
         turn: held while the target is written.
-        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is called in the thread that applies.
+        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is
+            called in the thread that applies.
 
     Raises:
         SubscriberError: the query cannot be started.
@@ -154,14 +157,17 @@ class ApplyQuery:
         return None if exception is None else self._explain(exception)
 
     def cancel(self) -> None:
-        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing; :meth:`stop` does."""
+        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing;
+        :meth:`stop` does.
+        """
         self._applier.interruption.stop.set()
 
     def stop(self) -> None:
         """Stop it; a batch in progress is rolled back.
 
-        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a driver's code then would abort the
-        process. So that thread is waited for first, whatever has become of the JVM.
+        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a
+        driver's code then would abort the process. So that thread is waited for first, whatever has
+        become of the JVM.
         """
         self.cancel()
         while not self._sink.idle.wait(_INTERRUPT_SECONDS):
@@ -186,7 +192,8 @@ class ApplyQuery:
 def missing_module(exception: Exception) -> PipelineError | None:
     """What to say when Spark's Python workers lack a module; None when that is not what Spark says.
 
-    A worker that cannot import us cannot give an error of ours, so Python's text is all that there is.
+    A worker that cannot import us cannot give an error of ours, so Python's text is all that there
+    is.
     """
     missing = _MISSING_MODULE.search(str(exception))
     if missing is None:

@@ -1,8 +1,8 @@
 """The applying half of a worker: a Spark query from the journal into the target, kept running.
 
-A batch that fails is tried again where it is (:mod:`subscriber.pipeline.sink`), in the thread that applies it, which asks
-here. The query is started again only when that would not help: it reads by publications that have changed, or Spark itself
-has failed.
+A batch that fails is tried again where it is (:mod:`subscriber.pipeline.sink`), in the thread that
+applies it, which asks here. The query is started again only when that would not help: it reads by
+publications that have changed, or Spark itself has failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from subscriber.settings import Settings
 logger = logging.getLogger(__name__)
 
 _NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
-"""Errors of a batch that the same query would meet again: it has filtered by what is no longer true, or Spark itself has failed."""
+"""Errors of a batch that the same query would meet again: it has filtered by what is no longer
+true, or Spark itself has failed.
+"""
 
 
 class ApplyHalf:
@@ -47,7 +49,8 @@ class ApplyHalf:
     Attributes:
         attempts: at applying; a failure has when its batch began to write.
         query: the query; None while none is started.
-        batch_began: when the last batch of a query that has ended began to write (monotonic seconds).
+        batch_began: when the last batch of a query that has ended began to write (monotonic
+            seconds).
         rules: what the catalog says about each batch.
         reading: reads the publisher's tables before the first query starts.
         transactions: how many were applied since the worker began.
@@ -81,7 +84,8 @@ class ApplyHalf:
 
     @property
     def stuck_since(self) -> float | None:
-        """When the batch began that holds a change which cannot be applied (monotonic seconds); None where there is none.
+        """When the batch began that holds a change which cannot be applied (monotonic seconds);
+        None where there is none.
 
         Only a change of the target's own, made after that, can let it go on.
         """
@@ -114,10 +118,12 @@ class ApplyHalf:
             raise failure
 
     def start(self) -> None:
-        """Start a query once there is a journal: what was received can be applied while the publisher is away.
+        """Start a query once there is a journal: what was received can be applied while the
+        publisher is away.
 
         Raises:
-            SubscriberError: the journal or the target cannot be reached, or Spark does not start the query.
+            SubscriberError: the journal or the target cannot be reached, or Spark does not start
+                the query.
         """
         self._state.read_positions()
         if self._state.positions[0] != INVALID_LSN:
@@ -163,7 +169,8 @@ class ApplyHalf:
         state.consumers.note_applied(result.progress)
 
     def batch_failed(self, error: SubscriberError, began: float) -> float | None:
-        """Asked by the query, in the thread that applies: the seconds to wait, None where the query is to end.
+        """Asked by the query, in the thread that applies: the seconds to wait, None where the query
+        is to end.
 
         What it ends with :meth:`watch` finds, and the worker notes it then.
         """

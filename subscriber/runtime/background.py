@@ -1,4 +1,6 @@
-"""Work that may wait for a server, done beside the supervisor's thread: what one subscription waits for delays no other."""
+"""Work that may wait for a server, done beside the supervisor's thread: what one subscription waits
+for delays no other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Does something in a thread of its own, once it is asked for, and again after its result was taken.
+    """Does something in a thread of its own, once it is asked for, and again after its result was
+    taken.
 
     Args:
         work: what is done; it must do no harm if nobody takes its result.
@@ -34,7 +37,8 @@ class Background(Generic[T]):
         return thread is not None and thread.is_alive()
 
     def take(self) -> T | None:
-        """The result; None while it is not there yet. It is begun with the first call, and again with the first after a result.
+        """The result; None while it is not there yet. It is begun with the first call, and again
+        with the first after a result.
 
         Raises:
             Exception: what the work has raised.

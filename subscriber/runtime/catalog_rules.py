@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 class BatchRules:
-    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog.
+    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it
+    is of one mind with the catalog.
 
     Attributes:
         publishing: what the batches' rows were published by; None where the server did.
@@ -39,8 +40,8 @@ class BatchRules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
-            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more, or the subscription has another
-                slot, other publications or another name now.
+            PublicationsChanged: the batch was filtered by definitions that are the catalog's no
+                more, or the subscription has another slot, other publications or another name now.
         """
         self._definitions.check(connection, self.publishing)
         stored = self._replicated.read(connection)
@@ -124,9 +125,10 @@ def _is_shared(connection: Connection, subscription: Subscription, relation: Rel
 class _Replicated:
     """Whether a subscription still replicates what a worker was started for.
 
-    A command that takes the slot away writes down what has been applied (:mod:`subscriber.commands.release_slot`); no batch may
-    move that afterwards. With publications of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by
-    the old list.
+    A command that takes the slot away writes down what has been applied
+    (:mod:`subscriber.commands.release_slot`); no batch may move that afterwards. With publications
+    of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by the
+    old list.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -153,7 +155,9 @@ _LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what th
 
 
 class _Definitions:
-    """Whether publications are as they were, found by their versions (:mod:`subscriber.catalog.catalog_version`)."""
+    """Whether publications are as they were, found by their versions
+    (:mod:`subscriber.catalog.catalog_version`).
+    """
 
     def __init__(self) -> None:
         self._checked: tuple[Publishing, Mapping[str, int]] | None = None

@@ -1,4 +1,6 @@
-"""The supervisor's look at the catalog, about once a second: which subscriptions there are, and their tables' states."""
+"""The supervisor's look at the catalog, about once a second: which subscriptions there are, and
+their tables' states.
+"""
 
 from __future__ import annotations
 

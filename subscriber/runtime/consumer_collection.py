@@ -1,4 +1,6 @@
-"""What nobody reads from the journals any more is forgotten: consumers of subscriptions that are gone, or have another slot."""
+"""What nobody reads from the journals any more is forgotten: consumers of subscriptions that are
+gone, or have another slot.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class ConsumerCollection:
         self._again = 0.0
 
     def collect(self, subscriptions: Sequence[Subscription]) -> None:
-        """Collect where subscriptions came, went or changed their slots; what cannot be reached now is collected later."""
+        """Collect where subscriptions came, went or changed their slots; what cannot be reached now
+        is collected later.
+        """
         slots = [(one.subid, one.system_identifier, one.slot_name, one.slot_adopted) for one in subscriptions]
         if slots == self._collected and time.monotonic() < self._again:
             return

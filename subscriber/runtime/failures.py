@@ -6,8 +6,9 @@
                                                                                          ├─ the subscription is disabled
                                                                                          └─ the worker stops for good
 
-Lasting are failures that the next attempt would only repeat without anybody noticing: a message that does not decode, a
-gap in the journal, a slot that is gone. A change that cannot be applied is tried again for ever, as PostgreSQL's worker
+Lasting are failures that the next attempt would only repeat without anybody noticing: a message
+that does not decode, a gap in the journal, a slot that is gone. A change that cannot be applied is
+tried again for ever, as PostgreSQL's worker
 does (rule C35): somebody may remove the conflicting row.
 """
 
@@ -37,12 +38,16 @@ _RESOLVE_SECONDS: Final = 1.0
 
 
 def is_tried_again(error: SubscriberError) -> bool:
-    """Whether another attempt may help (rule C35). A progress that somebody else has moved does not give way to ours."""
+    """Whether another attempt may help (rule C35). A progress that somebody else has moved does not
+    give way to ours.
+    """
     return error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict))
 
 
 class FailureLog:
-    """Logs, records and counts the failures of one worker, and has the catalog say when the last one is over."""
+    """Logs, records and counts the failures of one worker, and has the catalog say when the last
+    one is over.
+    """
 
     def __init__(self, state: WorkerState, settings: Settings) -> None:
         self._state = state
@@ -52,7 +57,8 @@ class FailureLog:
         self.resolving = Background(self._resolve, f"errors of {state.subscription.name}")
 
     def note(self, attempts: Attempts, error: SubscriberError, began: float = 0.0) -> float:
-        """Note the failure of an attempt that began at ``began`` (monotonic seconds); gives the seconds to wait.
+        """Note the failure of an attempt that began at ``began`` (monotonic seconds); gives the
+        seconds to wait.
 
         ``attempts`` has it last: whoever waits for that looks at the catalog next.
         """
@@ -73,7 +79,9 @@ class FailureLog:
         logger.info('subscription "%s": trying again in %.1f s', self._state.subscription.name, delay)
 
     def disables(self, error: SubscriberError) -> bool:
-        """Whether an error disables the subscription; a connection that is lost comes back, and does not."""
+        """Whether an error disables the subscription; a connection that is lost comes back, and
+        does not.
+        """
         return self._state.subscription.options.disable_on_error and not error.transient
 
     def disable(self) -> None:
@@ -111,7 +119,8 @@ def record(
     *,
     sync: bool = False,
 ) -> None:
-    """Write a failure down in the target, in a transaction of its own: the one that met it was rolled back.
+    """Write a failure down in the target, in a transaction of its own: the one that met it was
+    rolled back.
 
     Args:
         target: where the catalog is.

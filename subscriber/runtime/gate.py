@@ -15,7 +15,8 @@ Turn = contextlib.AbstractContextManager[object]
 class Gate:
     """What every batch goes through, one at a time; while it is closed none begins.
 
-    A lock would do if it were fair: under load the next batch takes it again before anybody who waits for it wakes up.
+    A lock would do if it were fair: under load the next batch takes it again before anybody who
+    waits for it wakes up.
 
     Args:
         turn: what a batch holds inside, shared with other subscriptions.

@@ -5,9 +5,10 @@
     position of the table    f@L ── catch-up beside the apply worker ──▶ ── last stretch ──▶ s@C
     apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies all tables' changes
 
-Between two batches of the apply worker, whose position cannot move meanwhile, a table goes to s at its own position C,
-provided that C is not behind the apply worker's. Where it is, a second query over the same journal applies this table's
-changes first. That runs beside the apply worker for a while, so that the apply worker waits only for the last stretch.
+Between two batches of the apply worker, whose position cannot move meanwhile, a table goes to s at
+its own position C, provided that C is not behind the apply worker's. Where it is, a second query
+over the same journal applies this table's changes first. That runs beside the apply worker for a
+while, so that the apply worker waits only for the last stretch.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class HandOver:
         """Bring a table from state f to s.
 
         Raises:
-            TargetRelationError: 55000, the journal has lost its changes; it goes back to state i, and keeps its position.
+            TargetRelationError: 55000, the journal has lost its changes; it goes back to state i,
+                and keeps its position.
             Stopped: the work was told to end.
             SubscriberError: why the catch-up has ended.
         """
@@ -88,7 +90,8 @@ class HandOver:
             raise self._lost(relation, lost) from None
 
     def copy_again(self, relation: SubscriptionRelation) -> None:
-        """Let a table that could not catch up be copied like any other, if the rows of its first copy are gone.
+        """Let a table that could not catch up be copied like any other, if the rows of its first
+        copy are gone.
 
         Raises:
             TargetRelationError: 55000, they are not.

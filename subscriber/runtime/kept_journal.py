@@ -25,7 +25,8 @@ class KeptJournal:
         self._may_be_kept = True  # a run that was killed may have left something
 
     def keep(self, snapshot_lsn: LSN | None) -> None:
-        """Let the journal keep what the tables of this round, and those that have not caught up, still need.
+        """Let the journal keep what the tables of this round, and those that have not caught up,
+        still need.
 
         Args:
             snapshot_lsn: of the round's snapshot; None where it has none.
@@ -50,7 +51,8 @@ class KeptJournal:
     def release(self) -> None:
         """Let the journal be trimmed, since no table is to be copied or to catch up.
 
-        A round that was killed, or whose target went away, could not do so; a REFRESH may have removed what it kept it for.
+        A round that was killed, or whose target went away, could not do so; a REFRESH may have
+        removed what it kept it for.
         """
         if self._may_be_kept:
             with contextlib.suppress(SubscriberError):

@@ -1,4 +1,6 @@
-"""The mark: a position of the publisher that somebody waits for, since everything committed before it is to be in the target."""
+"""The mark: a position of the publisher that somebody waits for, since everything committed before
+it is to be in the target.
+"""
 
 from __future__ import annotations
 

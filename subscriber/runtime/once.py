@@ -5,11 +5,12 @@
     begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and all up to the mark is applied
                                                              └──▶ not done: each table and subscription with its reason, exit code 1
 
-So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an interrupt, a subscription that was disabled
-or dropped meanwhile, a catalog that cannot be read at the end, and a target in which no subscription is enabled.
+So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an
+interrupt, a subscription that was disabled or dropped meanwhile, a catalog that cannot be read at
+the end, and a target in which no subscription is enabled.
 
-Tables that are published and that a subscription does not have are a warning: PostgreSQL's subscriber ignores them until REFRESH
-PUBLICATION, too.
+Tables that are published and that a subscription does not have are a warning: PostgreSQL's
+subscriber ignores them until REFRESH PUBLICATION, too.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ class Outcome:
 
 
 def has_done_everything(target: Target, outcome: Outcome) -> bool:
-    """Whether a run has done what the module promises; logs what it has not, and warns of what it leaves alone."""
+    """Whether a run has done what the module promises; logs what it has not, and warns of what it
+    leaves alone.
+    """
     if not outcome.finished:
         logger.error("the run was told to end before everything had caught up")
     if not outcome.catalog_is_known:
@@ -119,7 +122,9 @@ def _remaining(target: Target, outcome: Outcome) -> Iterator[Remaining]:
 
 
 def _unfinished_with_errors(target: Target, worker: WorkerSnapshot) -> Sequence[SubscriptionRelation]:
-    """The tables of a worker that are not ready, with the errors that the catalog keeps of them, if it can be read."""
+    """The tables of a worker that are not ready, with the errors that the catalog keeps of them, if
+    it can be read.
+    """
     try:
         with target.reporting(), target.engine.connect() as connection:
             relations = catalog.relations_of(connection, worker.subscription.subid)
@@ -145,7 +150,9 @@ def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remain
 
 
 def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
-    """A subscription that has not applied everything up to its mark, with the failure that keeps it from that."""
+    """A subscription that has not applied everything up to its mark, with the failure that keeps it
+    from that.
+    """
     name, failure, mark = worker.subscription.name, worker.failure, worker.mark
     where = f"it has applied changes up to {format_lsn(worker.applied)}" + (
         ", and the publisher has not been asked how far it is" if mark is None else f" of {format_lsn(mark)}"
@@ -159,7 +166,9 @@ def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
 
 
 def went_away(name: str, now: Subscription | None, failure: SubscriberError | None) -> Remaining:
-    """A subscription that was enabled when the run began, or came to be, and has no worker at its end."""
+    """A subscription that was enabled when the run began, or came to be, and has no worker at its
+    end.
+    """
     quoted = quote_identifier(name)
     if now is None:
         return Remaining(
@@ -177,7 +186,9 @@ def went_away(name: str, now: Subscription | None, failure: SubscriberError | No
 
 
 def nothing_enabled(disabled: Collection[str]) -> Remaining:
-    """A target in which there is nothing to run: whoever waits for a run to catch up has meant something else."""
+    """A target in which there is nothing to run: whoever waits for a run to catch up has meant
+    something else.
+    """
     if not disabled:
         return Remaining(
             "no subscription is enabled in this target: it has none",
@@ -196,7 +207,8 @@ def warn_of_disabled(disabled: Collection[str]) -> None:
 
 
 def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Collection[TableName]) -> None:
-    """Say which tables the publications have that the subscription does not have, and which publications do not exist.
+    """Say which tables the publications have that the subscription does not have, and which
+    publications do not exist.
 
     Their changes are not replicated, and nothing says so but this.
     """
@@ -228,12 +240,16 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
 
 
 def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
-    """The published tables that a subscription does not have, qualified; what subscribers keep for themselves is never replicated."""
+    """The published tables that a subscription does not have, qualified; what subscribers keep for
+    themselves is never replicated.
+    """
     return sorted(f"{schema}.{name}" for schema, name in set(published) - set(known) if not names.is_own(schema, name))
 
 
 def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:
-    """The tables that a subscription's publications have, and the publications that the server does not have."""
+    """The tables that a subscription's publications have, and the publications that the server does
+    not have.
+    """
     with target.reporting(), target.engine.connect() as connection:
         publishing = read_publishing(connection, subscription)
     if publishing is not None:

@@ -1,4 +1,6 @@
-"""Reads the status of subscriptions: the catalog, the journal and the publisher, each as far as it can be reached."""
+"""Reads the status of subscriptions: the catalog, the journal and the publisher, each as far as it
+can be reached.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
     """The status of every subscription of a target, by name.
 
     Raises:
-        TargetUnavailable: the target cannot be asked. A publisher or journal that cannot be is just not known.
+        TargetUnavailable: the target cannot be asked. A publisher or journal that cannot be is just
+            not known.
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
@@ -157,7 +160,8 @@ def _when_received(
 ) -> tuple[LSN | None, LSN | None]:
     """The journal's positions, as soon as it has what the publisher had, or after a moment.
 
-    A receiver that is up to date is behind all the same for as long as it takes to make an idle position durable.
+    A receiver that is up to date is behind all the same for as long as it takes to make an idle
+    position durable.
     """
     deadline = time.monotonic() + _RECEIVED_SECONDS
     while True:
@@ -196,8 +200,8 @@ def _lag_seconds(
 def _lag(publisher: LSN | None, known: LSN, applied: LSN, *, waiting: bool) -> int | None:
     """Bytes behind the publisher.
 
-    None where it cannot be asked, where more is known than it has (that was another history), and as long as nothing is: then the first
-    run finds out where the changes of the slot begin.
+    None where it cannot be asked, where more is known than it has (that was another history), and
+    as long as nothing is: then the first run finds out where the changes of the slot begin.
     """
     if publisher is None or known > publisher or known == INVALID_LSN:
         return None

@@ -1,4 +1,5 @@
-"""The receiving half of a worker: a walreceiver process, kept running, and the journal that it writes.
+"""The receiving half of a worker: a walreceiver process, kept running, and the journal that it
+writes.
 
 ::
 
@@ -26,7 +27,9 @@ from subscriber.runtime.worker_state import WorkerState, needs_restart
 from subscriber.settings import Settings
 
 _CHANGED_SECONDS: Final = 1.0
-"""How long a worker whose subscription has changed waits to be replaced before it starts a receiver again."""
+"""How long a worker whose subscription has changed waits to be replaced before it starts a receiver
+again.
+"""
 
 
 class ReceiverHalf:
@@ -55,7 +58,9 @@ class ReceiverHalf:
 
     @property
     def streams(self) -> bool:
-        """Whether a receiver streams: it has made sure that the publisher is the one that was received from before."""
+        """Whether a receiver streams: it has made sure that the publisher is the one that was
+        received from before.
+        """
         return self.process is not None and self.process.streaming
 
     def watch(self) -> SubscriberError | None:
@@ -71,14 +76,17 @@ class ReceiverHalf:
         return None
 
     def start(self) -> None:
-        """Start a receiver, or find out first where the slot's changes begin: then a later call starts it.
+        """Start a receiver, or find out first where the slot's changes begin: then a later call
+        starts it.
 
         Raises:
-            SubscriberError: that cannot be found out, or the journal or the target cannot be reached.
+            SubscriberError: that cannot be found out, or the journal or the target cannot be
+                reached.
         """
         state = self._state
         if state.applied == INVALID_LSN:
-            # Read once: only this worker advances it, and a receiver must be able to start again while the target is away.
+            # Read once: only this worker advances it, and a receiver must be able to start again
+            # while the target is away.
             adopted = self.adopting.take()
             if adopted is None:
                 return
@@ -108,10 +116,11 @@ class ReceiverHalf:
         )
 
     def let_receive(self) -> None:
-        """Let a receiver that holds the slot go on, unless a command has changed the subscription since it was assigned.
+        """Let a receiver that holds the slot go on, unless a command has changed the subscription
+        since it was assigned.
 
-        Where the target cannot be read the receiver goes on: a command would need the target as well, and the publisher
-        must not wait.
+        Where the target cannot be read the receiver goes on: a command would need the target as
+        well, and the publisher must not wait.
 
         Raises:
             SubscriberError: the target refuses to be read.

@@ -1,7 +1,9 @@
-"""The status of a subscription, as ``subscriber status`` prints it and the status file keeps it: plain data.
+"""The status of a subscription, as ``subscriber status`` prints it and the status file keeps it:
+plain data.
 
-It is made by :mod:`subscriber.runtime.read_status`, from what the catalog, the journal and the publisher say. What a worker
-of this process knows of itself is another picture: :class:`subscriber.runtime.worker_snapshot.WorkerSnapshot`.
+It is made by :mod:`subscriber.runtime.read_status`, from what the catalog, the journal and the
+publisher say. What a worker of this process knows of itself is another picture:
+:class:`subscriber.runtime.worker_snapshot.WorkerSnapshot`.
 """
 
 from __future__ import annotations
@@ -54,10 +56,12 @@ class SlotStatus:
         active: whether a receiver streams from it now.
         confirmed_lsn: what it has confirmed.
         wal_status: reserved, extended, unreserved or lost; None before PostgreSQL 13.
-        retained_bytes: WAL that the publisher keeps for it; None where it keeps none, or cannot be asked how far it is.
-        safe_wal_bytes: what may still be written before the slot is in danger of being lost; None without such a limit, and before
-            PostgreSQL 13.
-        lost: why it cannot be used any more (``invalidation_reason``, before PostgreSQL 17 wal_removed); None where it can.
+        retained_bytes: WAL that the publisher keeps for it; None where it keeps none, or cannot be
+            asked how far it is.
+        safe_wal_bytes: what may still be written before the slot is in danger of being lost; None
+            without such a limit, and before PostgreSQL 13.
+        lost: why it cannot be used any more (``invalidation_reason``, before PostgreSQL 17
+            wal_removed); None where it can.
     """
 
     active: bool
@@ -106,11 +110,13 @@ class SubscriptionStatus:
         confirmed_lsn: what the slot has confirmed.
         received_lsn: what the journal holds.
         applied_lsn: what the target has.
-        lag_bytes: publisher's end of WAL less what was received, plus what is received and not applied; None also where more was
-            received than the publisher has, which was restored to an older state then, and until a run has begun with a slot that was there before.
-        lag_seconds: how old the oldest commit is that is received and not applied, by the publisher's clock; 0 where the target has
-            everything that the publisher has; None where that is not known: the journal is not here, the publisher cannot be asked, or
-            it has WAL that was not received.
+        lag_bytes: publisher's end of WAL less what was received, plus what is received and not
+            applied; None also where more was received than the publisher has, which was restored to
+            an older state then, and until a run has begun with a slot that was there before.
+        lag_seconds: how old the oldest commit is that is received and not applied, by the
+            publisher's clock; 0 where the target has everything that the publisher has; None where
+            that is not known: the journal is not here, the publisher cannot be asked, or it has WAL
+            that was not received.
         tables: state letter → number of tables (rule D1).
         relations: each table, by schema and name.
         conflicts: kind → number.
@@ -120,11 +126,14 @@ class SubscriptionStatus:
         last_error_at: when.
         last_error_resolved_at: since when it is over; None while it is not.
         schema_changes: what was altered in the target, oldest first.
-        history_diverged: whether more was received than the publisher has: it was restored to an older state.
-        slot: the replication slot; None where the publisher cannot be asked, or has none of that name.
+        history_diverged: whether more was received than the publisher has: it was restored to an
+            older state.
+        slot: the replication slot; None where the publisher cannot be asked, or has none of that
+            name.
         slot_missing: whether the publisher was asked, and has no slot of that name.
         runner: the last `subscriber run` of the target; None where there has been none.
-        as_of: when all this was so, where it is not now: a run that holds the target has left it (ISO 8601).
+        as_of: when all this was so, where it is not now: a run that holds the target has left it
+            (ISO 8601).
     """
 
     name: str

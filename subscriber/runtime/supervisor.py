@@ -4,12 +4,12 @@
 
     catalog ──a look a second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
 
-The catalog in the target says which subscriptions there are; it is read again about once a second, so that CREATE and DROP
-SUBSCRIPTION given elsewhere take effect without a restart.
+The catalog in the target says which subscriptions there are; it is read again about once a second,
+so that CREATE and DROP SUBSCRIPTION given elsewhere take effect without a restart.
 
-One subscription in trouble does not stop the others, nor make them wait: an error that nobody has foreseen stops its worker alone, and
-a worker that is to end does so in threads of its own; the next one for its subscription starts when it has ended. What ends all is only the
-end of Spark.
+One subscription in trouble does not stop the others, nor make them wait: an error that nobody has
+foreseen stops its worker alone, and a worker that is to end does so in threads of its own; the next
+one for its subscription starts when it has ended. What ends all is only the end of Spark.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Supervisor:
         pipeline: starts queries, copies tables.
         settings: timeouts and sizes.
         once: end when all have caught up.
-        turn: held by every query while it writes; None lets them take turns where the target has one writer, and elsewhere write
-            side by side.
+        turn: held by every query while it writes; None lets them take turns where the target has
+            one writer, and elsewhere write side by side.
         on_message: called with every logical message of the publishers; None asks for none.
         tick_seconds: between two looks at the workers.
         catalog_seconds: between two looks at the catalog.
@@ -87,9 +87,10 @@ class Supervisor:
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
         """Work until ``stop`` is set, and tell whether that went well.
 
-        With ``once`` it ends when every subscription has caught up or given up, and went well when everything is done that
-        :mod:`subscriber.runtime.once` promises; what is not is logged as an error. Without, it ends when every subscription is stopped
-        for good, and went well when none is.
+        With ``once`` it ends when every subscription has caught up or given up, and went well when
+        everything is done that :mod:`subscriber.runtime.once` promises; what is not is logged as an
+        error. Without, it ends when every subscription is stopped for good, and went well when none
+        is.
 
         Raises:
             SubscriberError: the catalog could not be read at all.
@@ -118,12 +119,16 @@ class Supervisor:
         return not any(one.stopped for one in self.snapshots(look=False).values())
 
     def snapshots(self, *, look: bool = True) -> dict[int, WorkerSnapshot]:
-        """What is known of the workers now, by their subscription's number; see :meth:`SubscriptionWorker.snapshot`."""
+        """What is known of the workers now, by their subscription's number; see
+        :meth:`SubscriptionWorker.snapshot`.
+        """
         return {subid: worker.snapshot(look=look) for subid, worker in dict(self.workers).items()}
 
     @property
     def busy_since(self) -> float | None:
-        """Since when a worker holds the target with a batch or a copy (monotonic seconds); None where none does."""
+        """Since when a worker holds the target with a batch or a copy (monotonic seconds); None
+        where none does.
+        """
         workers = [*dict(self.workers).values(), *dict(self._ending).values()]
         moments = [worker.snapshot(look=False).busy_since for worker in workers]
         return min((moment for moment in moments if moment is not None), default=None)
@@ -157,7 +162,8 @@ class Supervisor:
         return bool(workers) and all(one.stopped and not one.disabled for one in workers)
 
     def _is_done_after_another_look(self, seems_done: bool) -> bool:
-        """Whether all that is enabled still seems done when the catalog has been read once more: a command may have come meanwhile.
+        """Whether all that is enabled still seems done when the catalog has been read once more: a
+        command may have come meanwhile.
 
         A catalog that cannot be read is asked again several times, and then no longer waited for.
         """

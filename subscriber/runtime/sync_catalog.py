@@ -16,7 +16,8 @@ from subscriber.targets import Connection, Target
 
 
 class SyncCatalog:
-    """Each method is a transaction of its own, and raises TargetUnavailable where the target is away.
+    """Each method is a transaction of its own, and raises TargetUnavailable where the target is
+    away.
 
     Args:
         target: where the catalog is.

@@ -1,4 +1,6 @@
-"""A worker's part for its tables: has them copied, calls those ready that are, and enables two-phase when all are."""
+"""A worker's part for its tables: has them copied, calls those ready that are, and enables
+two-phase when all are.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class SyncPicture:
         rounds: those that have failed as a whole.
         failed_tables: the tables whose last attempt has failed, by schema and name.
         copies: the tables that are being copied.
-        loads_since: since when the transaction of a copy is open (monotonic seconds); None where none is.
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None where
+            none is.
     """
 
     rounds: FailedAttempts = field(default_factory=FailedAttempts)
@@ -129,7 +132,8 @@ class SyncHalf:
                 self._failures.disable()
 
     def make_ready(self) -> None:
-        """Call the tables ready that were handed over and whose position the apply worker has passed (D5).
+        """Call the tables ready that were handed over and whose position the apply worker has
+        passed (D5).
 
         Raises:
             TargetUnavailable: the catalog cannot be read or written.

@@ -1,4 +1,6 @@
-"""The copy of one table: one transaction of the target that ends in state f at the snapshot's LSN (rules D2, D6)."""
+"""The copy of one table: one transaction of the target that ends in state f at the snapshot's LSN
+(rules D2, D6).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ class TableCopy:
         interruption: ends a copy.
 
     Attributes:
-        loads_since: since when the transaction of a copy is open (monotonic seconds); None where none is.
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None where
+            none is.
     """
 
     def __init__(
@@ -75,7 +78,8 @@ class TableCopy:
             on_progress: called after every block.
 
         Raises:
-            SubscriberError: see :func:`subscriber.pipeline.copy.copy_table`; the table stays in state d.
+            SubscriberError: see :func:`subscriber.pipeline.copy.copy_table`; the table stays in
+                state d.
         """
         failpoints.hit("copy.begin.before")
         if relation.state is RelationState.INIT:

@@ -1,4 +1,5 @@
-"""The table synchronization of one subscription: copies tables and hands them over to the apply worker (D1-D6).
+"""The table synchronization of one subscription: copies tables and hands them over to the apply
+worker (D1-D6).
 
 ::
 
@@ -7,24 +8,30 @@
     table      i ─ d ═╪═ copy ═ f@L ─ catch-up ─ s@C ─────────── r
     apply worker ─────┴──────────────── A ───────┘└ its changes are everybody's from C on
 
-One *round* copies the tables in i and d, each in one transaction of the target that ends in f@L. A table is then
-*handed over*: between two batches of the apply worker, whose position A cannot move meanwhile, it goes to s at its own position C,
-provided that C is not behind A. Where it is - the stream of the other tables went on during the copy - a second query over the
-same journal first applies this table's changes from L on (the *catch-up*), its position kept in ``srsublsn``; only for its last
-stretch does the apply worker stand still, as PostgreSQL's does for all of it (D4).
+One *round* copies the tables in i and d, each in one transaction of the target that ends in f@L
+(:mod:`subscriber.runtime.table_copy`). A table is then *handed over*: between two batches of the
+apply worker, whose position A cannot move meanwhile, it goes to s at its own position C, provided
+that C is not behind A. Where it is - the stream of the other tables went on during the copy - a
+second query over the same journal first applies this table's changes from L on (the *catch-up*),
+its position kept in ``srsublsn``. The apply worker waits only for the last stretch, where
+PostgreSQL's waits for all of it (D4, :mod:`subscriber.runtime.hand_over`).
 
 Invariants:
 
-- A transaction's changes of a table are in exactly one of: the copy (it committed before L), the catch-up (up to C), the stream.
-- What a step leaves behind is in the target, in the transaction of the data; a crash anywhere repeats a step, or does nothing.
+- A transaction's changes of a table are in exactly one of: the copy (it committed before L), the
+  catch-up (up to C), the stream.
+- What a step leaves behind is in the target, in the transaction of the data; a crash anywhere
+  repeats a step, or does nothing.
 - The journal keeps everything from L on while the round lasts: the round is a consumer of its own.
-- A table in f whose changes the journal has lost all the same goes back to i, and keeps its position there: the rows of its first copy
-  are in it, so it is copied again only when somebody has emptied it. That it says, and looks again.
-- A table that fails stays where it is, with its error; the others go on. It is tried again in a round of its own, with a new
-  snapshot, not sooner than ``wal_retrieve_retry_interval`` (D15).
+- A table in f whose changes the journal has lost all the same goes back to i, and keeps its
+  position there: the rows of its first copy are in it, so it is copied again only when somebody has
+  emptied it. That it says, and looks again.
+- A table that fails stays where it is, with its error; the others go on. It is tried again in a
+  round of its own, with a new snapshot, not sooner than ``wal_retrieve_retry_interval`` (D15).
 
-Rejected: one slot and one stream a table, as PostgreSQL has. The journal already holds every table's changes from before L, and each
-slot more costs the publisher a walsender that decodes all of its WAL once more.
+Rejected: one slot and one stream a table, as PostgreSQL has. The journal already holds every
+table's changes from before L, and each slot more costs the publisher a walsender that decodes all
+of its WAL once more.
 """
 
 from __future__ import annotations
@@ -69,12 +76,16 @@ logger = logging.getLogger(__name__)
 
 _INTERRUPT_SECONDS: Final = 0.2
 _HOLD_SECONDS: Final = 5.0
-"""How long the apply worker waits for the first round: tables that are copied by then need no catch-up."""
+"""How long the apply worker waits for the first round: tables that are copied by then need no
+catch-up.
+"""
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
 PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
 """The states of a table that still has to be copied, or handed over."""
 _FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
-"""Errors that are not about one table: the round ends, and the next one begins with a new snapshot."""
+"""Errors that are not about one table: the round ends, and the next one begins with a new
+snapshot.
+"""
 
 
 class TableSync:
@@ -152,7 +163,9 @@ class TableSync:
             self._thread.start()
 
     def cancel(self) -> None:
-        """Have it end, without waiting for that; a copy in progress is rolled back by the target."""
+        """Have it end, without waiting for that; a copy in progress is rolled back by the
+        target.
+        """
         self._stop.set()
 
     def stop(self) -> None:
@@ -239,7 +252,8 @@ class TableSync:
 
     @contextlib.contextmanager
     def _apply_held(self) -> Iterator[Callable[[], None]]:
-        """Keep the apply worker back for a while when all that it could apply is still to be copied.
+        """Keep the apply worker back for a while when all that it could apply is still to be
+        copied.
 
         Gives a function that lets it go when the while is over.
         """
@@ -255,14 +269,17 @@ class TableSync:
             yield release
 
     def _attempt(self, relation: SubscriptionRelation, step: Callable[[SubscriptionRelation], None]) -> None:
-        """Do one table's step; what is wrong with this table alone is kept with it, and the others go on."""
+        """Do one table's step; what is wrong with this table alone is kept with it, and the others
+        go on.
+        """
         began = time.monotonic()
         if self._stop.is_set():
             raise stopped()
         try:
             step(relation)
         except (ProgressConflict, PublicationsChanged) as error:
-            # Nobody's fault: a command has changed the subscription meanwhile, and its tables are looked at again.
+            # Nobody's fault: a command has changed the subscription meanwhile, and its tables are
+            # looked at again.
             logger.info('table "%s": %s', relation.qualified_name, error.message)
         except SubscriberError as error:
             if self._stop.is_set():
@@ -307,7 +324,9 @@ class TableSync:
 
 
 def _must_be_empty(relation: SubscriptionRelation) -> bool:
-    """Whether a table was copied before, and may be copied again only when somebody has emptied it."""
+    """Whether a table was copied before, and may be copied again only when somebody has emptied
+    it.
+    """
     return relation.state is RelationState.INIT and relation.lsn is not None
 
 

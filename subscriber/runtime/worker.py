@@ -9,13 +9,15 @@
     ReceiverHalf ──▶ WorkerState ◀── ApplyHalf           what they share: subscription, tables, journal, positions
                          └──▶ snapshot() ──▶ whoever shows the worker, or waits for it
 
-The parts fail and restart independently: while the target is away the receiver goes on, and the other way round.
+The parts fail and restart independently: while the target is away the receiver goes on, and the
+other way round.
 
 Invariants:
 
-- ``tick`` and ``end`` wait for no server: what may wait is done beside (:mod:`subscriber.runtime.background`), or in a
-  thread that ends a part.
-- A worker that has stopped for good stays so: nobody streams from a slot past what could not be read.
+- ``tick`` and ``end`` wait for no server: what may wait is done beside
+  (:mod:`subscriber.runtime.background`), or in a thread that ends a part.
+- A worker that has stopped for good stays so: nobody streams from a slot past what could not be
+  read.
 - Nobody else reads the parts: what is known of a worker is in its snapshot.
 """
 
@@ -87,7 +89,8 @@ class SubscriptionWorker:
         """What is known of it now; any thread may ask.
 
         Args:
-            look: ask the journal how far it is, which may be a request; else its positions are those that were read last.
+            look: ask the journal how far it is, which may be a request; else its positions are
+                those that were read last.
         """
         state, receiving, applying, synchronizing = self._state, self._receiving, self._applying, self._synchronizing
         # Positions before progress: see WorkerSnapshot.has_applied.
@@ -130,13 +133,17 @@ class SubscriptionWorker:
         return not self._ending
 
     def needs_restart(self, stored: Subscription) -> bool:
-        """Whether the subscription has changed in a way that a worker takes up only when it starts (rule C39)."""
+        """Whether the subscription has changed in a way that a worker takes up only when it starts
+        (rule C39).
+        """
         return needs_restart(self._state.subscription, stored)
 
     # Running --------------------------------------------------------------------------------------
 
     def take_up(self, stored: Subscription, relations: TableStates) -> None:
-        """Go by what the catalog says now; of the subscription only what needs no restart may have changed."""
+        """Go by what the catalog says now; of the subscription only what needs no restart may have
+        changed.
+        """
         self._state.subscription, self._state.relations = stored, relations
 
     def tick(self) -> None:
@@ -162,11 +169,15 @@ class SubscriptionWorker:
             self._failures.resolve()
 
     def set_mark(self) -> None:
-        """Have the mark written, up to which :attr:`WorkerSnapshot.caught_up` asks; a later call finds it."""
+        """Have the mark written, up to which :attr:`WorkerSnapshot.caught_up` asks; a later call
+        finds it.
+        """
         self._mark.write()
 
     def fault(self, error: Exception) -> None:
-        """Stop for good because of an error that nobody has foreseen: what is wrong with one subscription is nothing to the others."""
+        """Stop for good because of an error that nobody has foreseen: what is wrong with one
+        subscription is nothing to the others.
+        """
         place = traceback.extract_tb(error.__traceback__)[-1]
         found = PipelineError(
             "the apply worker failed",
@@ -178,12 +189,15 @@ class SubscriptionWorker:
         self._stop_for_good()
 
     def end(self) -> None:
-        """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not durable or not committed comes again."""
+        """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not
+        durable or not committed comes again.
+        """
         self._gave_up = self.snapshot(look=False).given_up  # which asks the table synchronization
         sync, self._synchronizing.sync = self._synchronizing.sync, None
         query, self._applying.query = self._applying.query, None
         receiver, self._receiving.process = self._receiving.process, None
-        # First all are told, then each is waited for: a round of copies may wait for the batch, and the batch for nobody.
+        # First all are told, then each is waited for: a round of copies may wait for the batch, and
+        # the batch for nobody.
         if sync is not None:
             sync.cancel()
         if query is not None:
@@ -222,7 +236,8 @@ class SubscriptionWorker:
             try:
                 self._failures.disable()
             except SubscriberError as away:
-                # The target, which would have to know it: then the next failure disables the subscription.
+                # The target, which would have to know it: then the next failure disables the
+                # subscription.
                 name = self._state.subscription.name
                 logger.warning('subscription "%s" cannot be disabled now: %s', name, away.message)
                 self._failures.say_when(delay)

@@ -1,12 +1,14 @@
-"""One picture of a running subscription, as of one moment: what is shown, logged, waited for and reported of a worker.
+"""One picture of a running subscription, as of one moment: what is shown, logged, waited for and
+reported of a worker.
 
 ::
 
     worker.snapshot() ──▶ WorkerSnapshot ──▶ live table, demo, log ── run --once ── scenario engine ── status file
 
-A snapshot is data: whoever has one may ask it anything, in any thread. All of it is taken from memory, but for the
-journal's positions. These only move forward, both are of one reading, and the target's progress is taken after them; so
-:meth:`WorkerSnapshot.has_applied` may be late and is never wrong.
+A snapshot is data: whoever has one may ask it anything, in any thread. All of it is taken from
+memory, but for the journal's positions. These only move forward, both are of one reading, and the
+target's progress is taken after them; so :meth:`WorkerSnapshot.has_applied` may be late and is
+never wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from subscriber.runtime.attempts import FailedAttempts
 from subscriber.runtime.copy_progress import CopyStatus
 
 PATIENT_FAILURES: Final = 5
-"""How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target that restarts."""
+"""How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target
+that restarts.
+"""
 PATIENT_COPIES: Final = 2
 """How many failed copies of one table it puts up with."""
 
@@ -35,7 +39,8 @@ class WorkerSnapshot:
 
     Attributes:
         subscription: what the worker works for.
-        began: when it was started (monotonic seconds), which tells it from another worker of the same subscription.
+        began: when it was started (monotonic seconds), which tells it from another worker of the
+            same subscription.
         relations: its tables, as they were when the catalog was last read.
         stopped: whether it has failed for good.
         disabled: whether that has disabled the subscription, as ``disable_on_error`` asks.
@@ -55,9 +60,11 @@ class WorkerSnapshot:
         failed_tables: the tables whose last copy or hand-over has failed, by schema and name.
         copies: the tables that are being copied.
         mark: the publisher's position that ``run --once`` waits for; None where it is not set.
-        busy_since: since when a batch or a copy holds the target (monotonic seconds); None where none does.
-        stuck_since: when the batch began that holds a change which cannot be applied (monotonic seconds); None where there is none.
-            Only a change of the target's own, made after that, can let it go on.
+        busy_since: since when a batch or a copy holds the target (monotonic seconds); None where
+            none does.
+        stuck_since: when the batch began that holds a change which cannot be applied (monotonic
+            seconds); None where there is none. Only a change of the target's own, made after that,
+            can let it go on.
         waiting_for: the questions to a server that have no answer yet, in words.
         gave_up: whether it had given up when it was told to end.
     """
@@ -117,7 +124,9 @@ class WorkerSnapshot:
 
     @property
     def failed_attempts(self) -> tuple[int, int, int]:
-        """How often the receiver, the query and a round of copies have failed since the worker began."""
+        """How often the receiver, the query and a round of copies have failed since the worker
+        began.
+        """
         return self.receiving.in_all, self.applying.in_all, self.rounds.in_all
 
     @property
@@ -132,9 +141,11 @@ class WorkerSnapshot:
 
     @property
     def given_up(self) -> bool:
-        """Whether somebody who waits for it should not: it is stopped, or nothing that could still succeed is left to be waited for.
+        """Whether somebody who waits for it should not: it is stopped, or nothing that could still
+        succeed is left to be waited for.
 
-        A table that fails does not end the copies of others, nor the stream. It stays true when the worker has ended.
+        A table that fails does not end the copies of others, nor the stream. It stays true when the
+        worker has ended.
         """
         parts = (self.receiving, self.applying, self.marking, self.rounds)
         return (
@@ -157,8 +168,11 @@ class WorkerSnapshot:
         return self.failed_tables.get((schema, name), NONE_FAILED)
 
     def has_applied(self, position: LSN) -> bool:
-        """Whether everything that the publisher has committed before ``position`` is in those tables that are ready."""
-        # Under load there is always something after the position that is not applied yet; without, nothing is applied that is as far.
+        """Whether everything that the publisher has committed before ``position`` is in those
+        tables that are ready.
+        """
+        # Under load there is always something after the position that is not applied yet; without,
+        # nothing is applied that is as far.
         reached = self.applied >= position or self.applied >= self.last_entry
         return self.applies and self.received >= position and reached
 

@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class WorkerState:
-    """See the module. The supervisor's thread writes it; batches move ``applied`` on, a failed copy may disable.
+    """See the module. The supervisor's thread writes it; batches move ``applied`` on, a failed copy
+    may disable.
 
     Attributes:
         target: where the changes go.
@@ -82,7 +83,9 @@ class WorkerState:
 
 
 def needs_restart(subscription: Subscription, stored: Subscription) -> bool:
-    """Whether ``stored`` differs from ``subscription`` in what a worker takes up only when it starts (rule C39)."""
+    """Whether ``stored`` differs from ``subscription`` in what a worker takes up only when it
+    starts (rule C39).
+    """
     options = replace(
         subscription.options,
         disable_on_error=stored.options.disable_on_error,

@@ -1,15 +1,18 @@
 """``subscriber run`` for one target, in a thread, for a session that waits for it.
 
-A session is as patient as a person: it waits until a subscription has done what it can. That is asked of the workers'
-snapshots, and only of them: nothing is told to a worker. One has *settled* when
+A session is as patient as a person: it waits until a subscription has done what it can. That is
+asked of the workers' snapshots, and only of them: nothing is told to a worker. One has *settled*
+when
 
-- everything up to a mark, written to its publisher when the waiting began, is in the target, and every table is ready, or an
-  attempt to copy it has failed that began after the waiting; or
-- it is stuck: a change could not be applied in a batch that began after the session has last changed the target, and no table is
-  being copied; or
-- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice, because the first failure may
-  be that of an attempt which began before the statement that removed its cause; or
-- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not waited for.)
+- everything up to a mark, written to its publisher when the waiting began, is in the target, and
+  every table is ready, or an attempt to copy it has failed that began after the waiting; or
+- it is stuck: a change could not be applied in a batch that began after the session has last
+  changed the target, and no table is being copied; or
+- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice,
+  because the first failure may be that of an attempt which began before the statement that removed
+  its cause; or
+- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not
+  waited for.)
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ class Engine:
     """See the module.
 
     Args:
-        name: of the node: queries of several nodes may share a Spark session, which wants their names to differ.
+        name: of the node: queries of several nodes may share a Spark session, which wants their
+            names to differ.
         target: what it works for; it has the catalog's tables.
         pipeline: starts queries, copies tables.
         settings: timeouts and sizes.
@@ -63,7 +67,9 @@ class Engine:
         self._failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start to work on the enabled subscriptions; nothing happens while it works, or when there are none."""
+        """Start to work on the enabled subscriptions; nothing happens while it works, or when there
+        are none.
+        """
         while self._works() and self._has_nothing_left():
             time.sleep(_POLL_SECONDS)  # it is about to end; or it looks at the catalog once more, and goes on
         if self._works() or not any(one.enabled for one in self._subscriptions()):
@@ -107,18 +113,23 @@ class Engine:
             self._turn.release()
 
     def note_change(self) -> None:
-        """The session has changed the target, or its subscriptions: what could not be applied may be applied now."""
+        """The session has changed the target, or its subscriptions: what could not be applied may
+        be applied now.
+        """
         self._changed = time.monotonic()
 
     def received(self) -> dict[int, LSN]:
-        """How far the workers have received, by their subscription's number; those that have stopped for good are left out."""
+        """How far the workers have received, by their subscription's number; those that have
+        stopped for good are left out.
+        """
         return {subid: worker.received for subid, worker in self._workers().items() if not worker.stopped}
 
     def settle(self, patience: float) -> None:
         """Wait until every enabled subscription has settled (see the module).
 
         Raises:
-            StatementTimeout: they have not within ``patience`` seconds; the detail is :meth:`state`.
+            StatementTimeout: they have not within ``patience`` seconds; the detail is
+                :meth:`state`.
             SubscriberError: the supervisor itself has failed.
         """
         deadline = time.monotonic() + patience
@@ -132,7 +143,8 @@ class Engine:
                     f'the subscriptions of node "{self._name}" did not settle within {patience:g} s',
                     detail=self.state(),
                 )
-            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall have the processor.
+            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall
+            # have the processor.
             time.sleep(max(_POLL_SECONDS, 3 * (time.monotonic() - began)))
 
     def state(self) -> str:
@@ -237,7 +249,9 @@ class _Wait:
 
 
 _Waits = dict[tuple[int, float], _Wait]
-"""By the subscription's number, and when its worker began: another worker of the same subscription is waited for anew."""
+"""By the subscription's number, and when its worker began: another worker of the same subscription
+is waited for anew.
+"""
 
 
 def _starts_again(worker: WorkerSnapshot, relations: TableStates) -> bool:
