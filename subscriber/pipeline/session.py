@@ -18,14 +18,10 @@ import contextlib
 import logging
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -38,10 +34,10 @@ from pyspark.sql import SparkSession
 from subscriber.errors import PipelineError, UsageError
 from subscriber.interpreter import search_path
 from subscriber.journal.reader import BATCH_ROWS
+from subscriber.pipeline.java import find_java
+from subscriber.pipeline.python_workers import package_archive, worker_python
 
 logger = logging.getLogger(__name__)
-
-OLDEST_JAVA: Final = 17
 
 END_SECONDS: Final = 2.0
 """How long a JVM whose sockets are closed may take to be gone."""
@@ -80,7 +76,7 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
         _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
-        _worker_python(Path(scratch), local=local),
+        worker_python(Path(scratch), local=local),
     ):
         builder = SparkSession.builder.master(master)
         settings = {
@@ -222,79 +218,6 @@ def has_ended(session: SparkSession, seconds: float = 0) -> bool:
     return process.returncode is not None
 
 
-_WORKER_PYTHON: Final = """#!/bin/sh
-set -f
-IFS=:
-path=
-for place in $PYTHONPATH; do
-    case $place in */pyspark.zip | */py4j-*.zip) ;; *) path=${path:+$path:}$place ;; esac
-done
-unset IFS
-export PYTHONPATH="$path"
-exec PYTHON "$@"
-"""
-
-
-@contextlib.contextmanager
-def _worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
-    """Let Spark's Python processes be this Python, unless the user has chosen one with
-    PYSPARK_PYTHON.
-
-    Spark's own default is the first python3 on PATH, which need not be the one that has the
-    dependencies. And it puts a zip of its Python library in front of their path, from which every
-    new process compiles it anew: half a second each time a query starts, and some five processes
-    for the first one. The installed library is the same, and compiled; so where the processes are
-    on this machine they are started by a script that takes the zip away.
-    """
-    if "PYSPARK_PYTHON" in os.environ:
-        yield
-        return
-    chosen = sys.executable
-    if local:
-        script = scratch / "python"
-        script.write_text(_WORKER_PYTHON.replace('PYTHON "$@"', f'{shlex.quote(sys.executable)} "$@"'))
-        script.chmod(0o700)
-        if os.access(script, os.X_OK):  # a temporary folder may be mounted noexec
-            chosen = str(script)
-    os.environ["PYSPARK_PYTHON"] = chosen
-    try:
-        yield
-    finally:
-        del os.environ["PYSPARK_PYTHON"]
-
-
-def find_java() -> Path:
-    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an
-    installed one.
-
-    Raises:
-        UsageError: there is no Java of version 17 or newer.
-    """
-    given = os.environ.get("JAVA_HOME")
-    candidates = [Path(given)] if given else []
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path).resolve().parent.parent)
-    candidates += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
-    candidates += [Path("/opt/homebrew/opt/openjdk/libexec/openjdk.jdk/Contents/Home")]
-    for home in candidates:
-        version = _java_version(home / "bin" / "java")
-        if version is not None and version >= OLDEST_JAVA:
-            return home
-    raise UsageError(
-        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found",
-        hint="Install it (Debian: apt install openjdk-17-jre-headless; macOS: brew install openjdk), or set JAVA_HOME.",
-    )
-
-
-def _java_version(java: Path) -> int | None:
-    if not java.exists():
-        return None
-    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)', answer.stderr)
-    return int(match[1]) if match else None
-
-
 @contextlib.contextmanager
 def _log_settings(log_file: Path, scratch: Path) -> Iterator[Path]:
     text = resources.files("subscriber.pipeline").joinpath("log4j2.properties").read_text()
@@ -328,19 +251,6 @@ def _own_interrupt_handler() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, ours)
-
-
-def package_archive(folder: Path) -> Path:
-    """This package as a zip, for executors that have only Python and the dependencies.
-
-    In it is also what is built into PostgreSQL, by which filters are understood.
-    """
-    archive = folder / "subscriber.zip"
-    root = Path(str(resources.files("subscriber")))
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for path in sorted([*root.rglob("*.py"), *root.rglob("*.tsv")]):
-            zipped.write(path, Path("subscriber") / path.relative_to(root))
-    return archive
 
 
 def _first_line(error: BaseException) -> str:

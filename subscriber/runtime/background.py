@@ -30,7 +30,6 @@ class Background(Generic[T]):
         self._result: T | None = None
         self._error: BaseException | None = None
 
-    @property
     def is_under_way(self) -> bool:
         """Whether it was begun and has no result yet."""
         thread = self._thread

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 Turn = contextlib.AbstractContextManager[object]
@@ -71,6 +71,22 @@ class Gate:
             with self._condition:
                 self._closings -= 1
                 self._condition.notify_all()
+
+    @contextlib.contextmanager
+    def closed_at_first(self, seconds: float) -> Iterator[Callable[[], None]]:
+        """As :meth:`closed`, for so many seconds at most.
+
+        Gives a function to be called now and then, which opens it when they are over.
+        """
+        with contextlib.ExitStack() as hold:
+            hold.enter_context(self.closed())
+            until = time.monotonic() + seconds
+
+            def open_when_over() -> None:
+                if time.monotonic() > until:
+                    hold.close()
+
+            yield open_when_over
 
     def _leave(self) -> None:
         with self._condition:

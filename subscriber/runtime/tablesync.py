@@ -40,7 +40,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -250,23 +250,14 @@ class TableSync:
                     self._attempt(relation, copy)
                     release()
 
-    @contextlib.contextmanager
-    def _apply_held(self) -> Iterator[Callable[[], None]]:
-        """Keep the apply worker back for a while when all that it could apply is still to be
-        copied.
+    def _apply_held(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
+        """Keep the apply worker back for a while when all that it could apply is still to be copied.
 
         Gives a function that lets it go when the while is over.
         """
-        with contextlib.ExitStack() as hold:
-            if all(relation.state in _COPIED for relation in self._states.relations()):
-                hold.enter_context(self._gate.closed())
-            until = time.monotonic() + _HOLD_SECONDS
-
-            def release() -> None:
-                if time.monotonic() > until:
-                    hold.close()
-
-            yield release
+        if all(relation.state in _COPIED for relation in self._states.relations()):
+            return self._gate.closed_at_first(_HOLD_SECONDS)
+        return contextlib.nullcontext(_nothing)
 
     def _attempt(self, relation: SubscriptionRelation, step: Callable[[SubscriptionRelation], None]) -> None:
         """Do one table's step; what is wrong with this table alone is kept with it, and the others
@@ -332,3 +323,7 @@ def _must_be_empty(relation: SubscriptionRelation) -> bool:
 
 def _key(relation: SubscriptionRelation) -> tuple[str, str]:
     return relation.schema, relation.name
+
+
+def _nothing() -> None:
+    pass

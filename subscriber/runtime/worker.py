@@ -122,7 +122,7 @@ class SubscriptionWorker:
             mark=self._mark.position,
             busy_since=min(busy, default=None),
             stuck_since=applying.stuck_since,
-            waiting_for=tuple(one.name for one in asking if one.is_under_way),
+            waiting_for=tuple(one.name for one in asking if one.is_under_way()),
             gave_up=self._gave_up,
         )
 

@@ -17,7 +17,8 @@ from subscriber.apply.exact import ExactApplier
 from subscriber.errors import JournalGap
 from subscriber.journal.reader import journal_positions
 from subscriber.lsn import LSN
-from subscriber.pipeline.session import package_archive, spark_session
+from subscriber.pipeline.python_workers import package_archive
+from subscriber.pipeline.session import spark_session
 from subscriber.pipeline.sink import _iterate_partitions
 from subscriber.pipeline.source import PgoutputSource
 from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream

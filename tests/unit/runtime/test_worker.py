@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import replace
 from typing import ClassVar
@@ -415,3 +416,13 @@ def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(tables):
     assert worker.snapshot().given_up
     worker.stop()
     assert worker.snapshot().given_up
+
+
+def test_what_a_worker_waits_for_is_told(stored, monkeypatch):
+    answered = threading.Event()
+    monkeypatch.setattr("subscriber.runtime.receiver_half.adopt_slot", lambda *_: answered.wait(10) and None)
+    worker = stored()
+    assert worker.snapshot().waiting_for == ()
+    worker.tick()
+    assert worker.snapshot().waiting_for == ("slot of s",)
+    answered.set()
