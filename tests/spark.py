@@ -24,7 +24,7 @@ import pyspark
 from pyspark.sql import DataFrame
 
 from subscriber.errors import UsageError
-from subscriber.pipeline.session import find_java
+from subscriber.pipeline.java import find_java
 
 TRAINING_SECONDS = 300.0
 VARIABLE = "SPARK_SUBMIT_OPTS"

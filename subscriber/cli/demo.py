@@ -122,16 +122,17 @@ def _replicate(
 
         def on_tick(current: Supervisor) -> None:
             show(current)
-            streaming = all(worker.state == "streaming" for worker in current.workers.values()) and current.workers
+            workers = current.snapshots().values()
+            streaming = bool(workers) and all(worker.state == "streaming" for worker in workers)
             if streaming and not loading.ident:
                 loading.start()
-            if stop.is_set() or any(worker.given_up for worker in current.workers.values()):
+            if stop.is_set() or any(worker.given_up for worker in workers):
                 finished.set()
             elif loading.ident and not loading.is_alive():
                 for worker in current.workers.values():
-                    if worker.mark is None:
-                        worker.wants_caught_up()
-                if all(worker.caught_up() for worker in current.workers.values()):
+                    if worker.snapshot().mark is None:
+                        worker.set_mark()
+                if all(worker.caught_up for worker in workers):
                     show(current, force=True)
                     finished.set()
 
@@ -139,7 +140,7 @@ def _replicate(
     load.stop()
     if loading.ident:
         loading.join(30)
-    return well and not stop.is_set() and not any(worker.given_up for worker in supervisor.workers.values())
+    return well and not stop.is_set() and not any(worker.given_up for worker in supervisor.snapshots().values())
 
 
 def _load(load: demo_data.OrderLoad, conninfo: str, seconds: float) -> None:
@@ -170,11 +171,15 @@ def _progress(console: Console, target: Target, load: demo_data.OrderLoad) -> It
                 for table, number in rows.items():
                     counts.add_row(table, f"{number:,}")
                 live.update(
-                    Group(worker_table(supervisor), f"\n{load.transactions:,} transactions at the publisher\n", counts),
+                    Group(
+                        worker_table(supervisor.snapshots().values()),
+                        f"\n{load.transactions:,} transactions at the publisher\n",
+                        counts,
+                    ),
                     refresh=True,
                 )
             else:
-                state = "; ".join(worker.summary() for worker in supervisor.workers.values())
+                state = "; ".join(worker.summary() for worker in supervisor.snapshots().values())
                 console.print(
                     f"{load.transactions:,} transactions at the publisher; {state}; {sum(rows.values()):,} rows in SQLite"
                 )

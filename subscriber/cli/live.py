@@ -1,10 +1,12 @@
-"""A live table of the workers on a terminal, and a bar for every table being copied; nothing elsewhere, where the log speaks."""
+"""A live table of the workers on a terminal, and a bar for every table being copied; nothing
+elsewhere, where the log speaks.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from rich import filesize
@@ -17,6 +19,7 @@ from rich.text import Text
 from subscriber.lsn import format_lsn
 from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.supervisor import Supervisor
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 
 _REFRESH_SECONDS: Final = 0.5
 _MOST_COPIES: Final = 8
@@ -25,27 +28,31 @@ _BAR_WIDTH: Final = 10
 
 @contextlib.contextmanager
 def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterator[Callable[[Supervisor], None] | None]:
-    """Give a function that draws the supervisor's state, at most twice a second; None when there is no terminal."""
+    """Give a function that draws the supervisor's state, at most twice a second; None when there is
+    no terminal.
+    """
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
     drawn = 0.0
-    with Live(worker_view(supervisor), console=console, auto_refresh=False, redirect_stdout=False) as live:
+    with Live(
+        worker_view(supervisor.snapshots().values()), console=console, auto_refresh=False, redirect_stdout=False
+    ) as live:
 
         def show(current: Supervisor) -> None:
             nonlocal drawn
             if time.monotonic() - drawn >= _REFRESH_SECONDS:
                 drawn = time.monotonic()
-                live.update(worker_view(current), refresh=True)
+                live.update(worker_view(current.snapshots().values()), refresh=True)
 
         yield show
 
 
-def worker_view(supervisor: Supervisor) -> Group:
+def worker_view(workers: Collection[WorkerSnapshot]) -> Group:
     """The workers, and below them what is being copied."""
-    copies = [copy for worker in supervisor.workers.values() for copy in worker.copies]
-    parts: list[Table | Text] = [worker_table(supervisor)]
+    copies = [copy for worker in workers for copy in worker.copies]
+    parts: list[Table | Text] = [worker_table(workers)]
     if copies:
         parts += [Text(), copy_table(copies[:_MOST_COPIES])]
     if len(copies) > _MOST_COPIES:
@@ -78,19 +85,18 @@ def _short(number: float) -> str:
     return f"{number:.0f}"
 
 
-def worker_table(supervisor: Supervisor) -> Table:
+def worker_table(workers: Collection[WorkerSnapshot]) -> Table:
     """One row a subscription; it fits into 80 columns as long as its name is short."""
     table = Table("subscription", "state", "received", "applied", box=None, pad_edge=False)
     for heading in ("lag", "transactions", "changes"):
         table.add_column(heading, justify="right")
-    for worker in supervisor.workers.values():
-        received, last = worker.positions()
+    for worker in workers:
         table.add_row(
             worker.subscription.name,
             worker.state,
-            format_lsn(received),
+            format_lsn(worker.received),
             format_lsn(worker.applied),
-            filesize.decimal(max(0, last - worker.applied)),
+            filesize.decimal(worker.lag_bytes),
             f"{worker.transactions:,}",
             f"{worker.changes:,}",
         )

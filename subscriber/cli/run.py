@@ -27,8 +27,8 @@ from subscriber.journal.storage import open_to_others
 from subscriber.pipeline.on_spark import spark_pipeline
 from subscriber.pipeline.session import spark_session
 from subscriber.runtime.heartbeat import beating
+from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import keeping_status_file
-from subscriber.runtime.subscription_status import subscription_statuses
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.settings import Settings, default_journal
 from subscriber.signals import set_by_signals
@@ -37,7 +37,9 @@ from subscriber.targets import open_target
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
-"""How long the run has to end in order; whoever kills what does not end usually waits longer (systemd 90 s), and people do not."""
+"""How long the run has to end in order; whoever kills what does not end usually waits longer
+(systemd 90 s), and people do not.
+"""
 _POLL_SECONDS: Final = 1.0
 
 
@@ -54,10 +56,12 @@ _POLL_SECONDS: Final = 1.0
 def command(target: str, once: bool, master: str, on_message: str | None, verbose: bool) -> None:
     """Run the workers of all enabled subscriptions of a target.
 
-    Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the target comes again at the next start.
+    Stops in order on Ctrl-C, SIGTERM or the end of the terminal; what is not committed in the
+    target comes again at the next start.
 
-    With --once the exit code is 0 only if at least one subscription is enabled, every table of each that is is ready, and everything is
-    applied that was committed at the publisher when the run began. Otherwise it is 1, and standard error says what is left, and why.
+    With --once the exit code is 0 only if at least one subscription is enabled, every table of each
+    that is is ready, and everything is applied that was committed at the publisher when the run
+    began. Otherwise it is 1, and standard error says what is left, and why.
     """
     log_to_stderr(verbose=verbose)
     stop, working = stop_on_signals(), threading.Event()
@@ -77,7 +81,8 @@ def _run(
     *,
     once: bool,
 ) -> bool:
-    """Work until it is done, or told to stop; tells whether that went well, as :meth:`Supervisor.run` does.
+    """Work until it is done, or told to stop; tells whether that went well, as
+    :meth:`Supervisor.run` does.
 
     ``working`` is set when Spark has started.
     """
@@ -110,7 +115,9 @@ def _run(
 
 
 def _interrupted(*, once: bool) -> bool:
-    """Whether a run that is told to end at once has gone well: with ``once`` nothing has caught up."""
+    """Whether a run that is told to end at once has gone well: with ``once`` nothing has caught
+    up.
+    """
     if once:
         logger.error("the run was told to end before everything had caught up")
     return not once
@@ -118,11 +125,13 @@ def _interrupted(*, once: bool) -> bool:
 
 @contextlib.contextmanager
 def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
-    """Whatever hangs in the block, the process ends :data:`END_SECONDS` after ``stop`` was set: what is open the target takes back.
+    """Whatever hangs in the block, the process ends :data:`END_SECONDS` after ``stop`` was set:
+    what is open the target takes back.
 
-    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may take as long to start. With ``once``
-    nothing has caught up then either, and the exit code is 1.
-    After an interrupt, too, it ends without Python's own end: threads may be in a driver's code, which that would abort.
+    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may
+    take as long to start. With ``once`` nothing has caught up then either, and the exit code is 1.
+    After an interrupt, too, it ends without Python's own end: threads may be in a driver's code,
+    which that would abort.
     """
     ended = threading.Event()
 
@@ -156,7 +165,8 @@ def _leave(code: int) -> None:
 
 
 def warn_of_open_journals(settings: Settings) -> None:
-    """A journal holds the publisher's rows; one of an earlier version may be open to group or others.
+    """A journal holds the publisher's rows; one of an earlier version may be open to group or
+    others.
 
     Raises:
         JournalUnavailable: the journals cannot be looked at now.
@@ -196,7 +206,8 @@ def spark_log(settings: Settings) -> Path:
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGINT, SIGTERM and the end of the terminal (SIGHUP, unless nohup has it ignored) set.
+    """An event that SIGINT, SIGTERM and the end of the terminal (SIGHUP, unless nohup has it
+    ignored) set.
 
     A second one interrupts at once, but for SIGHUP, which a terminal and its shell both send.
     """

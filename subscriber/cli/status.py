@@ -15,12 +15,12 @@ from subscriber.cli.psql_table import format_rows
 from subscriber.cli.schema_change_table import schema_change_parts
 from subscriber.errors import TargetUnavailable
 from subscriber.lsn import parse_lsn
+from subscriber.runtime.read_status import subscription_statuses
 from subscriber.runtime.status_file import read_status_file
 from subscriber.runtime.subscription_status import (
     RelationStatus,
     RunnerStatus,
     SubscriptionStatus,
-    subscription_statuses,
 )
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
@@ -36,10 +36,13 @@ _STATES = {"i": "init", "d": "copying", "f": "copied", "s": "synced", "r": "read
 @target_option
 @json_option
 def command(target: str, as_json: bool) -> None:
-    """Show subscriptions, slots, table states, copies in progress, lag, conflicts, the last error, and whether `subscriber run` is running.
+    """Show subscriptions, slots, table states, copies in progress, lag, conflicts, the last error,
+    and whether `subscriber run` is running.
 
-    The lag in seconds is the age of the oldest commit that is received and not applied; 0 is nothing that the publisher has. What cannot be reached from here (the publisher, or a journal on another machine) shows as "?". While a batch of `subscriber run` holds
-    a DuckDB file, which nobody else can read then, the status is the one that it has left beside it, a few seconds old.
+    The lag in seconds is the age of the oldest commit that is received and not applied; 0 is
+    nothing that the publisher has. What cannot be reached from here (the publisher, or a journal on
+    another machine) shows as "?". While a batch of `subscriber run` holds a DuckDB file, which
+    nobody else can read then, the status is the one that it has left beside it, a few seconds old.
     """
     with open_target(target) as database:
         statuses, as_of = _statuses(database)
@@ -181,7 +184,9 @@ def _slot_row(status: SubscriptionStatus) -> list[str]:
 
 
 def _relation_row(subscription: str, relation: RelationStatus) -> list[str | None]:
-    """Figures while it is being copied, as the publisher's statistics estimate the whole; the error of the last attempt."""
+    """Figures while it is being copied, as the publisher's statistics estimate the whole; the error
+    of the last attempt.
+    """
     copy = relation.copy
     figures: list[str | None] = [None, None, None]
     if copy is not None:

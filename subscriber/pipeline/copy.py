@@ -1,4 +1,5 @@
-"""The initial copy of a table: Spark jobs read it from the publisher, the driver loads it in one transaction (rules D2, D6).
+"""The initial copy of a table: Spark jobs read it from the publisher, the driver loads it in one
+transaction (rules D2, D6).
 
 ::
 
@@ -6,15 +7,17 @@
                           ▲                                (executors)        (executors)        (driver)
                           └──────── the rest of a range ────────┘
 
-Every task sees the same snapshot. The order of ranges does not matter; blocks are loaded as they come, and only a few
-are in memory at a time. What is small, or cannot be read in ranges, is read by the driver itself: a job costs more.
+Every task sees the same snapshot. The order of ranges does not matter; blocks are loaded as they
+come, and only a few are in memory at a time. What is small, or cannot be read in ranges, is read by
+the driver itself: a job costs more.
 
-The target's transaction begins when the first block is there. Until then nothing of the target is held, however long somebody at
-the publisher keeps the table locked.
+The target's transaction begins when the first block is there. Until then nothing of the target is
+held, however long somebody at the publisher keeps the table locked.
 
-How rows travel is not the subscription's option ``binary``: the copy is binary where source and target have the same types of
-a kind that binary means the same for, and text everywhere else; what the target gets is the same. But which columns may be filled is:
-with ``binary`` a target that is PostgreSQL takes, from publishers that PostgreSQL would copy from in binary form (16 and later), no
+How rows travel is not the subscription's option ``binary``: the copy is binary where source and
+target have the same types of a kind that binary means the same for, and text everywhere else; what
+the target gets is the same. But which columns may be filled is: with ``binary`` a target that is
+PostgreSQL takes, from publishers that PostgreSQL would copy from in binary form (16 and later), no
 value whose binary form its column does not read (rule D7).
 """
 
@@ -27,7 +30,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -45,13 +48,15 @@ from subscriber.schema.kept_shape import Baseline, first_baseline
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
-from subscriber.targets import Target
+from subscriber.targets import Connection, Target
 from subscriber.targets.loader import BlockFormat, LoadColumn
 
 logger = logging.getLogger(__name__)
 
-BeginCopy = Callable[[], AbstractContextManager[Any]]
-"""Begins the target's transaction of a copy and gives its connection, as :meth:`subscriber.targets.Target.begin` does."""
+BeginCopy = Callable[[], AbstractContextManager[Connection]]
+"""Begins the target's transaction of a copy and gives its connection, as
+:meth:`subscriber.targets.Target.begin` does.
+"""
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
@@ -71,10 +76,13 @@ class CopySource:
         schema: the table's.
         table: its name.
         snapshot: the name of the exported snapshot.
-        files: of this table, by :func:`subscriber.publisher.copy_plan.table_files` from before the snapshot was made.
-        selection: what of it is copied, where the publications are the subscriber's own; else the server is asked.
+        files: of this table, by :func:`subscriber.publisher.copy_plan.table_files` from before the
+            snapshot was made.
+        selection: what of it is copied, where the publications are the subscriber's own; else the
+            server is asked.
         names: the target's names of tables.
-        add_columns: begins a transaction of its own in which the target's table gets the columns that it lacks; None: it gets none.
+        add_columns: begins a transaction of its own in which the target's table gets the columns
+            that it lacks; None: it gets none.
         binary: the subscription's option.
         changes: keeps the shape that the table is copied with; None: nobody does.
     """
@@ -126,8 +134,8 @@ def copy_table(
         spark: the session.
         source: what to copy.
         target: where to.
-        begin: ``target.begin``, or more than that: entered once, with the first block or at the end of an empty table,
-            and left when all is loaded, or with what is wrong.
+        begin: ``target.begin``, or more than that: entered once, with the first block or at the end
+            of an empty table, and left when all is loaded, or with what is wrong.
         settings: its ``partition_bytes``.
         on_progress: told after every block.
         stop: ends the copy, which then raises.
@@ -143,7 +151,8 @@ def copy_table(
     try:
         plan, version, baseline = _plan(source, settings)
         if plan.hidden_from is not None:
-            # PostgreSQL's worker copies what it sees, too, and the stream, which no policy holds for, then brings changes of other rows.
+            # PostgreSQL's worker copies what it sees, too, and the stream, which no policy holds
+            # for, then brings changes of other rows.
             logger.warning(
                 'row security of table "%s" hides rows from role "%s" of the CONNECTION: only the others are copied. Give the role'
                 " BYPASSRLS, or let such a copy fail with options=-crow_security=off in the CONNECTION.",
@@ -194,7 +203,9 @@ def copy_table(
 
 
 def _with_context(error: SubscriberError, local: LocalRelation | None) -> SubscriberError:
-    """The error with its table and column, as PostgreSQL's CONTEXT has them, and with what the column is at both ends."""
+    """The error with its table and column, as PostgreSQL's CONTEXT has them, and with what the
+    column is at both ends.
+    """
     if local is not None:
         error = with_shapes(error, local)
     column = f', column "{error.column}"' if error.column else ""
@@ -216,7 +227,9 @@ def _local_relation(source: CopySource, target: Target, relation: Relation) -> L
 
 
 def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
-    """The columns that read another binary form than the publisher's type has, by their place, each with what to raise."""
+    """The columns that read another binary form than the publisher's type has, by their place, each
+    with what to raise.
+    """
     refusals = ((place, target.values.refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
     return {place: error for place, error in refusals if error is not None}
 

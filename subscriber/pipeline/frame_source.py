@@ -1,4 +1,5 @@
-"""The source of our own query: the same journal and the same plan as ``format("pgoutput")``, read as frames that apply takes.
+"""The source of our own query: the same journal and the same plan as ``format("pgoutput")``, read
+as frames that apply takes.
 
 ::
 
@@ -6,46 +7,59 @@
                                                   ├─ SubscriberError ──▶ error
                                                   └─ too large ──▶ rest             which the driver reads itself
 
-A task reads its segments, decodes them and publishes what is in them before anything leaves its Python. The public format and a
-``mapInArrow`` behind it would give the same frames; but then every message passes the JVM as a row of its own, into one Python process
-and out of another, which is most of the time that a batch takes.
+A task reads its segments, decodes them and publishes what is in them before anything leaves its
+Python. The public format and a ``mapInArrow`` behind it would give the same frames; but then every
+message passes the JVM as a row of its own, into one Python process and out of another, which is
+most of the time that a batch takes.
 
-A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of memory, and the run at its end. So
-a frame that is too large is not sent. The driver gets word where to read on, and reads and decodes the rest of the partition in its own
-Python, which has to hold the row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row outgrows.
+A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of
+memory, and the run at its end. So a frame that is too large is not sent. The driver gets word where
+to read on, and reads and decodes the rest of the partition in its own Python, which has to hold the
+row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row
+outgrows.
 """
 
 from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 
 from subscriber.errors import SubscriberError
 from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.planning_error import leaving_error
 from subscriber.pipeline.source import PgoutputSource, PgoutputStreamReader, is_true
 from subscriber.protocol.changes import Frame
 from subscriber.publication.publishing import Publishing
 from subscriber.stages.decode_frames import decode_frames
 
 FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
-"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead; ``rest``: a pickled :class:`PartitionRest`."""
+"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead;
+``rest``: a pickled :class:`PartitionRest`.
+"""
 
 LARGEST_FRAME: Final = 16 * 1024 * 1024
 """Bytes of a frame that may pass the JVM; twice what a segment of the default size becomes."""
 
 
 class FrameSource(PgoutputSource):
-    """``format("pgoutput_frames")``; see the module. Two options more than :class:`PgoutputSource`:
+    """``format("pgoutput_frames")``; see the module.
 
-    ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself; default: false
-    ``publishing``  what the changes are published by, as :func:`as_option` writes it; default: the server has done that
+    It has three options more than :class:`PgoutputSource`:
+
+    ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself;
+                    default: false
+    ``publishing``  what the changes are published by, as :func:`as_option` writes it;
+                    default: the server has done that
+    ``errorFile``   where the planner leaves an error (:mod:`subscriber.pipeline.planning_error`);
+                    default: nowhere
     """
 
     @classmethod
@@ -61,19 +75,53 @@ class FrameSource(PgoutputSource):
         """What reads by these arguments, and by the options."""
         text = self.options.get("publishing")
         publishing = None if text is None else pickle.loads(base64.b64decode(text))  # noqa: S301 - our own query's
-        return FrameStreamReader(as_text=is_true(self.options.get("asText")), publishing=publishing, **plan)
+        file = self.options.get("errorFile")
+        with leaving_error(file):
+            return FrameStreamReader(
+                as_text=is_true(self.options.get("asText")), publishing=publishing, error_file=file, **plan
+            )
 
 
 class FrameStreamReader(PgoutputStreamReader):
     """Plans as its base does; :meth:`read` decodes."""
 
-    def __init__(self, *, as_text: bool, publishing: Publishing | None, **plan: Any) -> None:
+    def __init__(
+        self, *, as_text: bool, publishing: Publishing | None, error_file: str | None = None, **plan: Any
+    ) -> None:
         super().__init__(**plan)
+        self._error_file = error_file
         self._as_text = as_text
         self._publishing = publishing
 
+    def initialOffset(self) -> dict[str, str]:
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
+        with leaving_error(self._error_file):
+            return super().initialOffset()
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
+        with leaving_error(self._error_file):
+            return super().latestOffset(start, limit)
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        """As its base; an error is left for the driver, too.
+
+        Raises:
+            JournalError: see the base.
+        """
+        with leaving_error(self._error_file):
+            return super().partitions(start, end)
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames of one partition: :data:`FRAME_SCHEMA`, a row each."""
+        """The frames of one partition, a row each; an error is the last row (:data:`FRAME_SCHEMA`)."""
 
         def rest(done: int) -> bytes:
             return pickle.dumps(PartitionRest(self, partition, done))
@@ -148,7 +196,8 @@ def encode_frames(
         batches: the partition.
         as_text: see :class:`~subscriber.stages.decode_frames.FrameDecoder`.
         publishing: what the changes are published by; None: the server has done that.
-        rest: what to send instead of a frame that is too large, after so many others; it is the last row.
+        rest: what to send instead of a frame that is too large, after so many others; it is the
+            last row.
     """
     try:
         for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):

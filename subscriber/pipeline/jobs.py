@@ -1,8 +1,9 @@
 """A few Spark jobs at a time, one a range, whose blocks the driver takes as they come.
 
-Each range is a job of its own, so that the rest of a range can follow it, and so that the driver has the first blocks before the
-last range has been read. A thread a job waits for it and hands its blocks over; it is slow to take more where the loader is slow, so
-what is in memory are the ranges in flight. The jobs share a group, by which they are cancelled, and a pool of Spark's fair
+Each range is a job of its own, so that the rest of a range can follow it, and so that the driver
+has the first blocks before the last range has been read. A thread a job waits for it and hands its
+blocks over; it is slow to take more where the loader is slow, so what is in memory are the ranges
+in flight. The jobs share a group, by which they are cancelled, and a pool of Spark's fair
 scheduler, so that micro-batches of streams get their turn.
 """
 
@@ -16,7 +17,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import Any, Final, Self
 
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 
 from subscriber.errors import PipelineError, SubscriberError
 from subscriber.pipeline.streaming_query import missing_module
@@ -29,10 +30,12 @@ MOST_RANGES: Final = 4
 """In flight, however many cores there are: one loader takes them all."""
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""A job gives back the rest of its range after about this much COPY text, whatever the ranges' size.
+"""A job gives back the rest of its range after about this much COPY text, whatever the ranges'
+size.
 
-What a job gives is in the JVM until the target has it, some times over: with 16 MB the JVM peaked at 550 MiB, with 64 MB at 860, and the
-copy was not faster, because loading begins when the first job has ended.
+What a job gives is in the JVM until the target has it, some times over: with 16 MB the JVM peaked
+at 550 MiB, with 64 MB at 860, and the copy was not faster, because loading begins when the first
+job has ended.
 """
 
 _POOL: Final = "copy"
@@ -42,14 +45,16 @@ _CANCEL_SECONDS: Final = 0.5
 
 
 class RangeJobs:
-    """The jobs that read a table's ranges; use it as a context manager, at whose end none of them is left.
+    """The jobs that read a table's ranges; use it as a context manager, at whose end none of them
+    is left.
 
     Args:
         context: Spark's.
         reader: what reads a range.
         relation: what the ranges hold.
         ranges: to be read.
-        job_bytes: a job gives back the rest of its range after about this much; at most :data:`MOST_BYTES`.
+        job_bytes: a job gives back the rest of its range after about this much; at most
+            :data:`MOST_BYTES`.
         group: the name of the jobs' group, used nowhere else; it is seen in Spark's logs.
         driver_reads: read everything here, without Spark.
     """
@@ -71,7 +76,7 @@ class RangeJobs:
         self._job_bytes = min(job_bytes, MOST_BYTES)
         self._group = group
         self._driver_reads = driver_reads
-        self._nothing: Any = None  # an RDD of one empty partition, made when the first job needs it
+        self._nothing: RDD[Any] | None = None  # an RDD of one empty partition, made when the first job needs it
         self._pending = deque(ranges)
         self._reading = 0
         self._changed = threading.Condition()
@@ -158,7 +163,8 @@ class RangeJobs:
             return self._pending.popleft()
 
     def _read(self, part: CopyRange) -> Iterator[LoadBlock | CopyRange]:
-        # A row may have a gigabyte: the JVM, which holds what passes it some times over, would be out of memory.
+        # A row may have a gigabyte: the JVM, which holds what passes it some times over, would be
+        # out of memory.
         if self._driver_reads or not part.piece.row_slots or part.giant:
             with closing(self._reader.read_whole(part, self._closed)) as reading:
                 for block in reading:
@@ -170,7 +176,7 @@ class RangeJobs:
                 raise item
             yield item
 
-    def _empty_partition(self) -> Any:
+    def _empty_partition(self) -> RDD[Any]:
         with self._changed:
             if self._nothing is None:
                 self._nothing = self._context.parallelize([], 1)

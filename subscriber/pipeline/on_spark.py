@@ -20,7 +20,8 @@ class Pipeline:
     Attributes:
         start_query: applies a journal from a position on, until it is stopped.
         copy_table: loads one table as it is in a snapshot.
-        has_ended: whether nothing of it can work any more, whatever one does; it may wait a moment to be sure.
+        has_ended: whether nothing of it can work any more, whatever one does; it may wait a moment
+            to be sure.
     """
 
     start_query: StartQuery

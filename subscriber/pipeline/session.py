@@ -1,4 +1,5 @@
-"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and listens to nobody else.
+"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and
+listens to nobody else.
 
 Whoever can talk to Spark's ports can have it run code as us, so::
 
@@ -6,8 +7,9 @@ Whoever can talk to Spark's ports can have it run code as us, so::
     yarn, k8s://…     authenticated, unless the configuration says otherwise; Spark makes the secret and brings it to the executors
     spark://…         as the cluster is: its executors are given the worker's secret, and no other. Where there is none, a warning
 
-A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where settings of ours go, never has one.
-Python processes do not look for modules in the current directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
+A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where
+settings of ours go, never has one. Python processes do not look for modules in the current
+directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
 """
 
 from __future__ import annotations
@@ -16,14 +18,10 @@ import contextlib
 import logging
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -36,10 +34,10 @@ from pyspark.sql import SparkSession
 from subscriber.errors import PipelineError, UsageError
 from subscriber.interpreter import search_path
 from subscriber.journal.reader import BATCH_ROWS
+from subscriber.pipeline.java import find_java
+from subscriber.pipeline.python_workers import package_archive, worker_python
 
 logger = logging.getLogger(__name__)
-
-OLDEST_JAVA: Final = 17
 
 END_SECONDS: Final = 2.0
 """How long a JVM whose sockets are closed may take to be gone."""
@@ -70,21 +68,22 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         UsageError: no Java that Spark can run on, or the master cannot be reached.
         PipelineError: Spark's Java process has ended before the block has.
     """
-    os.environ["JAVA_HOME"] = str(find_java())
+    java = str(find_java())
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     local = _is_local(master)
     # Whatever Spark writes into its working places lives and dies with the session.
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
-        _environment({**search_path(os.environ), **_spark_home()}),
-        _worker_python(Path(scratch), local=local),
+        _environment({**search_path(os.environ), **_spark_home(), "JAVA_HOME": java}),
+        worker_python(Path(scratch), local=local),
     ):
         builder = SparkSession.builder.master(master)
         settings = {
             **_SETTINGS,
             **_network_settings(master),
-            # The serial collector suits a small heap on few cores, and takes frames of some megabytes without fragmenting.
+            # The serial collector suits a small heap on few cores, and takes frames of some
+            # megabytes without fragmenting.
             "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings.as_uri()} "
             f"-Dderby.system.home={scratch}",
             "spark.local.dir": scratch,
@@ -145,7 +144,9 @@ def _network_settings(master: str) -> dict[str, str]:
 
 
 def _user_says(name: str) -> bool:
-    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override it."""
+    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override
+    it.
+    """
     home = os.environ.get("SPARK_HOME") or _spark_home().get("SPARK_HOME", "")
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")) / "spark-defaults.conf"
     setting = re.compile(rf"^\s*{re.escape(name)}[\s=:]", re.MULTILINE)
@@ -156,7 +157,9 @@ def _user_says(name: str) -> bool:
 
 
 def _spark_home() -> dict[str, str]:
-    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory before it looks into itself."""
+    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory
+    before it looks into itself.
+    """
     if "SPARK_HOME" in os.environ:
         return {}
     package = Path(str(pyspark.__file__)).resolve().parent
@@ -183,7 +186,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 def _expecting_the_end(session: SparkSession) -> Iterator[None]:
     """Let nobody print a traceback when the JVM hangs up: what it is used for fails, and says so.
 
-    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs its own as if they were ours.
+    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs
+    its own as if they were ours.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
@@ -200,7 +204,8 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 
 def has_ended(session: SparkSession, seconds: float = 0) -> bool:
-    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets are closed a moment before it is.
+    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets
+    are closed a moment before it is.
 
     One that somebody else has started is his to look after.
     """
@@ -211,76 +216,6 @@ def has_ended(session: SparkSession, seconds: float = 0) -> bool:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     return process.returncode is not None
-
-
-_WORKER_PYTHON: Final = """#!/bin/sh
-set -f
-IFS=:
-path=
-for place in $PYTHONPATH; do
-    case $place in */pyspark.zip | */py4j-*.zip) ;; *) path=${path:+$path:}$place ;; esac
-done
-unset IFS
-export PYTHONPATH="$path"
-exec PYTHON "$@"
-"""
-
-
-@contextlib.contextmanager
-def _worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
-    """Let Spark's Python processes be this Python, unless the user has chosen one with PYSPARK_PYTHON.
-
-    Spark's own default is the first python3 on PATH, which need not be the one that has the dependencies. And it puts a zip of
-    its Python library in front of their path, from which every new process compiles it anew: half a second each time a
-    query starts, and some five processes for the first one. The installed library is the same, and compiled; so where the
-    processes are on this machine they are started by a script that takes the zip away.
-    """
-    if "PYSPARK_PYTHON" in os.environ:
-        yield
-        return
-    chosen = sys.executable
-    if local:
-        script = scratch / "python"
-        script.write_text(_WORKER_PYTHON.replace('PYTHON "$@"', f'{shlex.quote(sys.executable)} "$@"'))
-        script.chmod(0o700)
-        if os.access(script, os.X_OK):  # a temporary folder may be mounted noexec
-            chosen = str(script)
-    os.environ["PYSPARK_PYTHON"] = chosen
-    try:
-        yield
-    finally:
-        del os.environ["PYSPARK_PYTHON"]
-
-
-def find_java() -> Path:
-    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an installed one.
-
-    Raises:
-        UsageError: there is no Java of version 17 or newer.
-    """
-    given = os.environ.get("JAVA_HOME")
-    candidates = [Path(given)] if given else []
-    on_path = shutil.which("java")
-    if on_path:
-        candidates.append(Path(on_path).resolve().parent.parent)
-    candidates += sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
-    candidates += [Path("/opt/homebrew/opt/openjdk/libexec/openjdk.jdk/Contents/Home")]
-    for home in candidates:
-        version = _java_version(home / "bin" / "java")
-        if version is not None and version >= OLDEST_JAVA:
-            return home
-    raise UsageError(
-        f"Spark needs Java {OLDEST_JAVA} or newer, and none was found",
-        hint="Install it (Debian: apt install openjdk-17-jre-headless; macOS: brew install openjdk), or set JAVA_HOME.",
-    )
-
-
-def _java_version(java: Path) -> int | None:
-    if not java.exists():
-        return None
-    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
-    match = re.search(r'version "(\d+)', answer.stderr)
-    return int(match[1]) if match else None
 
 
 @contextlib.contextmanager
@@ -307,7 +242,9 @@ def _standard_error_to(log_file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever the main thread is."""
+    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever
+    the main thread is.
+    """
     ours = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -316,21 +253,10 @@ def _own_interrupt_handler() -> Iterator[None]:
             signal.signal(signal.SIGINT, ours)
 
 
-def package_archive(folder: Path) -> Path:
-    """This package as a zip, for executors that have only Python and the dependencies.
-
-    In it is also what is built into PostgreSQL, by which filters are understood.
-    """
-    archive = folder / "subscriber.zip"
-    root = Path(str(resources.files("subscriber")))
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for path in sorted([*root.rglob("*.py"), *root.rglob("*.tsv")]):
-            zipped.write(path, Path("subscriber") / path.relative_to(root))
-    return archive
-
-
 def _first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its class: py4j asks the JVM for the text of its errors, which may have ended."""
+    """The first line of what an error says, or its class: py4j asks the JVM for the text of its
+    errors, which may have ended.
+    """
     try:
         lines = str(error).strip().splitlines()
     except (Py4JError, OSError):

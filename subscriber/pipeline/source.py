@@ -9,10 +9,11 @@
               twoPhase      true: prepared transactions come where they were prepared, and COMMIT PREPARED and ROLLBACK
                             PREPARED in their places; false (default): where they are committed, and not if they never are
 
-Rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a partition and from partition to
-partition. An offset is ``{"lsn": "0/16B3778"}``, always the end of a transaction. ``latestOffset`` waits up to
-:data:`PATIENCE_SECONDS` for something to arrive, instead of answering "nothing" a hundred times a second; that is
-what keeps an idle subscription from using the processor.
+Rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a partition
+and from partition to partition. An offset is ``{"lsn": "0/16B3778"}``, always the end of a
+transaction. ``latestOffset`` waits up to :data:`PATIENCE_SECONDS` for something to arrive, instead
+of answering "nothing" a hundred times a second; that is what keeps an idle subscription from using
+the processor.
 """
 
 from __future__ import annotations
@@ -67,7 +68,12 @@ class PgoutputSource(DataSource):
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of one query."""
+        """The reader of one query.
+
+        Raises:
+            UsageError: 22023, an option is not valid.
+            JournalError: the journal cannot be opened.
+        """
         del schema  # Spark's interface; ours is always the journal's
         options = self.options
         return self.open_reader(
@@ -97,7 +103,11 @@ class PgoutputStreamReader(DataSourceStreamReader):
         self._journal = JournalReader(open_storage(url))
 
     def initialOffset(self) -> dict[str, str]:
-        """Where the query begins when it has no checkpoint."""
+        """Where the query begins when it has no checkpoint.
+
+        Raises:
+            JournalError: the journal cannot be read, or there is none.
+        """
         return {"lsn": self._starting_lsn or format_lsn(self._journal.control().begin)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -105,7 +115,11 @@ class PgoutputStreamReader(DataSourceStreamReader):
         return ReadMaxBytes(self._max_bytes)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """The end of the next micro-batch: of an entry, never inside a transaction."""
+        """The end of the next micro-batch: of an entry, never inside a transaction.
+
+        Raises:
+            JournalError: the journal cannot be read, or there is none.
+        """
         max_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         begin = parse_lsn(start["lsn"])
         deadline = time.monotonic() + (0 if isinstance(limit, ReadAllAvailable) else PATIENCE_SECONDS)
@@ -127,7 +141,12 @@ class PgoutputStreamReader(DataSourceStreamReader):
             time.sleep(POLL_SECONDS)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """Consecutive segments, grouped to about ``partitionBytes``."""
+        """Consecutive segments, grouped to about ``partitionBytes``.
+
+        Raises:
+            JournalGap: a part of what is to be read is not in the journal.
+            JournalError: the journal cannot be read.
+        """
         begin, stop = parse_lsn(start["lsn"]), parse_lsn(end["lsn"])
         self._journal.require(begin, stop)
         readings = self._journal.plan(begin, stop, two_phase=self._two_phase)
@@ -145,7 +164,12 @@ class PgoutputStreamReader(DataSourceStreamReader):
             yield reading, known[key]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """The rows of one partition.
+
+        Raises:
+            JournalCorrupt: a segment is not what was written.
+            JournalError: the journal cannot be read.
+        """
         assert isinstance(partition, JournalPartition)
         storage = open_storage(partition.url)
         for reading, finish in partition.readings:

@@ -9,28 +9,27 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from subscriber import errors
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.errors import PipelineError, SubscriberError
-from subscriber.journal.reader import JournalReader
-from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.frame_source import FrameSource, FrameStreamReader, as_option
+from subscriber.pipeline.planning_error import left_error
 from subscriber.pipeline.sink import BatchSink, OnFailure, end_query
 from subscriber.publication.publishing import Publishing
 from subscriber.settings import Settings
 
 _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _INTERRUPT_SECONDS: Final = 0.2
-"""Between two interrupts of a batch that is to end: one that comes between two statements is lost."""
-_OUR_ERROR: Final = re.compile(r"subscriber\.errors\.(\w+): (.+)")
+"""Between two interrupts of a batch that is to end: one that comes between two statements is
+lost.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,11 @@ class ApplyQuery:
         settings: sizes.
         on_applied: told the progress after each batch.
         turn: held while the target is written.
-        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is called in the thread that applies.
+        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is
+            called in the thread that applies.
+
+    Raises:
+        SubscriberError: the query cannot be started.
     """
 
     def __init__(
@@ -71,14 +74,16 @@ class ApplyQuery:
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
-        turn: contextlib.AbstractContextManager[Any],
+        turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> None:
         self._applier = applier
         self._journal = stream.journal
         self._two_phase = applier.two_phase
         # Thrown away with the query: where to begin is the target's to say (progress_with_data).
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
+        self._checkpoint = self._folder / "checkpoint"
+        self._error_file = self._folder / "error"
         self._sink = BatchSink(
             applier,
             self._checkpoint,
@@ -101,8 +106,9 @@ class ApplyQuery:
                 spark, name, stream, settings, as_text=applier.target.capabilities.postgresql_text
             )
         except PySparkException as error:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            raise self._explain(error) from error
+            explained = self._explain(error)
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise explained from error
 
     def _start(
         self, spark: SparkSession, name: str, stream: JournalStream, settings: Settings, *, as_text: bool
@@ -116,6 +122,7 @@ class ApplyQuery:
             .option("partitionBytes", settings.segment_bytes)
             .option("twoPhase", self._two_phase)
             .option("asText", as_text)
+            .option("errorFile", str(self._error_file))
         )
         if stream.publishing is not None:
             source = source.option("publishing", as_option(stream.publishing))
@@ -150,49 +157,44 @@ class ApplyQuery:
         return None if exception is None else self._explain(exception)
 
     def cancel(self) -> None:
-        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing; :meth:`stop` does."""
+        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing;
+        :meth:`stop` does.
+        """
         self._applier.interruption.stop.set()
 
     def stop(self) -> None:
         """Stop it; a batch in progress is rolled back.
 
-        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a driver's code then would abort the
-        process. So that thread is waited for first, whatever has become of the JVM.
+        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a
+        driver's code then would abort the process. So that thread is waited for first, whatever has
+        become of the JVM.
         """
         self.cancel()
         while not self._sink.idle.wait(_INTERRUPT_SECONDS):
             self._applier.interruption.interrupt()
         with contextlib.suppress(PySparkException, Py4JError, OSError):  # of a JVM that has ended it has ended too
             self._query.stop()
-        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _explain(self, exception: Exception) -> SubscriberError:
-        """Spark flattens what a planner or executor raised into text: find the error again."""
-        try:
-            # What the planner refused, the same question asked here refuses with its type and hint.
-            journal = JournalReader(open_storage(self._journal))
-            journal.plan(self.applied, self._journal_end(), two_phase=self._two_phase)
-        except SubscriberError as error:
-            return error
-        missing = missing_module(exception)
-        if missing is not None:
-            return missing
-        found = _OUR_ERROR.search(str(exception))
-        kind = getattr(errors, found[1], None) if found else None
-        if found and isinstance(kind, type) and issubclass(kind, SubscriberError):
-            return kind(found[2].strip())
-        return PipelineError(
-            "the Spark query failed",
-            detail=type(exception).__name__,
-            hint="Spark's log says more; the query is started again.",
+        """Why Spark has raised ``exception``: the planner's error, or what Spark has met itself."""
+        return (
+            left_error(self._error_file)
+            or missing_module(exception)
+            or PipelineError(
+                "the Spark query failed",
+                detail=type(exception).__name__,
+                hint="Spark's log says more; the query is started again.",
+            )
         )
-
-    def _journal_end(self) -> LSN:
-        return JournalReader(open_storage(self._journal)).latest(self.applied)
 
 
 def missing_module(exception: Exception) -> PipelineError | None:
-    """What to say when Spark's Python workers lack a module; None when that is not what Spark says."""
+    """What to say when Spark's Python workers lack a module; None when that is not what Spark says.
+
+    A worker that cannot import us cannot give an error of ours, so Python's text is all that there
+    is.
+    """
     missing = _MISSING_MODULE.search(str(exception))
     if missing is None:
         return None
@@ -217,7 +219,7 @@ class StartQuery(Protocol):
         settings: Settings,
         *,
         on_applied: Callable[[ApplyResult], None],
-        turn: contextlib.AbstractContextManager[Any],
+        turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> ApplyQuery:
         """A running query; the arguments are those of :class:`ApplyQuery`.

@@ -65,8 +65,9 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.
     try:
         connection = psycopg.connect(full, autocommit=True)
     except psycopg.Error as error:  # also one of psycopg's own, about a connect_timeout that is no number
-        # psycopg's own words before libpq's.
-        reason = str(error).removeprefix("connection failed: ").removeprefix("connection is bad: ").strip()
+        # libpq's words where it has any; psycopg puts its own before them.
+        told = b"" if error.pgconn is None else error.pgconn.error_message
+        reason = told.decode("utf-8", "replace").strip() or str(error)
         raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
     try:
         with connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from subscriber import catalog
 from subscriber.apply.batch_rules import Rules
@@ -14,12 +14,14 @@ from subscriber.errors import PublicationsChanged
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.protocol.messages import Relation
 from subscriber.publication.publishing import Publishing
+from subscriber.targets import Connection
 
 logger = logging.getLogger(__name__)
 
 
 class BatchRules:
-    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it is of one mind with the catalog.
+    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it
+    is of one mind with the catalog.
 
     Attributes:
         publishing: what the batches' rows were published by; None where the server did.
@@ -34,12 +36,12 @@ class BatchRules:
         self._states = KeptStates()
         self._definitions = _Definitions()
 
-    def __call__(self, connection: Any) -> Rules:
+    def __call__(self, connection: Connection) -> Rules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
-            PublicationsChanged: the batch was filtered by definitions that are the catalog's no more, or the subscription has another
-                slot, other publications or another name now.
+            PublicationsChanged: the batch was filtered by definitions that are the catalog's no
+                more, or the subscription has another slot, other publications or another name now.
         """
         self._definitions.check(connection, self.publishing)
         stored = self._replicated.read(connection)
@@ -90,7 +92,7 @@ class CatchUpRules:
         self._publishing = publishing
         self._definitions = _Definitions()
 
-    def __call__(self, connection: Any) -> Rules:
+    def __call__(self, connection: Connection) -> Rules:
         """The rules as they are in the transaction of ``connection``.
 
         Raises:
@@ -109,7 +111,7 @@ class CatchUpRules:
         )
 
 
-def _is_shared(connection: Any, subscription: Subscription, relation: Relation) -> bool:
+def _is_shared(connection: Connection, subscription: Subscription, relation: Relation) -> bool:
     """Whether another subscription of the target writes to the table of a relation, too."""
     place = subscription.options.map.local(relation.namespace, relation.name)
     return any(
@@ -123,16 +125,21 @@ def _is_shared(connection: Any, subscription: Subscription, relation: Relation) 
 class _Replicated:
     """Whether a subscription still replicates what a worker was started for.
 
-    A command that takes the slot away writes down what has been applied (:mod:`subscriber.commands.release_slot`); no batch may
-    move that afterwards. With publications of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by
-    the old list.
+    A command that takes the slot away writes down what has been applied
+    (:mod:`subscriber.commands.release_slot`); no batch may move that afterwards. With publications
+    of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by the
+    old list.
     """
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
-    def read(self, connection: Any) -> Subscription:
-        """The subscription as it is in the transaction of ``connection``; raises PublicationsChanged where it is another one."""
+    def read(self, connection: Connection) -> Subscription:
+        """The subscription as it is in the transaction of ``connection``.
+
+        Raises:
+            PublicationsChanged: it is another one.
+        """
         before = self._subscription
         stored = catalog.find_subscription(connection, before.name)
         if stored is None or stored.subid != before.subid:
@@ -148,13 +155,19 @@ _LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what th
 
 
 class _Definitions:
-    """Whether publications are as they were, found by their versions (:mod:`subscriber.catalog.catalog_version`)."""
+    """Whether publications are as they were, found by their versions
+    (:mod:`subscriber.catalog.catalog_version`).
+    """
 
     def __init__(self) -> None:
         self._checked: tuple[Publishing, Mapping[str, int]] | None = None
 
-    def check(self, connection: Any, publishing: Publishing | None) -> None:
-        """Raises PublicationsChanged where the catalog's are others."""
+    def check(self, connection: Connection, publishing: Publishing | None) -> None:
+        """Compare ``publishing`` with the catalog.
+
+        Raises:
+            PublicationsChanged: the catalog's publications are others.
+        """
         if publishing is None:
             return
         # Only those that are its own are read: this is asked in every batch.

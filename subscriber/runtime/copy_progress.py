@@ -1,7 +1,8 @@
-"""How far the copies of a subscription's tables are: in memory for the terminal, in a file for everybody else.
+"""How far the copies of a subscription's tables are: in memory for the terminal, in a file for
+everybody else.
 
-The file lies beside the journal and not in the target: a target with one writer (SQLite) cannot be written by anybody else while
-a copy is in progress, and what is in progress is nobody's to commit.
+The file lies beside the journal and not in the target: a target with one writer (SQLite) cannot be
+written by anybody else while a copy is in progress, and what is in progress is nobody's to commit.
 """
 
 from __future__ import annotations
@@ -123,7 +124,12 @@ class Copies:
 
 
 def read_copies(storage: Storage, target_identifier: str, subid: int) -> list[CopyStatus]:
-    """What another process is copying for a subscription, as it last said; a process that was killed may have left it."""
+    """What another process is copying for a subscription, as it last said; a process that was
+    killed may have left it.
+
+    Raises:
+        JournalUnavailable: the journal cannot be read now.
+    """
     content = storage.read(copies_file(target_identifier, subid))
     return [CopyStatus(**status) for status in json.loads(content)] if content else []
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+
+Turn = contextlib.AbstractContextManager[object]
+"""Held by whoever writes the target's tables, where the target has one writer."""
 
 
 class Gate:
     """What every batch goes through, one at a time; while it is closed none begins.
 
-    A lock would do if it were fair: under load the next batch takes it again before anybody who waits for it wakes up.
+    A lock would do if it were fair: under load the next batch takes it again before anybody who
+    waits for it wakes up.
 
     Args:
         turn: what a batch holds inside, shared with other subscriptions.
     """
 
-    def __init__(self, turn: contextlib.AbstractContextManager[Any]) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._condition = threading.Condition()
         self._closings = 0
@@ -68,6 +71,22 @@ class Gate:
             with self._condition:
                 self._closings -= 1
                 self._condition.notify_all()
+
+    @contextlib.contextmanager
+    def closed_at_first(self, seconds: float) -> Iterator[Callable[[], None]]:
+        """As :meth:`closed`, for so many seconds at most.
+
+        Gives a function to be called now and then, which opens it when they are over.
+        """
+        with contextlib.ExitStack() as hold:
+            hold.enter_context(self.closed())
+            until = time.monotonic() + seconds
+
+            def open_when_over() -> None:
+                if time.monotonic() > until:
+                    hold.close()
+
+            yield open_when_over
 
     def _leave(self) -> None:
         with self._condition:

@@ -1,16 +1,20 @@
-"""The heartbeat of a run: it says in the target's catalog that it is alive, for ``subscriber status``.
+"""The heartbeat of a run: it says in the target's catalog that it is alive, for ``subscriber
+status``.
 
 ::
 
     subscriber run ── thread ──▶ subscriber_runner: host, process, started, heartbeat, busy since       every five seconds
                    └─ run lock ─▶ RunLock.is_held: whether a run is alive, of which the database or the kernel is sure
 
-Who runs and since when is in the row; whether he is alive the run lock knows better than any clock, where the target has one that can be
-asked. A heartbeat is written in a transaction of its own and in a thread of its own, so it delays no batch, and a target that is away
-only makes it miss some. Where a batch keeps everybody else from writing (SQLite) or from opening the file (DuckDB), it is left out while
-one is in progress: an old heartbeat of a run that holds its lock is one that is busy.
+Who runs and since when is in the row; whether he is alive the run lock knows better than any clock,
+where the target has one that can be asked. A heartbeat is written in a transaction of its own and
+in a thread of its own, so it delays no batch, and a target that is away only makes it miss some.
+Where a batch keeps everybody else from writing (SQLite) or from opening the file (DuckDB), it is
+left out while one is in progress: an old heartbeat of a run that holds its lock is one that is
+busy.
 
-Rejected: the heartbeat alone. While a copy of an hour holds SQLite's only writer, it would look dead.
+Rejected: the heartbeat alone. While a copy of an hour holds SQLite's only writer, it would look
+dead.
 """
 
 from __future__ import annotations
@@ -37,9 +41,13 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 3 * INTERVAL_SECONDS
-"""A run whose last heartbeat is older is taken for dead where nothing but its heartbeat can tell."""
+"""A run whose last heartbeat is older is taken for dead where nothing but its heartbeat can
+tell.
+"""
 _END_SECONDS: Final = 2.0
-"""How long the end of a run waits for its last heartbeat; a target that does not answer is not waited for."""
+"""How long the end of a run waits for its last heartbeat; a target that does not answer is not
+waited for.
+"""
 
 
 @contextlib.contextmanager
@@ -48,7 +56,8 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
 
     Args:
         target: where.
-        busy_since: when the longest batch or copy began that is in progress (monotonic seconds), None where there is none.
+        busy_since: when the longest batch or copy began that is in progress (monotonic seconds),
+            None where there is none.
     """
     end = threading.Event()
     thread = threading.Thread(target=_beat, args=(target, busy_since, end), name="heartbeat", daemon=True)
@@ -61,7 +70,9 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
 
 
 def is_alive(runner: Runner, locked: bool | None) -> bool:
-    """Whether a run is alive, by its last heartbeat and by what :meth:`RunLock.is_held` says."""
+    """Whether a run is alive, by its last heartbeat and by what :meth:`RunLock.is_held`
+    says.
+    """
     return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
 
 

@@ -5,18 +5,19 @@
     begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and all up to the mark is applied
                                                              └──▶ not done: each table and subscription with its reason, exit code 1
 
-So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an interrupt, a subscription that was disabled
-or dropped meanwhile, a catalog that cannot be read at the end, and a target in which no subscription is enabled.
+So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an
+interrupt, a subscription that was disabled or dropped meanwhile, a catalog that cannot be read at
+the end, and a target in which no subscription is enabled.
 
-Tables that are published and that a subscription does not have are a warning: PostgreSQL's subscriber ignores them until REFRESH
-PUBLICATION, too.
+Tables that are published and that a subscription does not have are a warning: PostgreSQL's
+subscriber ignores them until REFRESH PUBLICATION, too.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from subscriber import catalog
@@ -24,9 +25,10 @@ from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
 from subscriber.commands.own_publications import read_publishing
 from subscriber.errors import SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
-from subscriber.lsn import LSN, format_lsn
+from subscriber.lsn import format_lsn
 from subscriber.publication.published_relations import published_relations
 from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.schema.relation_names import RelationNames, TableName
 from subscriber.targets import Target
 
@@ -60,6 +62,77 @@ class Remaining:
         return f"{self.message}\nHINT:  {self.hint}"
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run has ended.
+
+    Attributes:
+        finished: whether it ended because every subscription had caught up or given up.
+        has_looked: whether the catalog was ever read.
+        catalog_is_known: whether the catalog could be read when that was tried last.
+        subscriptions: all of the target, as of the last look.
+        worked_for: the names of those that had a worker in the run, by number.
+        workers: the workers at the end, by their subscription's number.
+        disabled_by: of subscriptions that an error has disabled, the error.
+    """
+
+    finished: bool
+    has_looked: bool
+    catalog_is_known: bool
+    subscriptions: Sequence[Subscription]
+    worked_for: Mapping[int, str]
+    workers: Mapping[int, WorkerSnapshot]
+    disabled_by: Mapping[int, SubscriberError | None]
+
+
+def has_done_everything(target: Target, outcome: Outcome) -> bool:
+    """Whether a run has done what the module promises; logs what it has not, and warns of what it
+    leaves alone.
+    """
+    if not outcome.finished:
+        logger.error("the run was told to end before everything had caught up")
+    if not outcome.catalog_is_known:
+        logger.error("the catalog cannot be read: whether a subscription or a table was added meanwhile is not known")
+    remaining = list(_remaining(target, outcome))
+    for one in remaining:
+        logger.error("%s", one)
+    warn_of_disabled([one.name for one in outcome.subscriptions if not one.enabled])
+    for worker in outcome.workers.values():
+        if outcome.finished and not worker.stopped:
+            known = {(relation.schema, relation.name) for relation in worker.relations}
+            warn_of_unknown_tables(target, worker.subscription, known)
+    return outcome.finished and outcome.catalog_is_known and not remaining
+
+
+def _remaining(target: Target, outcome: Outcome) -> Iterator[Remaining]:
+    if outcome.has_looked and not outcome.worked_for:
+        yield nothing_enabled([one.name for one in outcome.subscriptions])
+    stored = {one.subid: one for one in outcome.subscriptions}
+    for subid, name in outcome.worked_for.items():
+        worker = outcome.workers.get(subid)
+        if worker is None:
+            yield went_away(name, stored.get(subid), outcome.disabled_by.get(subid))
+        elif worker.disabled:
+            yield went_away(name, replace(worker.subscription, enabled=False), worker.failure)
+        else:
+            if not worker.stream_caught_up:
+                yield stream_not_caught_up(worker)
+            if worker.relations.unfinished:
+                yield from (table_not_ready(name, one) for one in _unfinished_with_errors(target, worker))
+
+
+def _unfinished_with_errors(target: Target, worker: WorkerSnapshot) -> Sequence[SubscriptionRelation]:
+    """The tables of a worker that are not ready, with the errors that the catalog keeps of them, if
+    it can be read.
+    """
+    try:
+        with target.reporting(), target.engine.connect() as connection:
+            relations = catalog.relations_of(connection, worker.subscription.subid)
+    except SubscriberError:
+        return worker.relations.unfinished
+    return [relation for relation in relations if relation.state is not RelationState.READY]
+
+
 def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remaining:
     """A table whose state is not r, with the error of the last attempt to copy it."""
     state, reason = _STATES[relation.state]
@@ -76,23 +149,26 @@ def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remain
     )
 
 
-def stream_not_caught_up(
-    subscription: str, failure: SubscriberError | None, applied: LSN, mark: LSN | None
-) -> Remaining:
-    """A subscription that has not applied everything up to its mark, with the failure that keeps it from that."""
-    where = f"it has applied changes up to {format_lsn(applied)}" + (
+def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
+    """A subscription that has not applied everything up to its mark, with the failure that keeps it
+    from that.
+    """
+    name, failure, mark = worker.subscription.name, worker.failure, worker.mark
+    where = f"it has applied changes up to {format_lsn(worker.applied)}" + (
         ", and the publisher has not been asked how far it is" if mark is None else f" of {format_lsn(mark)}"
     )
     if failure is None:
-        return Remaining(f'subscription "{subscription}" has not caught up: {where}', _AGAIN)
+        return Remaining(f'subscription "{name}" has not caught up: {where}', _AGAIN)
     return Remaining(
-        f'subscription "{subscription}" has not caught up: {failure.message} ({where})',
+        f'subscription "{name}" has not caught up: {failure.message} ({where})',
         failure.hint or f"Remove the cause; the whole error is above. {_AGAIN}",
     )
 
 
 def went_away(name: str, now: Subscription | None, failure: SubscriberError | None) -> Remaining:
-    """A subscription that was enabled when the run began, or came to be, and has no worker at its end."""
+    """A subscription that was enabled when the run began, or came to be, and has no worker at its
+    end.
+    """
     quoted = quote_identifier(name)
     if now is None:
         return Remaining(
@@ -110,7 +186,9 @@ def went_away(name: str, now: Subscription | None, failure: SubscriberError | No
 
 
 def nothing_enabled(disabled: Collection[str]) -> Remaining:
-    """A target in which there is nothing to run: whoever waits for a run to catch up has meant something else."""
+    """A target in which there is nothing to run: whoever waits for a run to catch up has meant
+    something else.
+    """
     if not disabled:
         return Remaining(
             "no subscription is enabled in this target: it has none",
@@ -129,7 +207,8 @@ def warn_of_disabled(disabled: Collection[str]) -> None:
 
 
 def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Collection[TableName]) -> None:
-    """Say which tables the publications have that the subscription does not have, and which publications do not exist.
+    """Say which tables the publications have that the subscription does not have, and which
+    publications do not exist.
 
     Their changes are not replicated, and nothing says so but this.
     """
@@ -161,7 +240,9 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
 
 
 def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
-    """The published tables that a subscription does not have, qualified; what subscribers keep for themselves is never replicated."""
+    """The published tables that a subscription does not have, qualified; what subscribers keep for
+    themselves is never replicated.
+    """
     return sorted(
         f"{schema}.{name}"
         for schema, name in set(published) - set(known)
@@ -170,7 +251,9 @@ def unknown_tables(published: Collection[TableName], known: Collection[TableName
 
 
 def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:
-    """The tables that a subscription's publications have, and the publications that the server does not have."""
+    """The tables that a subscription's publications have, and the publications that the server does
+    not have.
+    """
     with target.reporting(), target.engine.connect() as connection:
         publishing = read_publishing(connection, subscription)
     if publishing is not None:

@@ -1,4 +1,6 @@
-"""Asking a subscription's publisher about the columns of its tables (:mod:`subscriber.apply.added_columns`)."""
+"""Asking a subscription's publisher about the columns of its tables
+(:mod:`subscriber.apply.added_columns`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class PublisherAttributes:
         self._subscription = subscription
 
     def __call__(self, remote: Relation) -> TableAttributes | None:
-        """The attributes of the relation's table as they are now; None where there is no such table, or it is published no more.
+        """The attributes of the relation's table as they are now; None where there is no such
+        table, or it is published no more.
 
         Raises:
             PublisherError: it cannot be asked.

@@ -20,11 +20,16 @@ from subscriber.runtime.receiver_process import GO, Assignment
 logger = logging.getLogger(__name__)
 
 _END_SECONDS: Final = 5.0
-"""How long a receiver has to finish what it writes before it is killed; the slot then sends it again."""
+"""How long a receiver has to finish what it writes before it is killed; the slot then sends it
+again.
+"""
 
 
 class ReceiverProcess:
     """A running (or ended) walreceiver.
+
+    Args:
+        assignment: what it does.
 
     Attributes:
         ready: whether it holds the slot, and waits for :meth:`go`.
@@ -36,7 +41,8 @@ class ReceiverProcess:
         self._error: SubscriberError | None = None
         self.ready = False
         self.streaming = False
-        # A session of its own: the terminal's Ctrl-C reaches the supervisor only, which ends it in order.
+        # A session of its own: the terminal's Ctrl-C reaches the supervisor only, which ends it in
+        # order.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "subscriber.runtime.receiver_process"],
             stdin=subprocess.PIPE,

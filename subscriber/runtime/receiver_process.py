@@ -1,4 +1,5 @@
-"""The walreceiver's process: ``python -m subscriber.runtime.receiver_process``, started by the supervisor.
+"""The walreceiver's process: ``python -m subscriber.runtime.receiver_process``, started by the
+supervisor.
 
 ::
 
@@ -9,15 +10,20 @@
     supervisor    look at the catalog again: is the subscription still the one that was assigned? ────┤ or confirmed until here
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
-The connection string comes through the pipe, so it is on no command line. The end of stdin is the order to stop: it arrives
-also when the supervisor was killed, so no receiver outlives its supervisor.
+The connection string comes through the pipe, so it is on no command line. The end of stdin is the
+order to stop: it arrives also when the supervisor was killed, so no receiver outlives its
+supervisor.
 
-Two looks are taken twice, because what is looked at may change before the walsender holds the slot, and cannot afterwards:
+Two looks are taken twice, because what is looked at may change before the walsender holds the slot,
+and cannot afterwards:
 
-- The slot. Another receiver may have confirmed it between the check, which is made over a connection of its own, and START_REPLICATION.
-- The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes back when no receiver of before it
-  holds the slot any more (:func:`subscriber.commands.remote.end_receiver`). One that was just about to take the slot
-  would be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the slot in its hands.
+- The slot. Another receiver may have confirmed it between the check, which is made over a
+  connection of its own, and START_REPLICATION.
+- The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes
+  back when no receiver of before it holds the slot any more
+  (:func:`subscriber.commands.remote.end_receiver`). One that was just about to take the slot would
+  be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the
+  slot in its hands.
 """
 
 from __future__ import annotations
@@ -90,9 +96,10 @@ def receive(
 ) -> None:
     """Check the publisher, open the journal, stream until ``stop``.
 
-    A subscription with ``binary`` streams in binary until a table comes whose values that form would not tell (types of one's own,
-    money, the names of catalogs' objects); then it begins anew where the journal ends, and asks for text. PostgreSQL's
-    subscriber has such values in binary, too; what they are is the same.
+    A subscription with ``binary`` streams in binary until a table comes whose values are not read
+    in that form (user-defined types, money, the names of catalogs' objects). Then the stream starts
+    again where the journal ends, and asks for text. PostgreSQL's subscriber receives such values in
+    binary, too; the values are the same.
 
     Args:
         assignment: what to do.
@@ -103,7 +110,8 @@ def receive(
 
     Raises:
         SubscriberError: see :class:`~subscriber.receive.walreceiver.WalReceiver`,
-            :func:`~subscriber.journal.writer.open_writer` and :func:`~subscriber.publisher.history.check_history`.
+            :func:`~subscriber.journal.writer.open_writer` and
+            :func:`~subscriber.publisher.history.check_history`.
     """
     with connect_publisher(assignment.conninfo, assignment.subscription) as server:
         publisher = Publisher(server)
@@ -126,7 +134,7 @@ def receive(
         begin(options)
     except BinaryFormNotRead as unread:
         tell("warning", message=f"values are received as text, because {unread.message}")
-        _begin_anew(partial(begin, replace(options, binary=False)), stop)
+        _start_again(partial(begin, replace(options, binary=False)), stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +191,9 @@ def _stream(
 
 
 def _confirmed(assignment: Assignment) -> LSN:
-    """What the slot has confirmed; nothing of one that was dropped meanwhile, which the stream finds out."""
+    """What the slot has confirmed; nothing of one that was dropped meanwhile, which the stream
+    finds out.
+    """
     with connect_publisher(assignment.conninfo, assignment.subscription) as server:
         slot = Publisher(server).slot(assignment.slot)
     return INVALID_LSN if slot is None else slot.confirmed_flush_lsn
@@ -197,8 +207,10 @@ def _changed_relations(storage: Storage, start: LSN) -> list[str] | None:
         return None
 
 
-def _begin_anew(begin: Callable[[], None], stop: threading.Event) -> None:
-    """Stream again after a connection that was just closed: its walsender may not have noticed yet."""
+def _start_again(begin: Callable[[], None], stop: threading.Event) -> None:
+    """Stream again after a connection that was just closed: its walsender may not have noticed
+    yet.
+    """
     deadline = time.monotonic() + _RELEASE_SECONDS
     while True:
         try:
@@ -243,7 +255,8 @@ def _emit(event: str, **fields: Any) -> None:
         sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # The supervisor was killed: nobody listens any more, and the end of our stdin stops us in order.
+        # The supervisor was killed: nobody listens any more, and the end of our stdin stops us in
+        # order.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

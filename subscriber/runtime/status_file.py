@@ -6,9 +6,10 @@
           └─ thread ─▶ target.duckdb.subscriber-status    the statuses, every few seconds while that lasts
     subscriber status ─────────────▶ reads that, and says as of when it is
 
-The file is there only while a batch or a copy has been in progress for a moment. It is written under another name and renamed, only the
-owner may read it, and it holds what ``status --json`` prints: no passwords and no values. One that a killed run has left is not believed,
-since its process is gone.
+The file is there only while a batch or a copy has been in progress for a moment. It is written
+under another name and renamed, only the owner may read it, and it holds what ``status --json``
+prints: no passwords and no values. One that a killed run has left is not believed, since its
+process is gone.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _HELD_SECONDS: Final = 1.0
 _REFRESH_SECONDS: Final = 3.0
 _FRESH_SECONDS: Final = 10.0
 _END_SECONDS: Final = 2.0
-"""How long the end of a run waits for a look at the publisher; one that does not answer is not waited for."""
+"""How long the end of a run waits for a look at the publisher; one that does not answer is not
+waited for.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,16 @@ class StatusFile:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a batch must be in progress still; if not, the run may just have been kept from taking the file away."""
+        """Whether a batch must be in progress still; if not, the run may just have been kept from
+        taking the file away.
+        """
         return (datetime.now(UTC) - datetime.fromisoformat(self.as_of)).total_seconds() < _FRESH_SECONDS
 
 
 def read_status_file(path: Path | None) -> StatusFile | None:
-    """What the run that holds the target has left; None where there is none, or its process is gone."""
+    """What the run that holds the target has left; None where there is none, or its process is
+    gone.
+    """
     if path is None:
         return None
     try:
@@ -87,7 +94,8 @@ def keeping_status_file(
     Args:
         path: where; None does nothing.
         read: reads the statuses; called in a thread of its own.
-        busy_since: when the longest batch began that is in progress (monotonic seconds), None where there is none.
+        busy_since: when the longest batch began that is in progress (monotonic seconds), None where
+            there is none.
     """
     if path is None:
         yield

@@ -5,6 +5,8 @@
 its name. One folder a dialect, which has one file a role.
 """
 
+from sqlalchemy import Connection
+
 from subscriber.targets.capabilities import Capabilities
 from subscriber.targets.dialects import open_target
 from subscriber.targets.duckdb.leaving import leave_quietly
@@ -15,6 +17,7 @@ from subscriber.targets.target_table import LeafRouting, RowVersion, TargetColum
 
 __all__ = [
     "Capabilities",
+    "Connection",
     "DurabilityWarning",
     "Interruption",
     "LeafRouting",

@@ -22,7 +22,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from subscriber.pipeline.session import find_java
+from subscriber.pipeline.java import find_java
 from subscriber.verify.compare_tables import Rows
 from tests.crash.harness import Runner, differences, wait_until
 from tests.spark import VARIABLE as JVM_OPTIONS

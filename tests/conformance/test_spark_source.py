@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from subscriber.apply.exact import ExactApplier
 from subscriber.errors import JournalGap
 from subscriber.journal.reader import journal_positions
 from subscriber.lsn import LSN
-from subscriber.pipeline.session import package_archive, spark_session
+from subscriber.pipeline.python_workers import package_archive
+from subscriber.pipeline.session import spark_session
 from subscriber.pipeline.sink import _iterate_partitions
 from subscriber.pipeline.source import PgoutputSource
+from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
 from subscriber.protocol import messages as m
+from subscriber.settings import Settings
+from subscriber.targets import open_target
 from tests.frames import relation, transaction, values
 from tests.streams import receive
 
@@ -106,6 +113,31 @@ def test_a_start_before_the_journal_is_refused(spark, journal, tmp_path):
         read_all(spark, journal, tmp_path / "checkpoint", startingLsn="0/50")
     assert "0/50" in str(caught.value)
     assert "0/100" in str(caught.value)
+
+
+def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spark, journal, tmp_path):
+    """Spark makes text of it, in which there is no hint."""
+    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
+        query = ApplyQuery(
+            spark,
+            "apply",
+            JournalStream(str(journal), LSN(0x50)),
+            ExactApplier(target, subscription="s", subid=1),
+            Settings(str(tmp_path)),
+            on_applied=lambda _result: None,
+            turn=contextlib.nullcontext(),
+        )
+        try:
+            deadline = time.monotonic() + 60
+            while query.running:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            failure = query.failure()
+        finally:
+            query.stop()
+    assert isinstance(failure, JournalGap)
+    assert "0/50" in failure.message
+    assert failure.hint
 
 
 def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):

@@ -1,15 +1,18 @@
 """``subscriber run`` for one target, in a thread, for a session that waits for it.
 
-A session is as patient as a person: it waits until a subscription has done what it can. Here that is asked of the workers
-themselves. One has *settled* when
+A session is as patient as a person: it waits until a subscription has done what it can. That is
+asked of the workers' snapshots, and only of them: nothing is told to a worker. One has *settled*
+when
 
-- everything up to a barrier, written to its publisher when the waiting began, is in the target, and every table is ready, or an
-  attempt to copy it has failed that began after the waiting; or
-- it is stuck: a change could not be applied in a batch that began after the session has last changed the target, and no table is
-  being copied; or
-- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice, because the first failure may
-  be that of an attempt which began before the statement that removed its cause; or
-- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not waited for.)
+- everything up to a mark, written to its publisher when the waiting began, is in the target, and
+  every table is ready, or an attempt to copy it has failed that began after the waiting; or
+- it is stuck: a change could not be applied in a batch that began after the session has last
+  changed the target, and no table is being copied; or
+- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice,
+  because the first failure may be that of an attempt which began before the statement that removed
+  its cause; or
+- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not
+  waited for.)
 """
 
 from __future__ import annotations
@@ -17,23 +20,24 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from subscriber import catalog
-from subscriber.catalog import RelationState, Subscription
+from subscriber.catalog import RelationState, Subscription, TableStates
 from subscriber.errors import StatementTimeout, SubscriberError
 from subscriber.lsn import LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
+from subscriber.runtime.mark import write_mark
 from subscriber.runtime.supervisor import Supervisor
-from subscriber.runtime.worker import SubscriptionWorker
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.settings import Settings
 from subscriber.targets import Target
 
 _TICK_SECONDS: Final = 0.02
 _CATALOG_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.02
-_BARRIER_SECONDS: Final = 0.2
+_MARK_SECONDS: Final = 0.2
 """Between two attempts to reach a publisher that cannot be reached."""
 _FAILURES: Final = 2
 
@@ -42,7 +46,8 @@ class Engine:
     """See the module.
 
     Args:
-        name: of the node: queries of several nodes may share a Spark session, which wants their names to differ.
+        name: of the node: queries of several nodes may share a Spark session, which wants their
+            names to differ.
         target: what it works for; it has the catalog's tables.
         pipeline: starts queries, copies tables.
         settings: timeouts and sizes.
@@ -62,7 +67,9 @@ class Engine:
         self._failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start to work on the enabled subscriptions; nothing happens while it works, or when there are none."""
+        """Start to work on the enabled subscriptions; nothing happens while it works, or when there
+        are none.
+        """
         while self._works() and self._has_nothing_left():
             time.sleep(_POLL_SECONDS)  # it is about to end; or it looks at the catalog once more, and goes on
         if self._works() or not any(one.enabled for one in self._subscriptions()):
@@ -106,22 +113,27 @@ class Engine:
             self._turn.release()
 
     def note_change(self) -> None:
-        """The session has changed the target, or its subscriptions: what could not be applied may be applied now."""
+        """The session has changed the target, or its subscriptions: what could not be applied may
+        be applied now.
+        """
         self._changed = time.monotonic()
 
     def received(self) -> dict[int, LSN]:
-        """How far the workers have received, by their subscription's number; those that have stopped for good are left out."""
-        return {subid: worker.positions()[0] for subid, worker in self._workers().items() if not worker.stopped}
+        """How far the workers have received, by their subscription's number; those that have
+        stopped for good are left out.
+        """
+        return {subid: worker.received for subid, worker in self._workers().items() if not worker.stopped}
 
     def settle(self, patience: float) -> None:
         """Wait until every enabled subscription has settled (see the module).
 
         Raises:
-            StatementTimeout: they have not within ``patience`` seconds; the detail is :meth:`state`.
+            StatementTimeout: they have not within ``patience`` seconds; the detail is
+                :meth:`state`.
             SubscriberError: the supervisor itself has failed.
         """
         deadline = time.monotonic() + patience
-        waits: dict[SubscriptionWorker, _Wait] = {}
+        waits: _Waits = {}
         while True:
             began = time.monotonic()
             if self._all_settled(waits):
@@ -131,7 +143,8 @@ class Engine:
                     f'the subscriptions of node "{self._name}" did not settle within {patience:g} s',
                     detail=self.state(),
                 )
-            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall have the processor.
+            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall
+            # have the processor.
             time.sleep(max(_POLL_SECONDS, 3 * (time.monotonic() - began)))
 
     def state(self) -> str:
@@ -158,8 +171,12 @@ class Engine:
     def _start_named(self, name: str, *arguments: Any, **keywords: Any) -> Any:
         return self._start_query(f"{self._name}.{name}", *arguments, **keywords)
 
-    def _workers(self) -> dict[int, SubscriptionWorker]:
-        return {} if self._supervisor is None else dict(self._supervisor.workers)
+    def _workers(self) -> dict[int, WorkerSnapshot]:
+        return {} if self._supervisor is None else self._supervisor.snapshots()
+
+    def _relations(self, subid: int) -> TableStates:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            return catalog.read_states(connection, subid)
 
     def _subscriptions(self) -> list[Subscription]:
         with self._target.reporting(), self._target.engine.connect() as connection:
@@ -167,7 +184,7 @@ class Engine:
 
     # Waiting ----------------------------------------------------------------------------------------
 
-    def _all_settled(self, waits: dict[SubscriptionWorker, _Wait]) -> bool:
+    def _all_settled(self, waits: _Waits) -> bool:
         wanted = {one.subid: one for one in self._subscriptions() if one.enabled}
         workers = self._workers()
         if not self._works():
@@ -175,68 +192,88 @@ class Engine:
                 raise self._failure
             # There is none, or all have stopped for good.
             return wanted.keys() <= workers.keys() and all(workers[subid].stopped for subid in wanted)
-        for worker in workers.values():
-            if worker not in waits:
-                waits[worker] = _Wait(worker)
+        for subid, worker in workers.items():
+            if (subid, worker.began) not in waits:
+                waits[subid, worker.began] = _Wait(worker, self._relations)
         if {subid: worker.subscription for subid, worker in workers.items()} != wanted:
             return False  # the supervisor has not looked at the catalog yet
-        # Every one is asked, so that all barriers are written now.
-        return not [worker for worker in workers.values() if not waits[worker].is_over(self._changed)]
+        # Every one is asked, so that all marks are written now.
+        over = [waits[subid, worker.began].is_over(worker, self._changed) for subid, worker in workers.items()]
+        return all(over)
 
 
 class _Wait:
-    """One worker that is waited for."""
+    """The waiting for one worker.
 
-    def __init__(self, worker: SubscriptionWorker) -> None:
-        self._worker = worker
+    Args:
+        worker: as it is when the waiting begins.
+        relations: reads the tables of a subscription, given its number.
+    """
+
+    def __init__(self, worker: WorkerSnapshot, relations: Callable[[int], TableStates]) -> None:
+        self._relations = relations
         self._failed_before = worker.failed_attempts
-        self._has_barrier = False
+        self._mark: LSN | None = None
         self._next_attempt = 0.0
         self._began = time.monotonic()
 
-    def is_over(self, target_changed: float) -> bool:
-        stuck_since = self._worker.stuck_since
-        if stuck_since is not None and stuck_since > target_changed and not self._worker.copies:
+    def is_over(self, worker: WorkerSnapshot, target_changed: float) -> bool:
+        """Whether the worker has settled (see the module).
+
+        Args:
+            worker: as it is now.
+            target_changed: when the session has last changed the target (monotonic seconds).
+        """
+        if worker.stuck_since is not None and worker.stuck_since > target_changed and not worker.copies:
             return True
-        failed = zip(self._worker.failed_attempts, self._failed_before, strict=True)
-        if self._worker.stopped or any(now - before >= _FAILURES for now, before in failed):
+        failed = zip(worker.failed_attempts, self._failed_before, strict=True)
+        if worker.stopped or any(now - before >= _FAILURES for now, before in failed):
             return True
-        if not self._barrier():
+        if not self._has_applied_mark(worker):
+            return False
+        try:
+            relations = self._relations(worker.subscription.subid)
+        except SubscriberError:
             return False
         # A change at the publisher, too, may let a copy succeed that has failed.
-        copied = self._worker.sync_settled(max(target_changed, self._began))
-        return copied and self._worker.stream_caught_up() and not self._starts_again()
+        settled = worker.copies_settled(relations, max(target_changed, self._began))
+        return settled and not _starts_again(worker, relations)
 
-    def _starts_again(self) -> bool:
-        """Whether it is about to stream with two_phase (C48), or otherwise anew."""
-        pending = self._worker.subscription.two_phase_state == "p"
-        relations = self._worker.relations
-        enables = pending and bool(relations) and all(one.state is RelationState.READY for one in relations)
-        return enables or self._worker.state == "starting"
-
-    def _barrier(self) -> bool:
-        if not self._has_barrier and time.monotonic() >= self._next_attempt:
-            self._next_attempt = time.monotonic() + _BARRIER_SECONDS
+    def _has_applied_mark(self, worker: WorkerSnapshot) -> bool:
+        if self._mark is None and time.monotonic() >= self._next_attempt:
+            self._next_attempt = time.monotonic() + _MARK_SECONDS
             # A publisher that cannot be reached leaves only the receiver's failures to wait for.
             with contextlib.suppress(SubscriberError):
-                self._worker.wants_caught_up()
-                self._has_barrier = True
-        return self._has_barrier
+                self._mark = write_mark(worker.subscription)
+        return self._mark is not None and worker.has_applied(self._mark)
 
 
-def _describe(subscription: Subscription, worker: SubscriptionWorker | None) -> str:
+_Waits = dict[tuple[int, float], _Wait]
+"""By the subscription's number, and when its worker began: another worker of the same subscription
+is waited for anew.
+"""
+
+
+def _starts_again(worker: WorkerSnapshot, relations: TableStates) -> bool:
+    """Whether a worker is about to stream with two_phase (C48), or is starting."""
+    pending = worker.subscription.two_phase_state == "p"
+    enables = pending and bool(relations) and all(one.state is RelationState.READY for one in relations)
+    return enables or worker.state == "starting"
+
+
+def _describe(subscription: Subscription, worker: WorkerSnapshot | None) -> str:
     name = f'subscription "{subscription.name}"'
     if not subscription.enabled:
         return f"{name}: disabled"
     if worker is None:
         return f"{name}: enabled, no worker"
-    received, last = worker.positions()
     parts = [
         worker.state,
-        f"received {format_lsn(received)}",
-        f"last change {format_lsn(last)}",
+        f"received {format_lsn(worker.received)}",
+        f"last change {format_lsn(worker.last_entry)}",
         f"applied {format_lsn(worker.applied)}",
     ]
     if worker.failure is not None:
         parts.append(worker.failure.message)
+    parts += [f"waiting for {question}" for question in worker.waiting_for]
     return f"{name}: {', '.join(parts)}"

@@ -15,28 +15,44 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from subscriber.catalog import Subscription
+from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.live import live_table, worker_table, worker_view
 from subscriber.cli.options import log_to_stderr, warn_on_stderr
 from subscriber.lsn import LSN
 from subscriber.runtime.copy_progress import CopyStatus
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 
 
 def copy(name: str, rows: int = 1_234_567) -> CopyStatus:
     return CopyStatus("public", name, rows, 234_567_890, 30_000_000, 4_567_890_123, 123_456.7, "2026-01-02T03:04:05Z")
 
 
-def supervisor(*copies: CopyStatus) -> Any:
-    """One worker, with a backlog larger than most."""
-    worker = SimpleNamespace(
-        subscription=SimpleNamespace(name="subscriber"),
-        state="streaming",
-        positions=lambda: (LSN(0xFF_016B3778), LSN(0xFF_016B3778)),
+def worker(*copies: CopyStatus) -> WorkerSnapshot:
+    """A worker with a backlog larger than most."""
+    end = LSN(0xFF_016B3778)
+    subscription = Subscription(
+        1,
+        "subscriber",
+        "",
+        ("p",),
+        SubscriptionOptions(),
+        enabled=True,
+        slot_name="s",
+        skip_lsn=LSN(0),
+        system_identifier="1",
+    )
+    return WorkerSnapshot(
+        subscription,
+        receives=True,
+        applies=True,
+        received=end,
+        last_entry=end,
         applied=LSN(0x10_016B3778),
         transactions=123_456,
         changes=1_234_567,
-        copies=list(copies),
+        copies=copies,
     )
-    return SimpleNamespace(workers={1: worker})
 
 
 @pytest.fixture
@@ -58,7 +74,7 @@ def logging_as_run_does(logging_before):
 
 
 def test_the_table_fits_into_80_columns(console):
-    console.print(worker_table(supervisor()))
+    console.print(worker_table([worker()]))
     heading, row = console.file.getvalue().splitlines()
     assert "…" not in heading + row
     for text in ("streaming", "FF/16B3778", "10/16B3778", "1.0 TB", "123,456", "1,234,567"):
@@ -66,7 +82,7 @@ def test_the_table_fits_into_80_columns(console):
 
 
 def test_a_table_that_is_copied_has_a_bar_that_fits_into_80_columns(console):
-    console.print(worker_view(supervisor(copy("orders"))))
+    console.print(worker_view([worker(copy("orders"))]))
     *_, heading, row = console.file.getvalue().splitlines()
     assert "copying" in heading
     for text in ("public.orders ", "1.2M of 30.0M", "234.6 MB of 4.6 GB", "123.5k rows/s", "━"):
@@ -75,14 +91,14 @@ def test_a_table_that_is_copied_has_a_bar_that_fits_into_80_columns(console):
 
 
 def test_a_table_may_have_more_rows_than_estimated_and_none_at_all(console):
-    console.print(worker_view(supervisor(copy("grown", 40_000_000), replace(copy("empty", 0), estimated_rows=0))))
+    console.print(worker_view([worker(copy("grown", 40_000_000), replace(copy("empty", 0), estimated_rows=0))]))
     grown, empty = console.file.getvalue().splitlines()[-2:]
     assert "40.0M of 30.0M" in grown
     assert "0 of 0" in empty
 
 
 def test_of_many_tables_only_the_first_have_a_bar(console):
-    console.print(worker_view(supervisor(*(copy(f"t{number}") for number in range(11)))))
+    console.print(worker_view([worker(*(copy(f"t{number}") for number in range(11)))]))
     printed = console.file.getvalue()
     assert "t7" in printed
     assert "t8" not in printed
@@ -90,12 +106,13 @@ def test_of_many_tables_only_the_first_have_a_bar(console):
 
 
 def test_without_copies_there_is_only_the_table_of_workers(console):
-    console.print(worker_view(supervisor()))
+    console.print(worker_view([worker()]))
     assert len(console.file.getvalue().splitlines()) == 2
 
 
 def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, logging_as_run_does):
-    with live_table(supervisor(), console) as show:
+    supervisor: Any = SimpleNamespace(snapshots=lambda: {1: worker()})
+    with live_table(supervisor, console) as show:
         before = console.file.getvalue()
         logging.getLogger("subscriber").warning("the publisher is away")
         after = console.file.getvalue().removeprefix(before)

@@ -28,10 +28,13 @@ def test_nobody_waits_for_what_is_not_there_yet():
         return "done"
 
     background = Background(work, "test")
+    assert not background.is_under_way()
     assert background.take() is None
     assert background.take() is None
+    assert background.is_under_way()
     may_end.set()
     assert taken(background) == "done"
+    assert not background.is_under_way()
 
 
 def test_what_it_raises_is_raised_where_the_result_is_taken_and_it_is_done_again():

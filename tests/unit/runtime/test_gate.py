@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 
 import pytest
 
@@ -62,6 +63,26 @@ def test_it_opens_when_everybody_who_closed_it_has_left():
             thread.start()
         assert not entered.wait(0.05)
     assert entered.wait(SOON)
+    thread.join()
+
+
+def test_one_that_is_closed_at_first_opens_when_its_time_is_over():
+    gate = Gate(contextlib.nullcontext())
+    entered = threading.Event()
+
+    def batch():
+        with gate:
+            entered.set()
+
+    with gate.closed_at_first(0.1) as open_when_over:
+        thread = threading.Thread(target=batch)
+        thread.start()
+        open_when_over()
+        assert not entered.wait(0.05)
+        deadline = time.monotonic() + SOON
+        while not entered.is_set():
+            assert time.monotonic() < deadline
+            open_when_over()
     thread.join()
 
 

@@ -15,7 +15,8 @@ from subscriber.catalog import Runner
 from subscriber.errors import TargetUnavailable
 from subscriber.runtime import heartbeat
 from subscriber.runtime.heartbeat import beating, is_alive
-from subscriber.runtime.subscription_status import RunnerStatus, runner_status
+from subscriber.runtime.read_status import runner_status
+from subscriber.runtime.subscription_status import RunnerStatus
 from subscriber.targets import Target, open_target
 
 PATIENCE = 30.0

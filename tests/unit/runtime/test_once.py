@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from subscriber import catalog
-from subscriber.catalog import RelationState, SubscriptionRelation
+from subscriber.catalog import RelationState
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.runtime import once
+from subscriber.runtime import mark, once
+from subscriber.runtime.attempts import Attempts, FailedAttempts
+from subscriber.runtime.catalog_watch import CatalogWatch
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.schema.relation_names import RelationNames
@@ -49,15 +50,13 @@ class Half:
 
     running = streaming = True
     ready = False
-    attempts = SimpleNamespace(failures=0)
+    attempts = Attempts()
     applied = LSN(0)
+    copies = ()
+    loads_since = None
 
-    def __init__(self, failures: int = 0) -> None:
-        self._failures = failures
-
-    def failures(self, relation: SubscriptionRelation) -> int:
-        del relation
-        return self._failures
+    def __init__(self, *failing: str) -> None:
+        self.failed_tables = {("public", table): FailedAttempts(in_a_row=2) for table in failing}
 
     def cancel(self) -> None:
         pass
@@ -90,15 +89,14 @@ class Run:
         def tick(worker: SubscriptionWorker) -> None:
             self.ticks += 1
             assert self.ticks < 10_000, "it does not end"
-            if not worker.stopped and worker._receiver is None:
-                worker._receiver = worker._query = Half()  # type: ignore[assignment]
-                worker.applied = LSN(100)
-                worker._journal = "journal"
+            if not worker.snapshot().stopped and worker._receiving.process is None:
+                worker._receiving.process = worker._applying.query = Half()  # type: ignore[assignment]
+                worker._state.applied = LSN(100)
+                worker._state.positions = LSN(100), LSN(100)
             self.at_tick(worker)
 
         monkeypatch.setattr(SubscriptionWorker, "tick", tick)
-        monkeypatch.setattr(SubscriptionWorker, "positions", lambda _worker: (LSN(100), LSN(100)))
-        monkeypatch.setattr(SubscriptionWorker, "_write_barrier", lambda _worker: MARK)
+        monkeypatch.setattr(mark, "write_mark", lambda _subscription: MARK)
         monkeypatch.setattr(
             once, "warn_of_unknown_tables", lambda _target, subscription, _known: self.warned.append(subscription.name)
         )
@@ -133,8 +131,8 @@ def test_a_table_whose_copy_fails_again_and_again_is_named_with_its_state_its_re
     run.set_state(1, RelationState.DATASYNC, error=report)
 
     def failing(worker: SubscriptionWorker) -> None:
-        if worker.subscription.name == "s1":
-            worker._sync = Half(failures=2)  # type: ignore[assignment]
+        if worker.snapshot().subscription.name == "s1":
+            worker._synchronizing.sync = Half("t")  # type: ignore[assignment]
 
     run.at_tick = failing
     assert not run.went_well()
@@ -165,15 +163,13 @@ def test_a_failing_table_does_not_end_the_copies_of_others(run):
     seen: list[int] = []
 
     def one_fails(worker: SubscriptionWorker) -> None:
-        if worker.subscription.name != "s1":
+        if worker.snapshot().subscription.name != "s1":
             return
-        sync = Half()
-        sync.failures = lambda relation: 2 if relation.name == "broken" else 0  # type: ignore[method-assign]
-        worker._sync = sync  # type: ignore[assignment]
+        worker._synchronizing.sync = Half("broken")  # type: ignore[assignment]
         seen.append(1)
         if len(seen) == 50:
             run.set_state(1, RelationState.READY, "large")
-            worker._read_relations()
+            worker._state.read_relations()
 
     run.at_tick = one_fails
     assert not run.went_well()
@@ -182,7 +178,7 @@ def test_a_failing_table_does_not_end_the_copies_of_others(run):
 
 def test_an_interrupted_run_has_not_caught_up(run, caplog):
     def behind(worker: SubscriptionWorker) -> None:
-        worker._query = None
+        worker._applying.query = None
         run.stop.set()
 
     run.at_tick = behind
@@ -227,9 +223,9 @@ def test_a_subscription_that_a_command_takes_away_meanwhile_is_not_done(run, cap
 
 def test_a_subscription_that_an_error_disables_is_not_done(run, caplog):
     def fail(worker: SubscriptionWorker) -> None:
-        if worker.subscription.name == "s1" and not worker.stopped:
-            worker._applying.error = ConflictError("duplicate key")
-            worker._disable()
+        if worker.snapshot().subscription.name == "s1" and not worker.snapshot().stopped:
+            worker._applying.attempts.note_failure(ConflictError("duplicate key"), 5.0)
+            worker._failures.disable()
 
     run.at_tick = fail
     assert not run.went_well()
@@ -247,7 +243,7 @@ def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
             added.append(run.ticks)
         elif run.ticks == 100:
             run.set_state(1, RelationState.READY, "late")
-            run.supervisor._next_look = 0.0
+            run.supervisor.catalog_watch.look_soon()
 
     run.at_tick = add
     assert run.went_well()
@@ -256,17 +252,17 @@ def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
 
 def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, caplog):
     """With no worker left because a command had changed its subscription, nothing was left to be done either."""
-    real = Supervisor._read_catalog
+    real = CatalogWatch._read
     looks = iter(range(1_000))
 
-    def read(supervisor: Supervisor) -> Any:
+    def read(watch: CatalogWatch) -> Any:
         if next(looks) == 0:
-            return real(supervisor)
-        supervisor.workers.clear()
+            return real(watch)
+        run.supervisor.workers.clear()
         raise TargetUnavailable("the target is away")
 
-    monkeypatch.setattr(Supervisor, "_read_catalog", read)
-    run.supervisor._catalog_seconds = 0.001
+    monkeypatch.setattr(CatalogWatch, "_read", read)
+    run.supervisor.catalog_watch._seconds = 0.001
     assert not run.went_well()
     assert "the catalog cannot be read" in caplog.text
 
@@ -274,13 +270,13 @@ def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, 
 def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeypatch, caplog):
     """A role without the right to write a logical message used to be waited for without end, and without a word."""
 
-    def refuse(_worker: SubscriptionWorker) -> LSN:
+    def refuse(_subscription: catalog.Subscription) -> LSN:
         raise PublisherUnavailable("permission denied for function pg_logical_emit_message")
 
     def play(worker: SubscriptionWorker) -> None:
-        worker._receiver = worker._query = Half()  # type: ignore[assignment]
+        worker._receiving.process = worker._applying.query = Half()  # type: ignore[assignment]
 
-    monkeypatch.setattr(SubscriptionWorker, "_write_barrier", refuse)
+    monkeypatch.setattr(mark, "write_mark", refuse)
     monkeypatch.setattr(SubscriptionWorker, "tick", play)
     assert not run.went_well()
     assert 'subscription "s2" has not caught up: permission denied for function pg_logical_emit_message' in caplog.text

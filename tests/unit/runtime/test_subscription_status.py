@@ -12,8 +12,9 @@ from subscriber.journal.reader import oldest_commit
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.publisher.publisher import Slot
-from subscriber.runtime import subscription_status
-from subscriber.runtime.subscription_status import SubscriptionStatus, _lag, subscription_statuses
+from subscriber.runtime import read_status
+from subscriber.runtime.read_status import _lag, subscription_statuses
+from subscriber.runtime.subscription_status import SubscriptionStatus
 from subscriber.settings import Settings
 from subscriber.targets import open_target
 from tests.frames import transaction
@@ -61,9 +62,9 @@ def seen(tmp_path, monkeypatch):
         publish(journal, 0x300, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2))])
 
     def look(applied: int, publisher: int | None, slot: Slot | None = None) -> SubscriptionStatus:
-        monkeypatch.setattr(subscription_status, "_RECEIVED_SECONDS", 0.0)
+        monkeypatch.setattr(read_status, "_RECEIVED_SECONDS", 0.0)
         monkeypatch.setattr(
-            subscription_status,
+            read_status,
             "_publisher_positions",
             lambda _subscription: (None if publisher is None else LSN(publisher), slot),
         )

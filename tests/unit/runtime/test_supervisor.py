@@ -16,7 +16,10 @@ from subscriber.errors import JournalUnavailable, TargetError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
 from subscriber.pipeline.on_spark import Pipeline
-from subscriber.runtime import worker
+from subscriber.runtime import receiver_half
+from subscriber.runtime.apply_half import ApplyHalf
+from subscriber.runtime.catalog_watch import CatalogWatch
+from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.settings import Settings
@@ -36,6 +39,10 @@ def target(tmp_path) -> Iterator[Target]:
                 made = catalog.insert_subscription(connection, name, "", ["p"], options, "1")
                 made.progress.create(connection, LSN(50))
         yield opened
+
+
+def name_of(one: SubscriptionWorker) -> str:
+    return one.snapshot(look=False).subscription.name
 
 
 def nothing(*_: object, **__: object) -> Any:
@@ -60,11 +67,11 @@ class Run:
             tick_seconds=0.001,
             catalog_seconds=0.001,
         )
-        monkeypatch.setattr(SubscriptionWorker, "_start_receiver", lambda _worker: None)
+        monkeypatch.setattr(ReceiverHalf, "start", lambda _worker: None)
         real = SubscriptionWorker.tick
 
         def tick(one: SubscriptionWorker) -> None:
-            self.ticks[one.subscription.name] += 1
+            self.ticks[name_of(one)] += 1
             self.at_tick(one)
             real(one)
 
@@ -94,13 +101,13 @@ def errors_of(target: Target) -> dict[int, str]:
 
 def test_a_fault_of_the_program_stops_its_own_subscription_alone(run, target, caplog):
     def fault(one: SubscriptionWorker) -> None:
-        if one.subscription.name == "s1" and not one.stopped:
+        if name_of(one) == "s1" and not one.snapshot().stopped:
             raise ValueError("customer 17 has a secret")
 
     run.at_tick = fault
     assert not run.until(lambda: run.ticks["s2"] > 20)
     first, second = run.supervisor.workers.values()
-    assert (first.stopped, second.stopped) == (True, False)
+    assert (first.snapshot().stopped, second.snapshot().stopped) == (True, False)
     assert "This is a fault of the program" in errors_of(target)[1]
     assert errors_of(target)[2] is None or not errors_of(target)[2]
     assert "ValueError at test_supervisor.py:" in caplog.text
@@ -134,25 +141,25 @@ def test_a_journal_that_cannot_be_read_is_tried_again_and_the_other_subscription
         return LSN(50), LSN(50)
 
     started: list[str] = []
-    monkeypatch.setattr(SubscriptionWorker, "_start_query", lambda one: started.append(one.subscription.name))
+    monkeypatch.setattr(ApplyHalf, "_start_query", lambda one: started.append(one._state.subscription.name))
 
     def at_tick(one: SubscriptionWorker) -> None:
-        one._watched = watched(partial(positions, "far away" if one.subscription.name == "s1" else "near"))
+        one._state.watched = watched(partial(positions, "far away" if name_of(one) == "s1" else "near"))
 
     run.at_tick = at_tick
     assert run.until(lambda: "s1" in started)
     assert started[0] == "s2"
     first, second = run.supervisor.workers.values()
-    assert first.failed_attempts[1] == 3
-    assert second.failed_attempts[1] == 0
+    assert first.snapshot().failed_attempts[1] == 3
+    assert second.snapshot().failed_attempts[1] == 0
     assert "the journal cannot be read now" in errors_of(target)[1]
 
 
 def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(target, monkeypatch):
     """Where a slot's changes begin is asked of the publisher, and connecting may take as long as its timeout."""
-    start = SubscriptionWorker._start_receiver
+    start = ReceiverHalf.start
     run = Run(target, monkeypatch)
-    monkeypatch.setattr(SubscriptionWorker, "_start_receiver", start)
+    monkeypatch.setattr(ReceiverHalf, "start", start)
     answers = threading.Event()
     began: list[str] = []
 
@@ -161,11 +168,11 @@ def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(ta
             answers.wait(60)
         return subscription, LSN(50)
 
-    monkeypatch.setattr(worker, "adopt_slot", adopt)
+    monkeypatch.setattr(receiver_half, "adopt_slot", adopt)
     monkeypatch.setattr(
-        SubscriptionWorker, "_open_consumers", lambda one, _journal: began.append(one.subscription.name)
+        ReceiverHalf, "_open_consumers", lambda one, _journal: began.append(one._state.subscription.name)
     )
-    monkeypatch.setattr(worker, "ReceiverProcess", nothing)
+    monkeypatch.setattr(receiver_half, "ReceiverProcess", nothing)
     try:
         run.until(lambda: began == ["s2"] and run.ticks["s1"] > 20)
     finally:
@@ -173,31 +180,31 @@ def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(ta
 
 
 def test_what_is_shown_of_a_worker_needs_no_journal(run):
-    """The live table, and `run --once`, ask for positions at every tick."""
+    """The live table, and `run --once`, ask at every tick."""
     run.until(lambda: True)
     (one, _) = run.supervisor.workers.values()
-    one._watched = watched(lambda: (LSN(70), LSN(60)))
-    assert one.positions() == (70, 60)
+    one._state.watched = watched(lambda: (LSN(70), LSN(60)))
+    assert (one.snapshot().received, one.snapshot().last_entry) == (70, 60)
 
     def unavailable() -> Any:
         raise JournalUnavailable("the journal cannot be read now")
 
-    one._watched = watched(unavailable)
-    assert one.positions() == (70, 60)
-    assert "received 0/46" in one.summary()
-    assert not one.caught_up()
+    one._state.watched = watched(unavailable)
+    assert (one.snapshot().received, one.snapshot().last_entry) == (70, 60)
+    assert "received 0/46" in one.snapshot().summary()
+    assert not one.snapshot().caught_up
 
 
 def test_a_catalog_that_cannot_be_read_for_a_while_ends_nothing(run, caplog, monkeypatch):
-    real = Supervisor._read_catalog
+    real = CatalogWatch._read
     looks = iter(range(1_000_000))
 
-    def read(supervisor: Supervisor) -> Any:
+    def read(watch: CatalogWatch) -> Any:
         if 3 <= next(looks) < 6:
             raise TargetError("the database says no")
-        return real(supervisor)
+        return real(watch)
 
-    monkeypatch.setattr(Supervisor, "_read_catalog", read)
+    monkeypatch.setattr(CatalogWatch, "_read", read)
     with caplog.at_level(logging.WARNING):
         assert run.until(lambda: next(looks) > 40)
     assert caplog.text.count("the catalog cannot be read now: the database says no") == 1
@@ -227,9 +234,9 @@ def test_a_worker_that_takes_long_to_end_delays_no_other_and_its_successor_waits
     first: list[SubscriptionWorker] = []
 
     def at_tick(one: SubscriptionWorker) -> None:
-        if one.subscription.name == "s1" and not first:
+        if name_of(one) == "s1" and not first:
             first.append(one)
-            one._query = half  # type: ignore[assignment]
+            one._applying.query = half  # type: ignore[assignment]
             with target.begin() as connection:
                 catalog.set_enabled(connection, "s1", enabled=False)
 

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,7 +145,8 @@ class Scene:
 
     def retry(self, table: str) -> None:
         """A round for a table that has failed, without waiting for its time."""
-        self.sync._failures[("public", table)].not_before = 0.0
+        key = ("public", table)
+        self.sync._failed_tables[key] = replace(self.sync._failed_tables[key], not_before=0.0)
         self.round()
 
     def kept_from(self) -> LSN:
@@ -246,10 +248,10 @@ def test_a_table_that_fails_stays_in_d_with_its_rows_taken_back_and_the_others_g
     assert scene.states() == {"a": ("d", None), "b": ("s", 100)}
     assert scene.rows("a") == []
     assert scene.errors == [("duplicate key value violates unique constraint", "a")]
-    a = scene.relations()[0]
-    assert scene.sync.failures(a) == 1
-    assert scene.sync.has_failed_since(a, began)
-    assert not scene.sync.has_failed_since(a, time.monotonic())
+    assert list(scene.sync.failed_tables) == [("public", "a")]
+    failed = scene.sync.failed_tables["public", "a"]
+    assert (failed.in_a_row, type(failed.error)) == (1, ConflictError)
+    assert began < failed.began < time.monotonic()
 
 
 def test_a_table_that_failed_is_copied_again_with_a_new_snapshot_when_its_time_has_come(scene):
@@ -257,9 +259,9 @@ def test_a_table_that_failed_is_copied_again_with_a_new_snapshot_when_its_time_h
     scene.table("a")
     scene.copy = _raising(TargetRelationError("no such table"))
     scene.round()
-    failure = scene.sync._failures["public", "a"]
+    failure = scene.sync._failed_tables["public", "a"]
     assert failure.not_before - failure.began >= 0.2
-    failure.not_before = time.monotonic() + 60
+    scene.sync._failed_tables["public", "a"] = replace(failure, not_before=time.monotonic() + 60)
     scene.sync.tick(scene.relations())
     assert not scene.sync.running
     scene.copy = lambda _table: None
@@ -267,7 +269,7 @@ def test_a_table_that_failed_is_copied_again_with_a_new_snapshot_when_its_time_h
     scene.retry("a")
     assert scene.states() == {"a": ("s", 300)}
     assert scene.rows("a") == [1]
-    assert scene.sync.failures(scene.relations()[0]) == 0
+    assert scene.sync.failed_tables == {}
 
 
 def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
@@ -278,7 +280,7 @@ def test_a_publisher_that_goes_away_ends_the_round_and_blames_no_table(scene):
     assert scene.errors == [("the connection was lost", None)]
     assert scene.events[-1] == "copy a from 00000003-1"
     assert scene.states() == {"a": ("d", None), "b": ("i", None)}
-    assert scene.sync.attempts.failed_attempts == 1
+    assert scene.sync.attempts.failed.in_all == 1
 
 
 def test_what_nobody_has_foreseen_is_said_and_tried_again_later(scene):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import sqlalchemy as sa
@@ -28,7 +30,9 @@ from subscriber.errors import (
     TargetUnavailable,
 )
 from subscriber.lsn import LSN
-from subscriber.runtime.attempts import Attempts
+from subscriber.runtime.apply_half import ApplyHalf
+from subscriber.runtime.attempts import Attempts, FailedAttempts
+from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.schema.relation_names import parse_names
 from subscriber.settings import Settings
@@ -47,6 +51,7 @@ class Ended:
 
     running = False
     streaming = True
+    ready = False
     batch_began = 12.5
 
     def __init__(self, error: SubscriberError) -> None:
@@ -69,8 +74,8 @@ class NoTarget:
 @pytest.fixture
 def worker(monkeypatch):
     worker = SubscriptionWorker(SUBSCRIPTION, NoTarget(), None, Settings(""), contextlib.nullcontext())  # type: ignore[arg-type]
-    monkeypatch.setattr(SubscriptionWorker, "_start_receiver", lambda self: starts.append("receiver"))
-    monkeypatch.setattr(SubscriptionWorker, "_start_query", lambda self: starts.append("query"))
+    monkeypatch.setattr(ReceiverHalf, "start", lambda self: starts.append("receiver"))
+    monkeypatch.setattr(ApplyHalf, "start", lambda self: None)
     starts: list[str] = []
     worker.starts = starts  # type: ignore[attr-defined]
     return worker
@@ -80,16 +85,19 @@ LASTING = [ProtocolError("bad message"), JournalGap("gap"), ProgressConflict("mo
 PASSING = [PublisherUnavailable("away"), TargetUnavailable("away"), ConflictError("duplicate key")]
 
 
-@pytest.mark.parametrize("half", ["_receiver", "_query"])
+@pytest.mark.parametrize("half", ["receiver", "query"])
 @pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
 def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, half, caplog):
     """The slot must not move past what could not be read, so nobody may stream from it; the log says that it stays so."""
-    setattr(worker, half, Ended(error))
+    if half == "receiver":
+        worker._receiving.process = Ended(error)
+    else:
+        worker._applying.query = Ended(error)
     for _ in range(3):
         worker.tick()
-    assert worker.stopped
-    assert worker.state == "stopped"
-    assert worker.failure is error
+    assert worker.snapshot().stopped
+    assert worker.snapshot().state == "stopped"
+    assert worker.snapshot().failure is error
     assert worker.starts == []
     assert "stays stopped until" in caplog.text
 
@@ -97,47 +105,47 @@ def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, ha
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: type(error).__name__)
 def test_a_passing_failure_is_tried_again_after_a_while(worker, error):
     """C35: the wait doubles up to wal_retrieve_retry_interval"""
-    worker._receiver = Ended(error)
+    worker._receiving.process = Ended(error)
     worker.tick()
-    assert not worker.stopped
+    assert not worker.snapshot().stopped
     assert worker.starts == []
-    assert worker.state == "retrying"
-    worker._receiving.not_before = 0.0
+    assert worker.snapshot().state == "retrying"
+    worker._receiving.attempts.wait(0.0)
     worker.tick()
     assert worker.starts == ["receiver"]
 
 
 def test_the_wait_doubles_up_to_the_longest(worker):
-    waits = [worker._receiving.failed(PASSING[0], 5.0) for _ in range(6)]
+    waits = [worker._receiving.attempts.note_failure(PASSING[0], 5.0) for _ in range(6)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
 
 
 def test_a_change_that_cannot_be_applied_tells_when_its_batch_began(worker):
     """C35: so that one who waits knows whether a change of the target's came before it or after"""
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 0, 0))
-    worker._query = Ended(ConflictError("conflict"))
+    assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 0, 0))
+    worker._applying.query = Ended(ConflictError("conflict"))
     worker.tick()
-    assert (worker.stuck_since, worker.failed_attempts) == (12.5, (0, 1, 0))
-    worker._applying.works()
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1, 0))
+    assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (12.5, (0, 1, 0))
+    worker._applying.attempts.works()
+    assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 1, 0))
 
 
 def test_a_change_that_cannot_be_applied_is_told_of_when_its_failure_has_been_recorded(worker, monkeypatch):
     """Whoever waits for it looks at the statistics next"""
-    worker._query = Ended(ConflictError("conflict"))
+    worker._applying.query = Ended(ConflictError("conflict"))
     worker.tick()
     told = []
-    monkeypatch.setattr("subscriber.runtime.worker.record", lambda *_: told.append(worker.stuck_since))
-    worker._query = Ended(ConflictError("another"))
-    worker._query.batch_began = 20.0
+    monkeypatch.setattr("subscriber.runtime.failures.record", lambda *_: told.append(worker.snapshot().stuck_since))
+    worker._applying.query = Ended(ConflictError("another"))
+    worker._applying.query.batch_began = 20.0
     worker.tick()
-    assert (told, worker.stuck_since) == ([12.5], 20.0)
+    assert (told, worker.snapshot().stuck_since) == ([12.5], 20.0)
 
 
 def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
-    worker._query = Ended(TargetUnavailable("the target is not available"))
+    worker._applying.query = Ended(TargetUnavailable("the target is not available"))
     worker.tick()
-    assert (worker.stuck_since, worker.failed_attempts) == (None, (0, 1, 0))
+    assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 1, 0))
 
 
 # disable_on_error, two-phase, what restarts a worker --------------------------------------------------
@@ -161,7 +169,7 @@ def stored(tmp_path):
 
 
 def current(worker) -> Subscription:
-    with worker._target.engine.connect() as connection:
+    with worker._state.target.engine.connect() as connection:
         return catalog.get_subscription(connection, "s")
 
 
@@ -170,8 +178,9 @@ def test_every_attempt_that_meets_a_conflict_is_counted_and_one_row_is_kept(stor
     worker = stored()
     for attempt in range(3):
         conflict = Conflict(ConflictKind.INSERT_EXISTS, "public.t", ChangePlace(731, LSN(0x100), attempt))
-        worker._failed(worker._applying, as_conflict(ConflictError("duplicate key", lsn=100), conflict))
-    with worker._target.begin() as connection:
+        error = as_conflict(ConflictError("duplicate key", lsn=100), conflict)
+        worker._failed(worker._applying.attempts, error)
+    with worker._state.target.begin() as connection:
         statistics = catalog.statistics_of(connection, 1)
         rows = connection.execute(sa.select(CONFLICT)).all()
     assert (statistics["apply_error_count"], statistics["confl_insert_exists"]) == (3, 3)
@@ -184,10 +193,10 @@ def test_every_attempt_that_meets_a_conflict_is_counted_and_one_row_is_kept(stor
 def test_a_subscription_is_disabled_by_an_error_when_it_asks_for_that(stored, error, caplog):
     """C35"""
     worker = stored(disable_on_error=True)
-    worker._query = Ended(error)
+    worker._applying.query = Ended(error)
     worker.tick()
-    assert worker.stopped
-    assert worker.disabled
+    assert worker.snapshot().stopped
+    assert worker.snapshot().disabled
     assert not current(worker).enabled
     assert 'subscription "s" has been disabled because of an error' in caplog.text
 
@@ -195,21 +204,25 @@ def test_a_subscription_is_disabled_by_an_error_when_it_asks_for_that(stored, er
 def test_a_target_that_is_away_does_not_keep_a_worker_from_going_on_when_it_is_to_disable_its_subscription(
     worker, caplog
 ):
-    worker.subscription = replace(SUBSCRIPTION, options=SubscriptionOptions(disable_on_error=True))
-    worker._query = Ended(ConflictError("duplicate key"))
+    worker._state.subscription = replace(SUBSCRIPTION, options=SubscriptionOptions(disable_on_error=True))
+    worker._applying.query = Ended(ConflictError("duplicate key"))
     worker.tick()
-    assert not worker.stopped
-    assert worker.failed_attempts == (0, 1, 0)
+    assert not worker.snapshot().stopped
+    assert worker.snapshot().failed_attempts == (0, 1, 0)
     assert "cannot be disabled now: the target is not available" in caplog.text
 
 
 def test_a_batch_that_fails_is_logged_recorded_and_counted_in_its_place(stored, caplog):
     """C35: as where its query had ended, only that it has not"""
     worker = stored()
-    waits = [worker._batch_failed(ConflictError("duplicate key"), 7.0 + attempt) for attempt in range(6)]
+    waits = [worker._applying.batch_failed(ConflictError("duplicate key"), 7.0 + attempt) for attempt in range(6)]
     assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0]
-    assert (worker.stuck_since, worker.failed_attempts, worker.given_up) == (12.0, (0, 6, 0), True)
-    with worker._target.begin() as connection:
+    assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts, worker.snapshot().given_up) == (
+        12.0,
+        (0, 6, 0),
+        True,
+    )
+    with worker._state.target.begin() as connection:
         assert catalog.statistics_of(connection, 1)["apply_error_count"] == 6
     assert caplog.text.count("ERROR:  duplicate key") == 6
 
@@ -222,46 +235,46 @@ def test_a_batch_that_fails_is_logged_recorded_and_counted_in_its_place(stored, 
 def test_a_batch_is_not_tried_again_where_that_would_not_help(stored, error, caplog):
     """Its query ends; what is to be done then is said and done by the worker, once."""
     worker = stored()
-    assert worker._batch_failed(error, 7.0) is None
-    assert worker.failed_attempts == (0, 0, 0)
+    assert worker._applying.batch_failed(error, 7.0) is None
+    assert worker.snapshot().failed_attempts == (0, 0, 0)
     assert not caplog.text
 
 
 def test_a_conflict_ends_the_query_of_a_subscription_that_it_disables(stored):
     """C35"""
     worker = stored(disable_on_error=True)
-    assert worker._batch_failed(ConflictError("duplicate key"), 7.0) is None
-    assert worker._batch_failed(TargetUnavailable("away"), 7.0) == 0.5
+    assert worker._applying.batch_failed(ConflictError("duplicate key"), 7.0) is None
+    assert worker._applying.batch_failed(TargetUnavailable("away"), 7.0) == 0.5
 
 
 def test_a_lost_connection_does_not_disable_a_subscription(stored):
     worker = stored(disable_on_error=True)
-    worker._receiver = Ended(PublisherUnavailable("away"))
+    worker._receiving.process = Ended(PublisherUnavailable("away"))
     worker.tick()
-    assert not worker.stopped
+    assert not worker.snapshot().stopped
     assert current(worker).enabled
 
 
 def test_a_failed_copy_disables_a_subscription_that_asks_for_that(stored):
     """C35: in tablesync too"""
     worker = stored(disable_on_error=True)
-    worker._copy_failed(ConflictError("duplicate key"), None)
+    worker._synchronizing.copy_failed(ConflictError("duplicate key"), None)
     assert not current(worker).enabled
-    assert worker.disabled
+    assert worker.snapshot().disabled
 
 
 def test_a_failed_copy_is_counted_apart_and_kept_with_its_table(stored):
     worker = stored()
-    with worker._target.begin() as connection:
+    with worker._state.target.begin() as connection:
         catalog.set_relation_state(connection, 1, "public", "t", RelationState.DATASYNC)
         (relation,) = catalog.relations_of(connection, 1)
-    worker._copy_failed(ConflictError("duplicate key"), relation)
-    with worker._target.begin() as connection:
+    worker._synchronizing.copy_failed(ConflictError("duplicate key"), relation)
+    with worker._state.target.begin() as connection:
         statistics = catalog.statistics_of(connection, 1)
         (relation,) = catalog.relations_of(connection, 1)
     assert (statistics["apply_error_count"], statistics["sync_error_count"]) == (0, 1)
     assert relation.error == "ERROR:  duplicate key"
-    assert worker.failure is not None
+    assert worker.snapshot().failure is not None
 
 
 @pytest.mark.parametrize(
@@ -291,17 +304,17 @@ def test_a_skip_lsn_needs_no_restart_and_a_publication_does(worker):
 
 
 @pytest.fixture
-def tables(stored, monkeypatch):
+def tables(stored):
     """A worker whose journal has received up to 400, with nothing to apply after 50; and a way to give it tables."""
     worker = stored(two_phase=True)
-    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(50)))
-    worker.applied = LSN(50)
+    worker._state.positions = LSN(400), LSN(50)
+    worker._state.applied = LSN(50)
 
     def give(**states: tuple[RelationState, int | None]):
-        with worker._target.begin() as connection:
+        with worker._state.target.begin() as connection:
             for name, (state, lsn) in states.items():
                 catalog.set_relation_state(connection, 1, "public", name, state, None if lsn is None else LSN(lsn))
-        worker._read_relations()
+        worker._state.read_relations()
         return worker
 
     return give
@@ -310,31 +323,31 @@ def tables(stored, monkeypatch):
 def test_a_table_is_ready_when_the_position_has_passed_its_own(tables):
     """D5: with nothing to apply, the position is how far the journal has received"""
     worker = tables(a=(RelationState.SYNCDONE, 300), b=(RelationState.SYNCDONE, 500))
-    worker._make_ready()
-    assert [(one.state.value, one.lsn) for one in worker.relations] == [("r", 300), ("s", 500)]
+    worker._synchronizing.make_ready()
+    assert [(one.state.value, one.lsn) for one in worker.snapshot().relations] == [("r", 300), ("s", 500)]
 
 
-def test_a_table_is_not_ready_while_changes_before_its_position_wait(tables, monkeypatch):
+def test_a_table_is_not_ready_while_changes_before_its_position_wait(tables):
     """D5"""
     worker = tables(a=(RelationState.SYNCDONE, 300))
-    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(200)))
-    worker._make_ready()
-    assert worker.relations[0].state is RelationState.SYNCDONE
+    worker._state.positions = LSN(400), LSN(200)
+    worker._synchronizing.make_ready()
+    assert worker.snapshot().relations[0].state is RelationState.SYNCDONE
 
 
 def test_two_phase_begins_when_every_table_is_ready_and_there_is_one(tables):
     """C48"""
     worker = tables()
-    worker._receiver = receiver = Ended(PublisherUnavailable("away"))
-    worker._enable_two_phase()
+    worker._receiving.process = receiver = Ended(PublisherUnavailable("away"))
+    worker._synchronizing.enable_two_phase()
     assert current(worker).two_phase_state == "p"
     tables(a=(RelationState.READY, None), b=(RelationState.SYNCDONE, 300))
-    worker._enable_two_phase()
+    worker._synchronizing.enable_two_phase()
     assert current(worker).two_phase_state == "p"
     tables(b=(RelationState.READY, 300))
-    worker._enable_two_phase()
-    assert current(worker).two_phase_state == worker.subscription.two_phase_state == "e"
-    assert worker._receiver is None
+    worker._synchronizing.enable_two_phase()
+    assert current(worker).two_phase_state == worker.snapshot().subscription.two_phase_state == "e"
+    assert worker._receiving.process is None
     assert receiver.failure()
 
 
@@ -343,8 +356,8 @@ def test_changes_count_from_the_position_where_a_table_joined(tables):
     worker = tables(
         ready=(RelationState.READY, 300), joined=(RelationState.SYNCDONE, 300), copied=(RelationState.FINISHEDCOPY, 10)
     )
-    with worker._target.engine.connect() as connection:
-        rules = worker._rules(connection)
+    with worker._state.target.engine.connect() as connection:
+        rules = worker._applying.rules(connection)
     wanted = {
         name: [lsn for lsn in (299, 300, 301) if rules.should_apply(shape(f"public.{name}", {"a": "int4"}), LSN(lsn))]
         for name in ("ready", "joined", "copied", "unknown")
@@ -355,38 +368,18 @@ def test_changes_count_from_the_position_where_a_table_joined(tables):
 def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(stored):
     """C41"""
     worker = stored(synchronous_commit="local")
-    with worker._target.begin() as connection:
+    with worker._state.target.begin() as connection:
         catalog.set_skip_lsn(connection, 1, LSN(7))
-        rules = worker._rules(connection)
+        rules = worker._applying.rules(connection)
         assert (rules.skip_lsn, rules.synchronous_commit) == (7, "local")
         rules.clear_skip(connection)
     assert current(worker).skip_lsn == 0
 
 
-def test_a_settled_table_is_ready_or_has_failed_since_the_last_change(tables):
-    worker = tables(a=(RelationState.READY, None))
-    assert worker.sync_settled(0.0)
-    tables(b=(RelationState.DATASYNC, None))
-    assert not worker.sync_settled(0.0)
-
-    class Failed:
-        running = False
-
-        def has_failed_since(self, relation, moment):
-            return relation.name == "b" and moment < 5
-
-        def stop(self):
-            pass
-
-    worker._sync = Failed()
-    assert worker.sync_settled(4.0)
-    assert not worker.sync_settled(6.0)
-
-
 def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(stored, tmp_path, monkeypatch):
     """The journal may be there and hold changes: nothing is applied from it by a worker that could not say how far it is."""
     worker = stored()
-    worker._settings = Settings(str(tmp_path / "journals"))
+    worker._receiving._settings = Settings(str(tmp_path / "journals"))
     with writing(tmp_path / "journals" / "1_s") as journal:
         publish(journal, 0x200, transaction(0x200, T, insert(1)))
 
@@ -396,11 +389,12 @@ def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(st
     monkeypatch.setattr(catalog, "target_identifier", away)
     for _ in range(1000):
         worker.tick()
-        if worker.failure is not None:
+        if worker.snapshot().failure is not None:
             break
         time.sleep(0.01)  # where the subscription begins is found out beside the supervisor's thread
-    assert isinstance(worker.failure, TargetUnavailable)
-    assert (worker.stopped, worker.positions()) == (False, (0, 0))
+    assert isinstance(worker.snapshot().failure, TargetUnavailable)
+    now = worker.snapshot()
+    assert (now.stopped, now.received, now.last_entry) == (False, 0, 0)
 
 
 def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(tables):
@@ -409,9 +403,9 @@ def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(tables):
 
     class Failing:
         attempts = Attempts()
-
-        def failures(self, _relation):
-            return 2
+        failed_tables: ClassVar = {("public", "a"): FailedAttempts(in_a_row=2)}
+        copies = ()
+        loads_since = None
 
         def cancel(self):
             pass
@@ -419,20 +413,17 @@ def test_a_worker_that_has_ended_still_tells_that_it_had_given_up(tables):
         def stop(self):
             pass
 
-    worker._sync = Failing()
-    assert worker.given_up
+    worker._synchronizing.sync = Failing()
+    assert worker.snapshot().given_up
     worker.stop()
-    assert worker.given_up
+    assert worker.snapshot().given_up
 
 
-def test_under_load_a_worker_has_caught_up_when_it_is_past_the_mark(stored, monkeypatch):
-    """There is always something that is received and not applied yet."""
+def test_what_a_worker_waits_for_is_told(stored, monkeypatch):
+    answered = threading.Event()
+    monkeypatch.setattr("subscriber.runtime.receiver_half.adopt_slot", lambda *_: answered.wait(10) and None)
     worker = stored()
-    worker._query, worker._journal, worker._barrier = Ended(PublisherUnavailable("")), "journal", LSN(100)
-    monkeypatch.setattr(worker, "positions", lambda: (LSN(400), LSN(390)))
-    assert [worker.stream_caught_up() for worker.applied in (LSN(99), LSN(100), LSN(200))] == [False, True, True]
-    monkeypatch.setattr(worker, "positions", lambda: (LSN(120), LSN(50)))
-    assert [worker.stream_caught_up() for worker.applied in (LSN(49), LSN(50))] == [False, True]
-    monkeypatch.setattr(worker, "positions", lambda: (LSN(99), LSN(50)))
-    worker.applied = LSN(50)
-    assert not worker.stream_caught_up()
+    assert worker.snapshot().waiting_for == ()
+    worker.tick()
+    assert worker.snapshot().waiting_for == ("slot of s",)
+    answered.set()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import PublisherUnavailable
 from subscriber.lsn import LSN
+from subscriber.runtime.attempts import FailedAttempts
+from subscriber.runtime.copy_progress import CopyStatus
+from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.scenario.nodes.engine import Engine, _Wait
 from subscriber.settings import Settings
 
@@ -31,96 +34,121 @@ SUBSCRIPTION = Subscription(
     two_phase_state="d",
 )
 READY = SubscriptionRelation("public", "t", RelationState.READY, None)
+COPYING = TableStates([replace(READY, state=RelationState.DATASYNC)])
 
 
-@dataclass
-class Worker:
-    """A worker that has done all there is to do, unless told otherwise."""
-
-    subscription: Subscription = SUBSCRIPTION
-    relations: tuple[SubscriptionRelation, ...] = (READY,)
-    state: str = "streaming"
-    stopped: bool = False
-    disabled: bool = False
-    stuck_since: float | None = None
-    failed_attempts: tuple[int, int, int] = (0, 0, 0)
-    copies: list[str] = field(default_factory=list)
-    copy_failed_at: float = float("inf")
-    """When the last attempt began that failed; infinite where none is needed."""
-    caught_up: bool = True
-    reachable: bool = True
-
-    def wants_caught_up(self):
-        if not self.reachable:
-            raise PublisherUnavailable("no connection")
-
-    def stream_caught_up(self):
-        return self.caught_up
-
-    def sync_settled(self, moment):
-        return self.copy_failed_at > moment
+STREAMING = WorkerSnapshot(
+    SUBSCRIPTION,
+    relations=TableStates([READY]),
+    receives=True,
+    applies=True,
+    received=LSN(100),
+    last_entry=LSN(100),
+    applied=LSN(100),
+)
+"""A worker that has done all there is to do."""
+BEHIND = replace(STREAMING, applied=LSN(50))
+FAILED = PublisherUnavailable("no connection")
+COPY = CopyStatus("public", "t", 1, 2, 3, 4, 5.0, "2026-01-02T03:04:05Z")
 
 
-def waiting_for(worker: Any) -> _Wait:
-    return _Wait(worker)
+class Publisher:
+    """Writes marks, unless it is away."""
+
+    away = False
+
+    def write_mark(self, _subscription: Subscription) -> LSN:
+        if self.away:
+            raise FAILED
+        return LSN(80)
+
+
+@pytest.fixture(autouse=True)
+def publisher(monkeypatch) -> Publisher:
+    played = Publisher()
+    monkeypatch.setattr("subscriber.scenario.nodes.engine.write_mark", played.write_mark)
+    return played
+
+
+def wait_for(worker: WorkerSnapshot, relations: TableStates | None = None) -> _Wait:
+    return _Wait(worker, lambda _subid: worker.relations if relations is None else relations)
+
+
+def copy_failed(began: float) -> WorkerSnapshot:
+    """A worker whose table's last copy has failed, in an attempt that began then."""
+    failed = {("public", "t"): FailedAttempts(FAILED, 1, 1, began)}
+    return replace(STREAMING, relations=COPYING, failed_tables=failed, copy_error=FAILED)
 
 
 def test_it_is_over_when_all_is_streamed_and_every_table_ready():
-    assert waiting_for(Worker()).is_over(0.0)
+    assert wait_for(STREAMING).is_over(STREAMING, 0.0)
 
 
 @pytest.mark.parametrize(
     "worker",
     [
-        Worker(caught_up=False),
-        Worker(reachable=False),
-        Worker(copy_failed_at=0.0),
-        Worker(state="starting"),
-        Worker(subscription=replace(SUBSCRIPTION, two_phase_state="p")),
+        BEHIND,
+        replace(STREAMING, receives=False),
+        replace(STREAMING, subscription=replace(SUBSCRIPTION, two_phase_state="p")),
     ],
 )
 def test_it_goes_on_while_anything_may_still_come(worker):
     """C48: with all tables ready a pending two_phase becomes enabled"""
-    assert not waiting_for(worker).is_over(0.0)
+    assert not wait_for(worker).is_over(worker, 0.0)
+
+
+def test_it_goes_on_while_the_publisher_cannot_be_asked(publisher):
+    publisher.away = True
+    assert not wait_for(STREAMING).is_over(STREAMING, 0.0)
+
+
+def test_a_table_that_a_command_has_just_added_is_waited_for():
+    """The worker may not know it yet."""
+    assert not wait_for(STREAMING, relations=COPYING).is_over(STREAMING, 0.0)
 
 
 def test_a_pending_two_phase_is_not_waited_for_while_a_copy_keeps_failing():
     """C48"""
-    failing = replace(READY, state=RelationState.DATASYNC)
-    pending = replace(SUBSCRIPTION, two_phase_state="p")
-    assert waiting_for(Worker(subscription=pending, relations=(failing,), state="retrying")).is_over(0.0)
+    worker = replace(copy_failed(float("inf")), subscription=replace(SUBSCRIPTION, two_phase_state="p"))
+    assert wait_for(worker).is_over(worker, 0.0)
 
 
 def test_a_copy_that_fails_is_over_when_an_attempt_since_the_waiting_began_has_failed():
-    """The publisher may have mended what the attempt before met"""
-    worker = Worker(copy_failed_at=time.monotonic())
-    wait = waiting_for(worker)
-    assert not wait.is_over(0.0)
-    worker.copy_failed_at = time.monotonic() + 0.001
-    assert wait.is_over(0.0)
-    assert not wait.is_over(worker.copy_failed_at + 1)
+    """The cause of an earlier failure may have been removed at the publisher."""
+    before = copy_failed(time.monotonic())
+    wait = wait_for(before)
+    assert not wait.is_over(before, 0.0)
+    since = time.monotonic() + 0.001
+    assert wait.is_over(copy_failed(since), 0.0)
+    assert not wait.is_over(copy_failed(since), since + 1)
 
 
 def test_a_change_that_cannot_be_applied_is_over_unless_the_session_has_changed_something_or_a_copy_runs():
-    worker = Worker(stuck_since=5.0, caught_up=False)
-    assert waiting_for(worker).is_over(4.0)
-    assert not waiting_for(worker).is_over(6.0)
-    worker.copies = ["t"]
-    assert not waiting_for(worker).is_over(4.0)
+    stuck = replace(BEHIND, stuck_since=5.0)
+    assert wait_for(stuck).is_over(stuck, 4.0)
+    assert not wait_for(stuck).is_over(stuck, 6.0)
+    assert not wait_for(stuck).is_over(replace(stuck, copies=(COPY,)), 4.0)
 
 
 def test_two_failures_since_the_waiting_began_are_enough():
-    worker = Worker(caught_up=False, failed_attempts=(7, 1, 0))
-    wait = waiting_for(worker)
-    assert not wait.is_over(0.0)
-    worker.failed_attempts = (8, 2, 1)
-    assert not wait.is_over(0.0)
-    worker.failed_attempts = (8, 2, 2)
-    assert wait.is_over(0.0)
+    def failing(receiving: int, applying: int, rounds: int) -> WorkerSnapshot:
+        return replace(
+            BEHIND,
+            receiving=FailedAttempts(FAILED, 1, receiving),
+            applying=FailedAttempts(FAILED, 1, applying),
+            rounds=FailedAttempts(FAILED, 1, rounds),
+        )
+
+    wait = wait_for(failing(7, 1, 0))
+    assert not wait.is_over(failing(7, 1, 0), 0.0)
+    assert not wait.is_over(failing(8, 2, 1), 0.0)
+    assert wait.is_over(failing(8, 2, 2), 0.0)
 
 
-def test_nobody_waits_for_one_that_has_stopped_for_good():
-    assert waiting_for(Worker(stopped=True, reachable=False)).is_over(0.0)
+def test_nobody_waits_for_one_that_has_stopped_for_good(publisher):
+    publisher.away = True
+    stopped = replace(BEHIND, stopped=True)
+    assert wait_for(stopped).is_over(stopped, 0.0)
 
 
 @pytest.mark.parametrize("looks_again", [False, True])
@@ -133,15 +161,18 @@ def test_starting_waits_for_a_supervisor_that_is_about_to_end_or_looks_at_the_ca
 
     class Supervisor:
         def __init__(self, *_, **__):
-            self.workers = {1: Worker(stopped=not made)}
+            self.worker = replace(STREAMING, stopped=not made)
             made.append(self)
 
+        def snapshots(self):
+            return {1: self.worker}
+
         def run(self, stop):
-            if self.workers[1].stopped:
+            if self.worker.stopped:
                 asked.wait()
                 if not looks_again:
                     return
-                self.workers = {1: Worker()}
+                self.worker = STREAMING
             stop.wait()
 
     target: Any = SimpleNamespace(run_lock=contextlib.nullcontext)

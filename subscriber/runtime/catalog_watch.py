@@ -1,0 +1,85 @@
+"""The supervisor's look at the catalog, about once a second: which subscriptions there are, and
+their tables' states.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from subscriber import catalog
+from subscriber.catalog import KeptStates, Subscription, TableStates
+from subscriber.errors import SubscriberError, TargetUnavailable
+from subscriber.targets import Target
+
+logger = logging.getLogger(__name__)
+
+Wanted = Mapping[int, tuple[Subscription, TableStates]]
+"""The enabled subscriptions with their tables, by the subscription's number."""
+
+
+class CatalogWatch:
+    """See the module.
+
+    Args:
+        target: where the catalog is.
+        seconds: between two looks.
+
+    Attributes:
+        subscriptions: all, as of the last look.
+        looks: how many have succeeded.
+        failed_looks: how many have failed since one succeeded.
+    """
+
+    def __init__(self, target: Target, seconds: float) -> None:
+        self.subscriptions: Sequence[Subscription] = ()
+        self.looks = 0
+        self.failed_looks = 0
+        self._target = target
+        self._seconds = seconds
+        self._next_look = 0.0
+        self._states = KeptStates()
+        self._has_said_why_not = False
+
+    def look(self) -> Wanted | None:
+        """What is wanted now; None where it is not time to look, or the catalog cannot be read now.
+
+        Raises:
+            SubscriberError: the first look of all has failed.
+        """
+        if time.monotonic() < self._next_look:
+            return None
+        try:
+            wanted = self._read()
+        except SubscriberError as error:
+            if not self.looks:
+                raise
+            self.failed_looks += 1
+            self._say_once(error)
+            return None
+        else:
+            self.looks += 1
+            self.failed_looks = 0
+            self._has_said_why_not = False
+            return wanted
+        finally:
+            self._next_look = time.monotonic() + self._seconds
+
+    def look_soon(self) -> None:
+        """Let the next call of :meth:`look` look."""
+        self._next_look = 0.0
+
+    def _read(self) -> Wanted:
+        with self._target.reporting(), self._target.engine.connect() as connection:
+            self.subscriptions = catalog.list_subscriptions(connection)
+            return {
+                subscription.subid: (subscription, self._states.read(connection, subscription))
+                for subscription in self.subscriptions
+                if subscription.enabled
+            }
+
+    def _say_once(self, error: SubscriberError) -> None:
+        quiet = self._has_said_why_not or isinstance(error, TargetUnavailable)
+        logger.log(logging.DEBUG if quiet else logging.WARNING, "the catalog cannot be read now: %s", error.message)
+        self._has_said_why_not = True

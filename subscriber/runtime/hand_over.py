@@ -1,0 +1,177 @@
+"""The hand-over of a copied table to the apply worker, from state f to state s (rules D3-D5).
+
+::
+
+    position of the table    f@L ── catch-up beside the apply worker ──▶ ── last stretch ──▶ s@C
+    apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies all tables' changes
+
+Between two batches of the apply worker, whose position cannot move meanwhile, a table goes to s at
+its own position C, provided that C is not behind the apply worker's. Where it is, a second query
+over the same journal applies this table's changes first. That runs beside the apply worker for a
+while, so that the apply worker waits only for the last stretch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import Final
+
+from subscriber import failpoints
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.exact import ExactApplier
+from subscriber.catalog import CatchUpProgress, RelationState, SubscriptionRelation
+from subscriber.errors import JournalGap, Stopped, TargetRelationError
+from subscriber.lsn import LSN, format_lsn
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.pipeline.streaming_query import ApplyQuery, JournalStream
+from subscriber.runtime.catalog_rules import CatchUpRules
+from subscriber.runtime.gate import Gate
+from subscriber.runtime.publisher_attributes import PublisherAttributes
+from subscriber.runtime.sync_catalog import SyncCatalog
+from subscriber.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 0.05
+_RACE_SECONDS: Final = 60.0
+"""How long a catch-up may run beside the apply worker before that is stopped for it."""
+
+
+class HandOver:
+    """Hands over tables of one subscription, one at a time.
+
+    Args:
+        states: their states, subscription and target.
+        journal: has their changes.
+        gate: what the batches of the apply worker go through.
+        pipeline: starts the query of a catch-up.
+        settings: sizes.
+        stop: ends a catch-up.
+    """
+
+    def __init__(
+        self,
+        states: SyncCatalog,
+        journal: str,
+        *,
+        gate: Gate,
+        pipeline: Pipeline,
+        settings: Settings,
+        stop: threading.Event,
+    ) -> None:
+        self._states = states
+        self._journal = journal
+        self._gate = gate
+        self._pipeline = pipeline
+        self._settings = settings
+        self._stop = stop
+
+    def hand_over(self, relation: SubscriptionRelation) -> None:
+        """Bring a table from state f to s.
+
+        Raises:
+            TargetRelationError: 55000, the journal has lost its changes; it goes back to state i,
+                and keeps its position.
+            Stopped: the work was told to end.
+            SubscriberError: why the catch-up has ended.
+        """
+        with self._gate.closed():
+            applied = self._states.applied()
+            if self._states.position(relation) >= applied:
+                self._synced(relation)
+                return
+        try:
+            self._catch_up(relation, applied)
+        except JournalGap:
+            lost = self._states.position(relation)
+            self._states.advance(relation, RelationState.INIT, lost)
+            raise self._lost(relation, lost) from None
+
+    def copy_again(self, relation: SubscriptionRelation) -> None:
+        """Let a table that could not catch up be copied like any other, if the rows of its first
+        copy are gone.
+
+        Raises:
+            TargetRelationError: 55000, they are not.
+        """
+        assert relation.lsn is not None
+        if self._states.has_rows(relation):
+            raise self._lost(relation, relation.lsn)
+        self._states.advance(relation, RelationState.INIT, None)
+
+    def _catch_up(self, relation: SubscriptionRelation, applied: LSN) -> None:
+        query = self._start_catch_up(relation)
+        try:
+            self._wait_for(query, applied, _RACE_SECONDS)
+            with self._gate.closed():
+                self._wait_for(query, self._states.applied(), None)
+                query.stop()
+                self._synced(relation)
+        finally:
+            query.stop()
+
+    def _start_catch_up(self, relation: SubscriptionRelation) -> ApplyQuery:
+        subscription = self._states.subscription
+        position = self._states.position(relation)
+        publishing = self._states.publishing()
+        applier = ExactApplier(
+            self._states.target,
+            subscription=subscription.name,
+            subid=subscription.subid,
+            read_rules=CatchUpRules(subscription, relation, publishing),
+            kept=CatchUpProgress(subscription.subid, relation),
+            ask=PublisherAttributes(self._states.target, subscription),
+        )
+        logger.info('table "%s" catches up from %s', relation.qualified_name, format_lsn(position))
+        return self._pipeline.start_query(
+            f"table sync {subscription.subid}: {relation.qualified_name}",
+            JournalStream(self._journal, position, publishing),
+            applier,
+            self._settings,
+            on_applied=_nothing,
+            turn=self._states.turn,
+        )
+
+    def _wait_for(self, query: ApplyQuery, position: LSN, longest: float | None) -> None:
+        """Return when the catch-up has reached ``position``, or after ``longest`` seconds.
+
+        Raises:
+            SubscriberError: why it ended.
+            Stopped: it is of no use any more.
+        """
+        deadline = time.monotonic() + longest if longest is not None else float("inf")
+        while query.applied < position and time.monotonic() < deadline:
+            if self._stop.wait(_POLL_SECONDS):
+                raise stopped()
+            if not query.running:
+                raise query.failure() or stopped()
+
+    def _synced(self, relation: SubscriptionRelation) -> None:
+        """The table's changes are everybody's from its own position on; no batch is in progress."""
+        failpoints.hit("handover.before")
+        position = self._states.position(relation)
+        finished = replace(relation, state=RelationState.FINISHEDCOPY, lsn=position)
+        self._states.advance(finished, RelationState.SYNCDONE, position)
+        failpoints.hit("handover.after")
+
+    def _lost(self, relation: SubscriptionRelation, position: LSN) -> TargetRelationError:
+        table = self._states.subscription.options.map.qualified(relation.schema, relation.name)
+        return TargetRelationError(
+            f'table "{table}" cannot catch up: the journal has lost its changes after {format_lsn(position)}',
+            sqlstate="55000",
+            detail="It is to be copied again, but still has the rows of its first copy.",
+            hint="TRUNCATE it at the subscriber; it is copied again then.",
+            relation=table,
+        )
+
+
+def stopped() -> Stopped:
+    """What ends a step of the table synchronization that was told to end."""
+    return Stopped("the table synchronization was stopped")
+
+
+def _nothing(_result: ApplyResult) -> None:
+    pass

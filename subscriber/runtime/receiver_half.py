@@ -1,0 +1,163 @@
+"""The receiving half of a worker: a walreceiver process, kept running, and the journal that it
+writes.
+
+::
+
+    where do the slot's changes begin? ──▶ open the journal ──▶ walreceiver ──ready──▶ still the same subscription? ──go──▶ streams
+    (asked of the publisher, once)                                             (catalog)  └─ no: the worker is about to be replaced
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from subscriber import catalog
+from subscriber.errors import SubscriberError, TargetUnavailable
+from subscriber.journal.reader import watched_positions
+from subscriber.journal.storage import journal_url
+from subscriber.lsn import INVALID_LSN
+from subscriber.positions.consumers import JournalConsumers, place_of
+from subscriber.positions.slot_position import adopt_slot
+from subscriber.runtime.attempts import Attempts
+from subscriber.runtime.background import Background
+from subscriber.runtime.receiver_handle import ReceiverProcess
+from subscriber.runtime.receiver_process import Assignment
+from subscriber.runtime.worker_state import WorkerState, needs_restart
+from subscriber.settings import Settings
+
+_CHANGED_SECONDS: Final = 1.0
+"""How long a worker whose subscription has changed waits to be replaced before it starts a receiver
+again.
+"""
+
+
+class ReceiverHalf:
+    """See the module.
+
+    Args:
+        state: the worker's.
+        settings: timeouts, and where journals are.
+        messages: whether logical messages are asked for.
+
+    Attributes:
+        attempts: at a receiver that streams.
+        process: the receiver; None while none is started.
+        adopting: finds out where the slot's changes begin.
+    """
+
+    def __init__(self, state: WorkerState, settings: Settings, *, messages: bool) -> None:
+        self.attempts = Attempts()
+        self.process: ReceiverProcess | None = None
+        self.adopting = Background(
+            lambda: adopt_slot(state.target, state.subscription, settings), f"slot of {state.subscription.name}"
+        )
+        self._state = state
+        self._settings = settings
+        self._messages = messages
+
+    @property
+    def streams(self) -> bool:
+        """Whether a receiver streams: it has made sure that the publisher is the one that was
+        received from before.
+        """
+        return self.process is not None and self.process.streaming
+
+    def watch(self) -> SubscriberError | None:
+        """Notice that the receiver has ended, and give why; or that it works again."""
+        process = self.process
+        if process is not None and not process.running:
+            error = process.failure()
+            process.stop()
+            self.process = None
+            return error
+        if self.streams and self.attempts.error is not None and self._has_streamed_for_long():
+            self.attempts.works()
+        return None
+
+    def start(self) -> None:
+        """Start a receiver, or find out first where the slot's changes begin: then a later call
+        starts it.
+
+        Raises:
+            SubscriberError: that cannot be found out, or the journal or the target cannot be
+                reached.
+        """
+        state = self._state
+        if state.applied == INVALID_LSN:
+            # Read once: only this worker advances it, and a receiver must be able to start again
+            # while the target is away.
+            adopted = self.adopting.take()
+            if adopted is None:
+                return
+            state.subscription, state.applied = adopted
+        subscription = state.subscription
+        assert subscription.slot_name is not None
+        assert subscription.system_identifier is not None
+        journal = journal_url(self._settings.journal, subscription.system_identifier, subscription.slot_name)
+        if state.consumers is None:
+            state.consumers = self._open_consumers(journal)
+            state.watched = watched_positions(journal)
+        self.process = ReceiverProcess(
+            Assignment(
+                subscription=subscription.name,
+                conninfo=subscription.conninfo,
+                slot=subscription.slot_name,
+                publications=subscription.streamed_publications,
+                streaming=subscription.options.streaming,
+                two_phase=subscription.two_phase_state == "e",
+                binary=subscription.options.binary,
+                origin=subscription.options.origin,
+                system_identifier=subscription.system_identifier,
+                journal=state.consumers.journal,
+                applied_lsn=state.applied,
+                messages=self._messages,
+            )
+        )
+
+    def let_receive(self) -> None:
+        """Let a receiver that holds the slot go on, unless a command has changed the subscription
+        since it was assigned.
+
+        Where the target cannot be read the receiver goes on: a command would need the target as
+        well, and the publisher must not wait.
+
+        Raises:
+            SubscriberError: the target refuses to be read.
+        """
+        process = self.process
+        if process is None or not process.ready:
+            return
+        target, subscription = self._state.target, self._state.subscription
+        try:
+            with target.reporting(), target.engine.connect() as connection:
+                stored = catalog.find_subscription(connection, subscription.name)
+        except TargetUnavailable:
+            stored = subscription
+        if stored is not None and stored.enabled and not needs_restart(subscription, stored):
+            process.go()
+            return
+        self.process = None
+        process.stop()
+        # The supervisor sees the change when it reads the catalog next, and makes another worker.
+        self.attempts.wait(_CHANGED_SECONDS)
+
+    def restart(self) -> None:
+        """End the receiver; another one is started in its place."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.stop()
+
+    def _has_streamed_for_long(self) -> bool:
+        """A receiver that only just streams may meet the same obstacle again."""
+        return time.monotonic() - self.attempts.failed.not_before >= self._settings.wal_retrieve_retry_interval
+
+    def _open_consumers(self, journal: str) -> JournalConsumers:
+        target, subscription = self._state.target, self._state.subscription
+        with target.reporting(), target.engine.connect() as connection:
+            identifier = catalog.target_identifier(connection)
+        consumers = JournalConsumers(
+            journal, identifier, subscription.subid, subscription=subscription.name, place=place_of(target)
+        )
+        consumers.replace_earlier()
+        return consumers

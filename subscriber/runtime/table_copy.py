@@ -1,0 +1,150 @@
+"""The copy of one table: one transaction of the target that ends in state f at the snapshot's LSN
+(rules D2, D6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from subscriber import catalog, failpoints
+from subscriber.catalog import RelationState, SchemaChanges, SubscriptionRelation
+from subscriber.commands.own_publications import selection_of
+from subscriber.lsn import format_lsn
+from subscriber.pipeline.copy import CopyProgress, CopySource
+from subscriber.pipeline.on_spark import Pipeline
+from subscriber.publisher.blockers import blockers_of
+from subscriber.publisher.copy_plan import TableFiles
+from subscriber.publisher.snapshot import Snapshot
+from subscriber.runtime.copy_progress import Copies
+from subscriber.runtime.sync_catalog import SyncCatalog
+from subscriber.settings import Settings
+from subscriber.targets import Connection, Interruption
+from subscriber.waiting import watched
+
+logger = logging.getLogger(__name__)
+
+
+class TableCopy:
+    """Copies tables of one subscription, one at a time.
+
+    Args:
+        states: their states, subscription and target.
+        copies: shows how far a copy is.
+        pipeline: copies a table.
+        settings: sizes.
+        interruption: ends a copy.
+
+    Attributes:
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None where
+            none is.
+    """
+
+    def __init__(
+        self,
+        states: SyncCatalog,
+        copies: Copies,
+        *,
+        pipeline: Pipeline,
+        settings: Settings,
+        interruption: Interruption,
+    ) -> None:
+        self.loads_since: float | None = None
+        self._states = states
+        self._copies = copies
+        self._pipeline = pipeline
+        self._settings = settings
+        self._interruption = interruption
+
+    def copy(
+        self,
+        relation: SubscriptionRelation,
+        *,
+        snapshot: Snapshot,
+        files: TableFiles,
+        on_progress: Callable[[], None],
+    ) -> SubscriptionRelation:
+        """Copy a table in state i or d; gives it in state f.
+
+        Args:
+            relation: the table.
+            snapshot: what of it is copied.
+            files: of the table, from before the snapshot was made.
+            on_progress: called after every block.
+
+        Raises:
+            SubscriberError: see :func:`subscriber.pipeline.copy.copy_table`; the table stays in
+                state d.
+        """
+        failpoints.hit("copy.begin.before")
+        if relation.state is RelationState.INIT:
+            relation = self._states.advance(relation, RelationState.DATASYNC, None)
+        failpoints.hit("copy.begin.after")
+        source = self._source(relation, snapshot, files)
+        copied = replace(relation, state=RelationState.FINISHEDCOPY, lsn=snapshot.lsn)
+
+        def note(done: CopyProgress) -> None:
+            on_progress()
+            self._copies.note(relation, done)
+
+        waits_for = partial(blockers_of, self._states.subscription.conninfo, self._states.subscription.name)
+        with (
+            self._copies.showing(relation),
+            watched(f'the copy of table "{relation.qualified_name}" at the publisher', waits_for),
+        ):
+            done = self._pipeline.copy_table(
+                source,
+                self._states.target,
+                partial(self._begin, relation, copied),
+                self._settings,
+                on_progress=note,
+                stop=self._interruption.stop,
+            )
+        failpoints.hit("copy.commit.after")
+        logger.info(
+            'table "%s" of subscription "%s" is copied: %s rows, as of %s',
+            relation.qualified_name,
+            self._states.subscription.name,
+            f"{done.rows:,}",
+            format_lsn(snapshot.lsn),
+        )
+        return copied
+
+    def _source(self, relation: SubscriptionRelation, snapshot: Snapshot, files: TableFiles) -> CopySource:
+        options = self._states.subscription.options
+        return CopySource(
+            conninfo=self._states.subscription.conninfo,
+            subscription=self._states.subscription.name,
+            publications=self._states.subscription.publications,
+            schema=relation.schema,
+            table=relation.name,
+            snapshot=snapshot.name,
+            files=files,
+            selection=selection_of(self._states.publishing(), relation.schema, relation.name),
+            names=options.map,
+            add_columns=self._states.write if options.schema_changes == "add_columns" else None,
+            binary=options.binary,
+            changes=SchemaChanges(self._states.subscription.subid, self._states.subscription.name),
+        )
+
+    @contextlib.contextmanager
+    def _begin(self, relation: SubscriptionRelation, copied: SubscriptionRelation) -> Iterator[Connection]:
+        """The transaction of the rows, at whose end the table is in its next state."""
+        subid = self._states.subscription.subid
+        with self._states.write() as connection, self._interruption.of(connection), self._loading():
+            yield connection
+            catalog.check_replicated(connection, self._states.subscription)
+            catalog.advance_relation(connection, subid, relation, copied.state, copied.lsn)
+            failpoints.hit("copy.commit.before")
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        self.loads_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.loads_since = None

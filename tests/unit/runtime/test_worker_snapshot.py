@@ -1,0 +1,121 @@
+"""What a snapshot says of a worker: facts of one moment, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
+from subscriber.lsn import LSN
+from subscriber.runtime.attempts import FailedAttempts
+from subscriber.runtime.copy_progress import CopyStatus
+from subscriber.runtime.worker_snapshot import PATIENT_FAILURES, WorkerSnapshot
+
+SUBSCRIPTION = Subscription(
+    1, "s", "", ("p",), SubscriptionOptions(), enabled=True, slot_name="s", skip_lsn=LSN(0), system_identifier="1"
+)
+STREAMING = WorkerSnapshot(SUBSCRIPTION, receives=True, applies=True)
+CONFLICT = ConflictError("duplicate key")
+COPY = CopyStatus("public", "t", 1, 2, 3, 4, 5.0, "2026-01-02T03:04:05Z")
+
+
+def changed(changes: dict[str, Any]) -> WorkerSnapshot:
+    return replace(STREAMING, **changes)
+
+
+def tables(**states: RelationState) -> TableStates:
+    return TableStates(SubscriptionRelation("public", name, state, None) for name, state in states.items())
+
+
+def test_a_snapshot_does_not_change():
+    with pytest.raises(FrozenInstanceError):
+        STREAMING.applied = LSN(7)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "state"),
+    [
+        ({}, "streaming"),
+        ({"receives": False}, "starting"),
+        ({"applies": False}, "starting"),
+        ({"copies": (COPY,)}, "copying"),
+        ({"copies": (COPY,), "applying": FailedAttempts(CONFLICT, 1)}, "retrying"),
+        ({"stopped": True, "copies": (COPY,), "applying": FailedAttempts(CONFLICT, 1)}, "stopped"),
+    ],
+)
+def test_the_state_is_what_matters_most(changes: dict[str, Any], state: str):
+    assert changed(changes).state == state
+
+
+@pytest.mark.parametrize("part", ["receiving", "applying", "synchronizing", "marking"])
+def test_whatever_part_fails_the_failure_is_told(part: str):
+    assert changed({part: FailedAttempts(CONFLICT, 1)}).failure is CONFLICT
+
+
+def test_a_failed_copy_is_told_after_what_keeps_the_stream_from_going_on():
+    away = PublisherUnavailable("away")
+    assert replace(STREAMING, copy_error=CONFLICT).failure is CONFLICT
+    assert replace(STREAMING, copy_error=CONFLICT, receiving=FailedAttempts(away, 1)).failure is away
+
+
+@pytest.mark.parametrize(
+    ("received", "last_entry", "applied", "reached"),
+    [
+        (400, 390, 99, False),  # under load: there is always something that is received and not applied yet
+        (400, 390, 100, True),
+        (400, 390, 200, True),
+        (120, 50, 49, False),
+        (120, 50, 50, True),  # what was received after the last entry is nothing for us
+        (99, 50, 50, False),
+    ],
+)
+def test_a_position_is_applied_when_it_is_received_and_nothing_before_it_waits(received, last_entry, applied, reached):
+    now = replace(STREAMING, received=LSN(received), last_entry=LSN(last_entry), applied=LSN(applied))
+    assert now.has_applied(LSN(100)) == reached
+    assert replace(now, mark=LSN(100)).stream_caught_up == reached
+    assert not replace(now, applies=False).has_applied(LSN(100))
+    assert not now.stream_caught_up
+
+
+def test_one_has_caught_up_only_when_every_table_is_ready():
+    now = replace(STREAMING, received=LSN(100), applied=LSN(100), mark=LSN(100))
+    assert replace(now, relations=tables(a=RelationState.READY)).caught_up
+    assert not replace(now, relations=tables(a=RelationState.READY, b=RelationState.SYNCDONE)).caught_up
+
+
+@pytest.mark.parametrize("part", ["receiving", "applying", "rounds", "marking"])
+def test_a_part_that_fails_for_long_is_given_up(part: str):
+    away = TargetUnavailable("away")
+    nearly, enough = ({part: FailedAttempts(away, count, 9)} for count in (PATIENT_FAILURES - 1, PATIENT_FAILURES))
+    assert not changed(nearly).given_up
+    assert changed(enough).given_up
+
+
+def test_failing_tables_are_given_up_when_nothing_else_is_left():
+    """They may take hours; what fails is said when the others are done."""
+    failing = {("public", "a"): FailedAttempts(CONFLICT, 2)}
+    now = replace(STREAMING, relations=tables(a=RelationState.DATASYNC), failed_tables=failing)
+    assert now.given_up
+    assert not replace(now, relations=tables(a=RelationState.DATASYNC, b=RelationState.INIT)).given_up
+    assert not replace(now, mark=LSN(100)).given_up
+    assert replace(now, mark=LSN(100), received=LSN(100), applied=LSN(100)).given_up
+
+
+def test_copies_are_settled_when_each_table_is_ready_or_has_failed_since():
+    now = replace(STREAMING, failed_tables={("public", "b"): FailedAttempts(CONFLICT, 1, 1, began=5.0)})
+    assert now.copies_settled(tables(a=RelationState.READY), 9.0)
+    assert now.copies_settled(tables(a=RelationState.READY, b=RelationState.DATASYNC), 4.0)
+    assert not now.copies_settled(tables(b=RelationState.DATASYNC), 5.0)
+    assert not now.copies_settled(tables(c=RelationState.DATASYNC), 4.0)
+
+
+def test_the_summary_has_positions_lag_and_counts():
+    now = replace(
+        STREAMING, received=LSN(0x70), last_entry=LSN(0x60), applied=LSN(0x50), transactions=1234, changes=56789
+    )
+    assert now.summary() == ("s streaming, received 0/70, applied 0/50, lag 16 B, 1,234 transactions, 56,789 changes")
+    assert replace(now, applied=LSN(0x68)).lag_bytes == 0
