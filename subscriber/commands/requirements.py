@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from subscriber.catalog import Subscription
 from subscriber.errors import NotSupportedError, UsageError
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.targets import Target
 
 _SINCE: Final = (
-    ("binary", True, 140000),
-    ("two_phase", True, 150000),
-    ("origin", "none", 160000),
-    ("failover", True, 170000),
+    ("binary", True, ServerFeatures.binary_transfer),
+    ("two_phase", True, ServerFeatures.two_phase),
+    ("origin", "none", ServerFeatures.origin_option),
+    ("failover", True, ServerFeatures.failover_slots),
 )
 """An option's value, and the first server that can do it (F). PostgreSQL's own subscriber does without in silence."""
 

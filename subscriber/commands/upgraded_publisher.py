@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
@@ -30,8 +29,6 @@ from subscriber.publisher.history import UNKNOWN_TIMELINE
 from subscriber.publisher.publisher import Slot
 from subscriber.settings import Settings
 from subscriber.targets import Target
-
-_SLOTS_KEPT_SINCE: Final = 170000
 
 
 def follow_upgrade(target: Target, subscription: Subscription, identifier: str, settings: Settings) -> None:
@@ -87,7 +84,7 @@ def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Sl
                 f"the publisher is system {found}, not {identifier}",
                 hint="Give the identifier of the server that CONNECTION leads to, if that is the upgraded publisher.",
             )
-        if publisher.version < _SLOTS_KEPT_SINCE:
+        if not publisher.features.slots_survive_upgrade:
             raise NotSupportedError(
                 "pg_upgrade takes logical replication slots along from PostgreSQL 17 on",
                 detail=f"The publisher is PostgreSQL {publisher.version // 10000}.",

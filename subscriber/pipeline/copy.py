@@ -43,6 +43,7 @@ from subscriber.publisher.copy_out import CopyReader
 from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Target
@@ -56,7 +57,6 @@ BeginCopy = Callable[[], AbstractContextManager[Any]]
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
-_BINARY_SINCE: Final = 160000
 _READ_BY_DRIVER_BYTES: Final = 1024 * 1024
 """A table up to this size is read sooner than a Spark task has started."""
 
@@ -159,7 +159,7 @@ def copy_table(
         reader = CopyReader(
             source.conninfo, source.subscription, source.snapshot, plan.query, _FORMATS[target.block_format(columns)]
         )
-        refused = _refused(columns) if source.binary and version >= _BINARY_SINCE else {}
+        refused = _refused(columns) if source.binary and ServerFeatures(version).binary_copy else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
         with RangeJobs(
             spark.sparkContext,

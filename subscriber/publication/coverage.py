@@ -19,7 +19,6 @@ from subscriber.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.publication.published_relations import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
-_GENERATED_SINCE: Final = 180000
 """Only from this version on a publisher looks at generated columns."""
 
 _FILTER: Final = "Column used in the publication WHERE expression is not part of the replica identity."
@@ -175,7 +174,7 @@ def _flaws(
     return _Flaws(
         filter=not full and where is not None and not filter_columns(where, target) <= identity,
         column_list=columns is not None if full else columns is not None and not identity <= set(columns),
-        generated=tables.server_version >= _GENERATED_SINCE
+        generated=tables.features.published_generated_columns
         and bool(unpublished if full else columns is None and unpublished & identity),
     )
 

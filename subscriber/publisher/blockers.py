@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
-import psycopg
-
 from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.sql_connection import Connection
 from subscriber.waiting import prepared, session
 
 _YOUNG: Final = "1 second"
@@ -51,7 +50,7 @@ def blockers_of(conninfo: str, name: str) -> list[str]:
     return _sessions(blocking) + (_prepared(transactions) if len(blocking) < len(sessions) else [])
 
 
-def receiver_of(server: psycopg.Connection[tuple[Any, ...]], slot: str) -> list[str]:
+def receiver_of(server: Connection, slot: str) -> list[str]:
     """The walsender that streams from a slot; ``server`` is a connection that waits for nothing itself."""
     return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
 

@@ -24,17 +24,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import psycopg
 from psycopg import sql
 
 from subscriber.errors import PublisherError, PublisherNotReady
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publisher.privileges import read_refused, unreadable_tables
 from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.sql_connection import Connection, features_of
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 CopyFormat = Literal["text", "csv", "binary"]
 """``csv`` has :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever hold; ``binary`` is rows only, without header."""
 
@@ -44,12 +43,6 @@ TableFiles = tuple[tuple[int, int], ...]
 CSV_DELIMITER: Final = "\x02"
 CSV_QUOTE: Final = "\x01"
 
-_FILTERS_SINCE: Final = 150000
-_GENERATED_SINCE: Final = 120000
-_GENERATED_PUBLISHED_SINCE: Final = 180000
-_DETACHING_SINCE: Final = 140000
-_ACCESS_METHODS_SINCE: Final = 120000
-_TID_RANGE_SINCE: Final = 140000
 
 _PAGE_HEADER: Final = 24
 _SMALLEST_ROW: Final = 28
@@ -254,7 +247,7 @@ def plan_copy(
         table,
         tuple(column.name for column in columns),
         selection.filters,
-        connection.info.server_version >= _TID_RANGE_SINCE,
+        features_of(connection).tid_range_scans,
     )
     return CopyPlan(
         Relation(oid, schema, table, identity, columns),
@@ -277,11 +270,11 @@ def _published_columns(
     connection: Connection, publications: Sequence[str], qualified: str, oid: int
 ) -> tuple[str, ...] | None:
     """Those of the one column list that the publications agree on; None for all that are not generated (rule D7)."""
-    version = connection.info.server_version
-    if version < _FILTERS_SINCE:
+    features = features_of(connection)
+    if not features.row_filters:
         return None
     # From 18 on generated columns may be published, and a list says so; before, they are listed and not sent.
-    sent = "" if version >= _GENERATED_PUBLISHED_SINCE else " AND a.attgenerated = ''"
+    sent = "" if features.published_generated_columns else " AND a.attgenerated = ''"
     rows = connection.execute(
         "SELECT DISTINCT ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
         f"  AND a.attnum > 0 AND NOT a.attisdropped AND (gpt.attrs IS NULL OR a.attnum = ANY (gpt.attrs)){sent}"
@@ -302,7 +295,7 @@ def _published_columns(
 
 def _columns(connection: Connection, oid: int, selection: Selection) -> tuple[RelationColumn, ...]:
     """The selected columns as the stream would announce them."""
-    generated = "a.attgenerated <> ''" if connection.info.server_version >= _GENERATED_SINCE else "false"
+    generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
     described = connection.execute(
         "SELECT a.attname::text, a.atttypid::int8, a.atttypmod, COALESCE(a.attnum = ANY (i.indkey), false),"
         f" {generated} FROM pg_attribute a LEFT JOIN pg_index i ON i.indexrelid = pg_get_replica_identity_index(%s)"
@@ -319,7 +312,7 @@ def _columns(connection: Connection, oid: int, selection: Selection) -> tuple[Re
 
 def _filters(connection: Connection, publications: Sequence[str], oid: int) -> tuple[str, ...]:
     """The filters of all publications that hold the table; none where one has none (rule D8)."""
-    if connection.info.server_version < _FILTERS_SINCE:
+    if not features_of(connection).row_filters:
         return ()
     rows = connection.execute(
         "SELECT DISTINCT pg_get_expr(gpt.qual, gpt.relid) FROM pg_publication p,"
@@ -334,11 +327,9 @@ def _pieces(
     connection: Connection, schema: str, table: str, oid: int, files: dict[int, int], *, partitioned: bool
 ) -> list[tuple[Piece, int, float]]:
     """What is read by itself, with its pages and estimated rows: the table; of a partitioned one, its partitions."""
-    version = connection.info.server_version
-    detaching = " AND NOT i.inhdetachpending" if version >= _DETACHING_SINCE else ""
-    heap = (
-        "(SELECT amname = 'heap' FROM pg_am am WHERE am.oid = c.relam)" if version >= _ACCESS_METHODS_SINCE else "true"
-    )
+    features = features_of(connection)
+    detaching = " AND NOT i.inhdetachpending" if features.detach_concurrently else ""
+    heap = "(SELECT amname = 'heap' FROM pg_am am WHERE am.oid = c.relam)" if features.table_access_methods else "true"
     rows = connection.execute(
         f"WITH RECURSIVE tree AS (SELECT %s::oid AS leaf UNION ALL SELECT i.inhrelid FROM tree"
         f" JOIN pg_inherits i ON i.inhparent = leaf{detaching} JOIN pg_class up ON up.oid = leaf AND up.relkind = 'p')"

@@ -11,16 +11,10 @@ from psycopg import sql
 
 from subscriber.errors import NotSupportedError
 from subscriber.publisher.connection import error_of
-
-_SET_OF_PUBLICATIONS_SINCE: Final = 160000
-_COLUMN_LISTS_SINCE: Final = 150000
-_PARTITION_FUNCTIONS_SINCE: Final = 120000
-_GENERATED_SINCE: Final = 120000
-_GENERATED_PUBLISHED_SINCE: Final = 180000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.server_features import ServerFeatures
 
 _KINDS: Final[dict[str, Literal["table", "partitioned table"]]] = {"r": "table", "p": "partitioned table"}
-
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +39,7 @@ class PublishedTable:
         return f"{self.schema}.{self.name}"
 
 
-def published_tables(connection: _Connection, names: Sequence[str]) -> list[PublishedTable]:
+def published_tables(connection: Connection, names: Sequence[str]) -> list[PublishedTable]:
     """The tables that the publications publish, together: each once (rules D7, D9).
 
     From 16 on partitions are left out whose root is listed; before, each publication is taken for itself.
@@ -55,7 +49,7 @@ def published_tables(connection: _Connection, names: Sequence[str]) -> list[Publ
         PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
     """
     rows = _receive(
-        connection, "list of replicated tables", _published_tables_query(connection.info.server_version), (list(names),)
+        connection, "list of replicated tables", _published_tables_query(features_of(connection)), (list(names),)
     )
     tables: dict[tuple[str, str], PublishedTable] = {}
     for schema, name, kind, columns, generated in rows:
@@ -72,8 +66,8 @@ def published_tables(connection: _Connection, names: Sequence[str]) -> list[Publ
     return list(tables.values())
 
 
-def _published_tables_query(version: int) -> sql.Composed:
-    if version >= _SET_OF_PUBLICATIONS_SINCE:
+def _published_tables_query(features: ServerFeatures) -> sql.Composed:
+    if features.tables_of_several_publications:
         source: sql.Composable = sql.SQL(
             "SELECT DISTINCT gpt.relid, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
             "   AND a.attnum = ANY (gpt.attrs) ORDER BY a.attnum) AS columns"
@@ -81,14 +75,14 @@ def _published_tables_query(version: int) -> sql.Composed:
             "       FROM pg_publication WHERE pubname = ANY (%s)) AS gpt"
         )
     else:
-        columns = "t.attnames::text[]" if version >= _COLUMN_LISTS_SINCE else "NULL::text[]"
+        columns = "t.attnames::text[]" if features.column_lists else "NULL::text[]"
         source = sql.SQL(
             "SELECT DISTINCT c.oid AS relid, {} AS columns FROM pg_publication_tables t"
             " JOIN pg_namespace n ON n.nspname = t.schemaname"
             " JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = ANY (%s)"
         ).format(sql.SQL(columns))
     generated = "ARRAY[]::text[]"
-    if _GENERATED_SINCE <= version < _GENERATED_PUBLISHED_SINCE:
+    if features.generated_columns and not features.published_generated_columns:
         generated = (
             "ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND attgenerated <> '')"
         )
@@ -99,7 +93,7 @@ def _published_tables_query(version: int) -> sql.Composed:
 
 
 def publications_of_other_origins(
-    connection: _Connection, names: Sequence[str], known: Collection[tuple[str, str]]
+    connection: Connection, names: Sequence[str], known: Collection[tuple[str, str]]
 ) -> list[str]:
     """Which publications hold tables that this server itself subscribes to, as do their partitions or roots (rule C55).
 
@@ -109,7 +103,7 @@ def publications_of_other_origins(
         known: tables (schema, name) that do not count, because they are not going to be copied.
     """
     related = "GPT.relid = PS.srrelid"
-    if connection.info.server_version >= _PARTITION_FUNCTIONS_SINCE:
+    if features_of(connection).partition_functions:
         related += (
             " OR GPT.relid IN (SELECT relid FROM pg_partition_ancestors(PS.srrelid)"
             " UNION SELECT relid FROM pg_partition_tree(PS.srrelid))"
@@ -126,7 +120,7 @@ def publications_of_other_origins(
 
 
 def _receive(
-    connection: _Connection, what: str, query: sql.Composed, arguments: tuple[object, ...]
+    connection: Connection, what: str, query: sql.Composed, arguments: tuple[object, ...]
 ) -> list[tuple[Any, ...]]:
     try:
         return connection.execute(query, arguments).fetchall()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -25,13 +25,8 @@ from subscriber.publisher.published_tables import (
     published_tables,
 )
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
-
-OLDEST_VERSION: Final = 100000
-"""pgoutput came with PostgreSQL 10."""
-_INVALIDATION_REASONS_SINCE: Final = 170000
-_TWO_PHASE_SINCE: Final = 140000
-_WAL_STATUS_SINCE: Final = 130000
-_MISSING_PUBLICATION_TOLERATED_SINCE: Final = 180000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Slot:
 
 
 @contextlib.contextmanager
-def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connection]:
     """An ordinary connection to the publisher, in autocommit.
 
     Raises:
@@ -89,13 +84,18 @@ class Publisher:
         connection: where they are asked.
     """
 
-    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     @property
     def version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
         return self.connection.info.server_version
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What the server can do."""
+        return features_of(self.connection)
 
     @property
     def database(self) -> str:
@@ -129,12 +129,12 @@ class Publisher:
     def slot(self, name: str) -> Slot | None:
         """What is known of a replication slot, or None when there is none of that name."""
         reason = "NULL::text"
-        if self.version >= _WAL_STATUS_SINCE:
+        if self.features.slot_wal_status:
             reason = "CASE WHEN wal_status = 'lost' THEN 'wal_removed' END"
-        if self.version >= _INVALIDATION_REASONS_SINCE:
+        if self.features.slot_invalidation_reason:
             reason = "COALESCE(invalidation_reason, CASE WHEN wal_status = 'lost' THEN 'wal_removed' END)"
-        two_phase = "two_phase" if self.version >= _TWO_PHASE_SINCE else "false"
-        kept = "wal_status, safe_wal_size" if self.version >= _WAL_STATUS_SINCE else "NULL::text, NULL::int8"
+        two_phase = "two_phase" if self.features.slot_two_phase else "false"
+        kept = "wal_status, safe_wal_size" if self.features.slot_wal_status else "NULL::text, NULL::int8"
         row = self.connection.execute(
             "SELECT plugin, database, CASE WHEN active THEN COALESCE(active_pid, 0) END,"
             f" confirmed_flush_lsn::text, {two_phase}, {reason}, restart_lsn::text, {kept}"
@@ -210,7 +210,7 @@ class Publisher:
             PublisherNotReady: no publication exists, or one is missing and the server is older than 18.
         """
         missing = self.missing_publications(names)
-        if missing and (len(missing) == len(names) or self.version < _MISSING_PUBLICATION_TOLERATED_SINCE):
+        if missing and (len(missing) == len(names) or not self.features.missing_publications):
             raise PublisherNotReady(
                 f'publication "{missing[0]}" does not exist',
                 sqlstate="42704",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from subscriber.schema.server_features import ServerFeatures
+
 Generated = Literal["", "stored", "virtual"]
 Identity = Literal["default", "nothing", "index", "full"]
 Kind = Literal["table", "partitioned table", "view", "materialized view", "foreign table", "sequence", "other"]
@@ -126,6 +128,11 @@ class PublisherTables:
     database: str = ""
     role: str = ""
     encoding: str = "UTF8"
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What the publisher's server can do."""
+        return ServerFeatures(self.server_version)
 
     def find(self, schema: str | None, name: str) -> PublisherTable | None:
         """The table of that name, looked for in the search path where no schema is given."""

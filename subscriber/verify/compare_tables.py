@@ -35,6 +35,7 @@ from psycopg import sql
 
 from subscriber.errors import TargetRelationError, UsageError
 from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.targets import Target
 from subscriber.targets.target_table import TargetTable
 from subscriber.types import family_of
@@ -47,7 +48,6 @@ _LONG: Final = 200
 """Texts beyond this many characters are kept as a digest."""
 _ROWS_AT_ONCE: Final = 1000
 _FLOAT4, _TIMESTAMPTZ = 700, 1184
-_FILTERS_SINCE: Final = 150000
 
 _Row = tuple[str | None, ...]
 
@@ -141,7 +141,7 @@ def published_rows(publisher_conninfo: str, publications: Sequence[str]) -> list
         PublisherError: the publisher cannot be read.
     """
     with _reading(publisher_conninfo) as publisher:
-        filtered = publisher.info.server_version >= _FILTERS_SINCE
+        filtered = features_of(publisher).row_filters
         details = "attnames::text[], rowfilter" if filtered else "NULL::text[], NULL::text"
         found = publisher.execute(
             f"SELECT schemaname || '.' || tablename, {details} FROM pg_publication_tables"
@@ -159,9 +159,7 @@ def published_rows(publisher_conninfo: str, publications: Sequence[str]) -> list
 # One table ----------------------------------------------------------------------------------------
 
 
-def _compare(
-    publisher: psycopg.Connection[Any], target: Target, connection: sa.Connection, rows: Rows
-) -> Difference | None:
+def _compare(publisher: Connection, target: Target, connection: sa.Connection, rows: Rows) -> Difference | None:
     types, partitioned = _columns(publisher, rows)
     table = _target_table(target, connection, rows, types)
     columns = tuple(types)
@@ -221,13 +219,13 @@ def _difference(
 
 
 @contextmanager
-def _reading(conninfo: str) -> Iterator[psycopg.Connection[Any]]:
+def _reading(conninfo: str) -> Iterator[Connection]:
     with connect_publisher(conninfo, "subscriber compare") as publisher, publisher.transaction():
         publisher.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield publisher
 
 
-def _columns(publisher: psycopg.Connection[Any], rows: Rows) -> tuple[dict[str, int], bool]:
+def _columns(publisher: Connection, rows: Rows) -> tuple[dict[str, int], bool]:
     """The columns to compare with their types, and whether the table is partitioned."""
     schema, name = rows.schema_and_name
     found = publisher.execute(
@@ -256,7 +254,7 @@ def _target_table(target: Target, connection: sa.Connection, rows: Rows, types: 
 
 
 def _published(
-    publisher: psycopg.Connection[Any], rows: Rows, columns: Sequence[str], key: Sequence[str], *, only: bool
+    publisher: Connection, rows: Rows, columns: Sequence[str], key: Sequence[str], *, only: bool
 ) -> Iterator[_Row]:
     # Inheritance children are published, and compared, as tables of their own.
     where = sql.SQL("") if rows.where is None else sql.SQL(" WHERE ({})").format(sql.SQL(rows.where))
@@ -282,9 +280,7 @@ def replicated_rows(
     yield from map(tuple, connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(query))
 
 
-def _copy(
-    connection: psycopg.Connection[Any], source: sql.Composable, columns: Sequence[str], key: Sequence[str]
-) -> Iterator[_Row]:
+def _copy(connection: Connection, source: sql.Composable, columns: Sequence[str], key: Sequence[str]) -> Iterator[_Row]:
     """Rows as the types' output functions write them; ``::text`` would cut the blanks of character(n)."""
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     order = sql.SQL(" ORDER BY {}").format(sql.SQL(", ").join(map(sql.Identifier, key))) if key else sql.SQL("")
