@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from subscriber.apply.added_columns import KeptColumn, first_baseline
 from subscriber.apply.schema_change_log import SCHEMA_CHANGE, keep_shape
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.published_table import PublishedTable
 
 
 @dataclass(frozen=True, slots=True)

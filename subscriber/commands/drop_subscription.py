@@ -13,7 +13,7 @@ from subscriber import catalog
 from subscriber.apply import progress
 from subscriber.apply.prepared import forget_finished
 from subscriber.catalog import RelationState, Subscription
-from subscriber.commands import remote
+from subscriber.commands import publisher_slots
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
 from subscriber.commands.subscription_statements import DropSubscription
@@ -120,7 +120,7 @@ def _drop_slot(subscription: Subscription, slot: str) -> str:
         with connect_publisher(subscription.conninfo, subscription.name) as server:
             publisher = Publisher(server)
             system_identifier = subscription.system_identifier or publisher.system_identifier()
-            remote.remove_slot(publisher, slot)
+            publisher_slots.remove_slot(publisher, slot)
             return system_identifier
     except PublisherError as error:
         if not error.message.startswith(NOT_CONNECTED):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.apply import progress
@@ -31,7 +33,9 @@ _ATTEMPTS: Final = 100
 _PAUSE_SECONDS: Final = 0.1
 
 
-def while_progress_stands(target: Target, subscription: Subscription, change: Callable[[Any, LSN], _Result]) -> _Result:
+def while_progress_stands(
+    target: Target, subscription: Subscription, change: Callable[[sa.Connection, LSN], _Result]
+) -> _Result:
     """Carry out a change of the catalog in a transaction in which the subscription's progress cannot move.
 
     Args:
@@ -54,7 +58,7 @@ def while_progress_stands(target: Target, subscription: Subscription, change: Ca
     raise conflict
 
 
-def release_slot(connection: Any, subscription: Subscription, applied: LSN) -> None:
+def release_slot(connection: sa.Connection, subscription: Subscription, applied: LSN) -> None:
     """Keep in the catalog how far the subscription has come whose slot is taken away; of one that never connected nothing is known."""
     if subscription.slot_name is not None and subscription.system_identifier is not None and subscription.slot_adopted:
         catalog.release_slot(

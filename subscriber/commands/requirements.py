@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import sqlalchemy as sa
+
 from subscriber.catalog import Subscription
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.schema.server_features import ServerFeatures
@@ -57,7 +59,7 @@ def check_publisher(version: int, options: Mapping[str, Any]) -> None:
             )
 
 
-def check_other_database(target: Target, connection: Any, system_identifier: str, database: str) -> None:
+def check_other_database(target: Target, connection: sa.Connection, system_identifier: str, database: str) -> None:
     """Refuse a subscription of a database to itself.
 
     Raises:

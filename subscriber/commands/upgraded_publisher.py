@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
-from subscriber.commands import remote
+from subscriber.commands.publisher_connection import connected
 from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, UsageError
 from subscriber.journal.control import Control, read_control, write_control
 from subscriber.journal.reader import journal_positions
@@ -77,7 +77,7 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
 
 
 def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Slot:
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+    with connected(subscription.conninfo, subscription.name) as publisher:
         found = publisher.system_identifier()
         if found != identifier:
             raise UsageError(

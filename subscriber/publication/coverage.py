@@ -16,7 +16,7 @@ from subscriber.errors import PublisherNotReady, SubscriberError
 from subscriber.publication.carrier import FilterColumns
 from subscriber.publication.combine import level_of
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
-from subscriber.publication.published_relations import is_publishable
+from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 """Only from this version on a publisher looks at generated columns."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 
 
 def announced_relations(connection: Connection, tables: Sequence[PublishedTable]) -> list[Relation]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from subscriber.errors import PublisherNotReady
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 
 
 @dataclass(frozen=True, slots=True)

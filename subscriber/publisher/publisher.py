@@ -19,11 +19,7 @@ from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.connection import check_conninfo, connection_refused, error_of, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
-from subscriber.publisher.published_tables import (
-    PublishedTable,
-    publications_of_other_origins,
-    published_tables,
-)
+from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
@@ -217,20 +213,6 @@ class Publisher:
                 hint="Create it at the publisher (CREATE PUBLICATION …), or drop the subscription and name another one.",
             )
         return missing
-
-    def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
-        """See :func:`~subscriber.publisher.published_tables.published_tables`."""
-        return published_tables(self.connection, names)
-
-    def changing_tables(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Schema and name of the tables whose updates or deletes publications publish."""
-        rows = self.connection.execute(
-            "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
-            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE c.oid = gpt.relid AND p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)",
-            (list(names),),
-        )
-        return frozenset((schema, name) for schema, name in rows)
 
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
         """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.shape import RelatedDifference, SchemaDifference
 
 _FIRST_NORMAL_OID: Final = 16384

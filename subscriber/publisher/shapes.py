@@ -17,8 +17,8 @@ from psycopg import sql
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.server_features import ServerFeatures
 from subscriber.schema.shape import Action, ColumnShape, ForeignKey, TableShape, UniqueKey
 

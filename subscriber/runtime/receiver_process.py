@@ -16,7 +16,7 @@ Two looks are taken twice, because what is looked at may change before the walse
 
 - The slot. Another receiver may have confirmed it between the check, which is made over a connection of its own, and START_REPLICATION.
 - The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes back when no receiver of before it
-  holds the slot any more (:func:`subscriber.commands.remote.end_receiver`). One that was just about to take the slot
+  holds the slot any more (:func:`subscriber.commands.publisher_slots.end_receiver`). One that was just about to take the slot
   would be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the slot in its hands.
 """
 

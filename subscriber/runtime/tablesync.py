@@ -43,7 +43,7 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.schema_change_log import SchemaChanges
 from subscriber.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
-from subscriber.commands.own_publications import read_publishing, selection_of
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import (
     JournalGap,
     JournalUnavailable,
@@ -306,7 +306,6 @@ class TableSync:
         if relation.state is RelationState.INIT:
             relation = self._change(relation, RelationState.DATASYNC, None)
         failpoints.hit("copy.begin.after")
-        publishing = self._publishing()
         source = CopySource(
             conninfo=self._subscription.conninfo,
             subscription=self._subscription.name,
@@ -315,7 +314,7 @@ class TableSync:
             table=relation.name,
             snapshot=snapshot.name,
             files=files,
-            selection=selection_of(publishing, relation.schema, relation.name),
+            publishing=self._publishing(),
             names=self._subscription.options.map,
             add_columns=self._write if self._subscription.options.schema_changes == "add_columns" else None,
             binary=self._subscription.options.binary,

@@ -33,7 +33,7 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ApplyResult, ExactApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation, TableStates
-from subscriber.commands.own_publications import read_publishing, read_tables_anew, read_tables_at_start
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import (
     ApplyError,
     PipelineError,
@@ -61,6 +61,7 @@ from subscriber.runtime.gate import Gate
 from subscriber.runtime.publisher_attributes import PublisherAttributes
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
+from subscriber.runtime.refresh_publisher_tables import refresh_at_start, refresh_outdated
 from subscriber.runtime.tablesync import TableSync
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -142,7 +143,7 @@ class SubscriptionWorker:
         self._ending: list[threading.Thread] = []
         name = subscription.name
         self._adopting = Background(lambda: adopt_slot(target, self.subscription, settings), f"slot of {name}")
-        self._reading = Background(lambda: read_tables_at_start(target, self.subscription), f"tables of {name}")
+        self._reading = Background(lambda: refresh_at_start(target, self.subscription), f"tables of {name}")
         self._marking = Background(self._write_barrier, f"mark of {name}")
         self._resolving = Background(self._resolve_error, f"errors of {name}")
 
@@ -421,7 +422,7 @@ class SubscriptionWorker:
                 self._applying.works()  # there is nothing to apply that could fail again
 
     def _read_tables_anew(self, outdated: PublisherTablesOutdated) -> None:
-        read_tables_anew(self._target, self.subscription, outdated)
+        refresh_outdated(self._target, self.subscription, outdated)
         logger.info(
             'subscription "%s" has read the publisher\'s tables anew: %s', self.subscription.name, outdated.message
         )

@@ -139,6 +139,10 @@ class PublisherTables:
         schemas = self.search_path if schema is None else (schema,)
         return next((self.tables[one, name] for one in schemas if (one, name) in self.tables), None)
 
+    def without_system(self) -> PublisherTables:
+        """The tables but those of the system, which nothing can publish."""
+        return replace(self, tables={key: table for key, table in self.tables.items() if not table.is_system})
+
     def ancestors(self, table: PublisherTable) -> list[PublisherTable]:
         """What it is a partition of, the nearest first, the root last."""
         found = []

@@ -31,6 +31,7 @@ from subscriber.pipeline.session import spark_session
 from subscriber.publisher import copy_out, copy_plan
 from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CopyRange, plan_copy, table_files
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import exported_snapshot, snapshot_session
 from subscriber.settings import KIB, Settings
@@ -381,7 +382,7 @@ def planned(publisher: Database, partition_bytes: int = 64 * KIB) -> Iterator[tu
         files = table_files(connection, [("public", "t")])["public", "t"]
     with exported_snapshot(publisher.conninfo, "sub") as snapshot:
         with snapshot_session(publisher.conninfo, "sub", snapshot.name) as connection:
-            plan = plan_copy(connection, ("p",), "public", "t", partition_bytes, files)
+            plan = plan_copy(connection, ServerPublications(connection, ("p",)), "public", "t", partition_bytes, files)
         yield plan, CopyReader(publisher.conninfo, "sub", snapshot.name, plan.query, "text")
 
 
