@@ -28,7 +28,7 @@ from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
 from subscriber.publisher.read_attributes import read_attributes
 from subscriber.schema.published_table import PublishedTable
-from subscriber.verify.compare_tables import text_of
+from subscriber.verify.canonical_text import text_of
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.frames import frame
