@@ -54,6 +54,10 @@ def warn_of_shapes(
 
     PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused here: the errors are those of
     :mod:`subscriber.apply.local_relations` and :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+
+    Raises:
+        PublisherError: the publisher could not be asked.
+        TargetError: the target could not be read.
     """
     with target.reporting(), target.engine.connect() as connection:
         there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")

@@ -109,7 +109,11 @@ def _applied(target: Target, subscription: Subscription) -> LSN:
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
-    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove."""
+    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove.
+
+    Raises:
+        JournalError, UsageError: the journal cannot be reached.
+    """
     if subscription.system_identifier is not None and subscription.slot_name is not None:
         delete_journal(subscription.system_identifier, subscription.slot_name, settings)
 

@@ -77,7 +77,11 @@ class _Refresh:
         self._moved: dict[str, SequencePosition] = {}
 
     def run(self, sequences: Sequence[PublishedSequence]) -> None:
-        """Carry over what belongs to the subscription's tables or to none, and tell of the others."""
+        """Carry over what belongs to the subscription's tables or to none, and tell of the others.
+
+        Raises:
+            TargetError: a sequence of the target could not be set.
+        """
         unused, foreign = [], []
         for sequence in sequences:
             name = self._named(sequence)

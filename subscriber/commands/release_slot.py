@@ -68,7 +68,11 @@ def release_slot(connection: sa.Connection, subscription: Subscription, applied:
 
 
 def leave_journal(target: Target, subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much that is."""
+    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much that is.
+
+    Raises:
+        TargetError: the target could not be read; the catalog is changed already.
+    """
     try:
         storage = _journal_here(subscription, settings)
         if storage is None:

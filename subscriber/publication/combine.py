@@ -314,6 +314,9 @@ def plan_truncate(
         tables: the publisher's.
         relations: what the command named, as the carrier described them.
         plan: gives a relation's plan.
+
+    Raises:
+        SubscriberError: what ``plan`` raises.
     """
     named = {relation.relation_id for relation in relations}
     sent: dict[int, Relation] = {}

@@ -82,6 +82,9 @@ def uncovered(
     """What PostgreSQL would refuse, a table at a time, UPDATE before DELETE.
 
     A table without any identity is 55000 (rule B34); that the publisher refuses itself, since the carrier publishes its updates.
+
+    Raises:
+        SubscriberError: a filter cannot be read.
     """
     yield from _refused_operations(publications, tables, filter_columns).values()
 

@@ -166,7 +166,11 @@ class Compiled:
         return Program(plan, filters)
 
     def opinion(self, plan: RelationPlan, opinion: Opinion) -> RowFilter | None:
-        """The filter of one publication alone; None where it has none."""
+        """The filter of one publication alone; None where it has none.
+
+        Raises:
+            SubscriberError: the filter cannot be evaluated with what the stream has.
+        """
         return None if opinion.where is None else self._filter(plan, (opinion,))
 
     def _filter(self, plan: RelationPlan, opinions: Sequence[Opinion]) -> RowFilter:
@@ -196,7 +200,11 @@ class Compiled:
         return relation in self._publishing.settled
 
     def truncated(self, relations: Sequence[Relation]) -> tuple[Relation, ...]:
-        """What a TRUNCATE of ``relations`` goes on for."""
+        """What a TRUNCATE of ``relations`` goes on for.
+
+        Raises:
+            SubscriberError: see :meth:`program`.
+        """
         return plan_truncate(
             self._publishing.publications,
             self._publishing.tables,

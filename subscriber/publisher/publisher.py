@@ -119,11 +119,19 @@ class Publisher:
             )
 
     def system_identifier(self) -> str:
-        """Which cluster this is (``pg_control_system()``)."""
+        """Which cluster this is (``pg_control_system()``).
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return str(self._one("SELECT system_identifier FROM pg_control_system()")[0])
 
     def slot(self, name: str) -> Slot | None:
-        """What is known of a replication slot, or None when there is none of that name."""
+        """What is known of a replication slot, or None when there is none of that name.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         reason = "NULL::text"
         if self.features.slot_wal_status:
             reason = "CASE WHEN wal_status = 'lost' THEN 'wal_removed' END"
@@ -194,7 +202,11 @@ class Publisher:
         return slot
 
     def missing_publications(self, names: Sequence[str]) -> list[str]:
-        """Which of ``names`` do not exist, in the order given."""
+        """Which of ``names`` do not exist, in the order given.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
         existing = {row[0] for row in rows}
         return [name for name in names if name not in existing]
@@ -215,19 +227,35 @@ class Publisher:
         return missing
 
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-        """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`."""
+        """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`.
+
+        Raises:
+            PublisherError: 08006, the server refused the question.
+        """
         return publications_of_other_origins(self.connection, names, known)
 
     def publications(self, names: Sequence[str] | None = None) -> list[Publication]:
-        """See :func:`~subscriber.publisher.publication_definitions.read_publications`."""
+        """See :func:`~subscriber.publisher.publication_definitions.read_publications`.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return read_publications(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
-        """Where the sequences of these tables' columns stand; tables are schema and name."""
+        """Where the sequences of these tables' columns stand; tables are schema and name.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
-        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed."""
+        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return parse_lsn(
             self._one(
                 "SELECT CASE WHEN pg_is_in_recovery()"
@@ -237,7 +265,11 @@ class Publisher:
         )
 
     def is_standby(self) -> bool:
-        """Whether the server is in recovery."""
+        """Whether the server is in recovery.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
     def write_barrier(self) -> LSN:
@@ -245,6 +277,9 @@ class Publisher:
 
         The current insert position is none: it can lie behind a page header, or in WAL that an idle server
         has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
+
+        Raises:
+            psycopg.Error: what the server said.
         """
         if self.is_standby():
             return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])

@@ -52,7 +52,11 @@ def read_shape(connection: Connection, schema: str, table: str) -> TableShape | 
 
 
 def read_published_shape(connection: Connection, table: PublishedTable) -> TableShape | None:
-    """The shape of a published table, with its published columns only; None when it is not there any more."""
+    """The shape of a published table, with its published columns only; None when it is not there any more.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
     shape = read_shape(connection, table.schema, table.name)
     return None if shape is None else published_shape(shape, table.columns)
 

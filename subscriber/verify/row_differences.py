@@ -9,8 +9,9 @@
 Both streams should have the order of the key. Then equal rows meet, and cancel at once. The order
 is only an economy: two collations that disagree cost time and space, and change no result.
 
-Memory does not depend on how many rows differ: beyond :data:`BUFFERED_ROWS` they go to a temporary file, which the operating system removes with the process. It holds keys and digests of
-values, no other values. *Rejected:* checksums of ranges of keys, which read only ranges that
+Memory does not depend on how many rows differ: beyond :data:`BUFFERED_ROWS` they go to a temporary
+file, which the operating system removes with the process. It holds keys and digests of values, no
+other values. *Rejected:* checksums of ranges of keys, which read only ranges that
 differ, but need one order on both sides.
 """
 
@@ -89,6 +90,9 @@ def compare_rows(
         key: those that identify a row; empty for a table without a key.
         most_keys: this many keys of each kind are named.
         buffered: this many rows that differ are held in memory.
+
+    Raises:
+        OSError, sqlite3.Error: the temporary file cannot be written.
     """
     at = [columns.index(name) for name in key]
     counts = [0, 0]
