@@ -244,7 +244,7 @@ class Batch:
     def _commit_prepared(self, message: messages.CommitPrepared) -> None:
         if not self.scope.two_phase:
             self._finish(self._in_transaction("K").commit_prepared(message), message.commit_timestamp)
-        elif self._verdict(message):
+        elif self._is_due(message):
             local, subid = self._local, self.scope.subid
             with self._at("K", message.xid, LSN(message.commit_lsn)):
                 gid = gid_to_commit(local.target, local.connection, subid, message)
@@ -259,7 +259,7 @@ class Batch:
 
     def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
         """What was never prepared here, as another transaction of this number may have been, is nothing to us (rule C50)."""
-        if not self._verdict(message):
+        if not self._is_due(message):
             return
         known = read_prepared(self._local.connection, self.scope.subid, message.xid)
         if known is not None and known.is_of(message):
@@ -274,8 +274,8 @@ class Batch:
         self._local.finish_prepared(gid, self.applied, commit=commit)
         self._continue()
 
-    def _verdict(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
-        """Whether the verdict on a prepared transaction is still to be carried out, and in this batch."""
+    def _is_due(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
+        """Whether a COMMIT PREPARED or ROLLBACK PREPARED is still to be carried out, and in this batch."""
         if self._open is not None:
             raise out_of_order(message.type_byte)
         self.done = self._is_beyond(LSN(message.end_lsn))

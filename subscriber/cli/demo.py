@@ -31,7 +31,7 @@ from subscriber.scenario.servers.open_servers import PostgreSQL, open_postgresql
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
 from subscriber.targets.sqlite.target import new_database
-from subscriber.verify.compare_tables import compare_tables, published_rows
+from subscriber.verify.compare_tables import compare_tables, published_tables
 
 _FOLDER = Path("subscriber-demo")
 _REFRESH_SECONDS = 0.5
@@ -193,26 +193,25 @@ def _no_live() -> Iterator[None]:
 
 
 def _compare(conninfo: str, target: Target, console: Console) -> bool:
-    """Compare every published table row by row and print the verdicts."""
-    tables = published_rows(conninfo, demo_data.PUBLICATIONS)
-    differences = {difference.table: difference for difference in compare_tables(conninfo, target, tables)}
+    """Compare every published table row by row and print the results."""
+    comparisons = compare_tables(conninfo, target, published_tables(conninfo, demo_data.PUBLICATIONS))
     counts = demo_data.row_counts(target)
-    verdicts = Table("table", box=None, pad_edge=False)
+    results = Table("table", box=None, pad_edge=False)
     for heading in ("published rows", "in SQLite"):
-        verdicts.add_column(heading, justify="right")
-    verdicts.add_column("verdict")
-    for rows in tables:
-        difference = differences.get(rows.table)
-        name = rows.schema_and_name[1]
-        verdicts.add_row(
-            f"{name} WHERE {rows.where}" if rows.where else name,
-            f"{counts[name] if difference is None else difference.publisher_rows:,}",
+        results.add_column(heading, justify="right")
+    results.add_column("verdict")
+    for one in comparisons:
+        name = one.table.name
+        where = " OR ".join(f"({text})" for text in one.table.filters)
+        results.add_row(
+            f"{name} WHERE {where}" if where else name,
+            f"{one.rows.publisher_rows:,}",
             f"{counts[name]:,}",
-            "equal" if difference is None else f"DIFFERENT: {difference}",
+            "equal" if one.is_equal else f"DIFFERENT: {one}",
         )
     console.print("\nPostgreSQL against SQLite, row by row:\n", style="bold")
-    console.print(verdicts)
-    return not differences
+    console.print(results)
+    return all(one.is_equal for one in comparisons)
 
 
 def _what_next(console: Console, file: Path) -> None:

@@ -10,8 +10,8 @@ import click
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.cli.options import json_option, target_option
-from subscriber.commands.own_publications import read_publishing
 from subscriber.errors import UsageError
 from subscriber.journal.reader import JournalReader
 from subscriber.journal.storage import journal_url, open_storage

@@ -7,7 +7,11 @@
                             ├─▶ publications  lists of publications and tables
                             ├─▶ sequences     the target's sequences and counters
                             ├─▶ drop          the slot, the journal, the catalog
-                            └─▶ emulated      publications that the subscriber evaluates: the publisher's tables, the catalog
+                            └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
+
+What several commands need: ``requirements`` (can publisher and target do it?), ``check_publications`` (what is published?),
+``check_target_tables`` (does the target have the tables?), ``create_tables`` and ``create_tables_differences`` (create them, and
+tell what they lack), ``publisher_connection`` and ``publisher_slots``, ``release_slot``, ``notices``.
 """
 
 from __future__ import annotations

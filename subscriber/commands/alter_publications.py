@@ -11,20 +11,17 @@ from dataclasses import asdict, replace
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription
-from subscriber.commands import remote, requirements
+from subscriber.catalog.kept_publishing import keep_publishing
+from subscriber.commands import publisher_slots, requirements
+from subscriber.commands.check_publications import check_publications, read_uncopied
+from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
 from subscriber.commands.create_subscription import check_named_once
-from subscriber.commands.differences import find_differences, tell_differences
+from subscriber.commands.create_tables import create_missing_tables, design_tables
+from subscriber.commands.create_tables_differences import find_differences, tell_differences
 from subscriber.commands.notices import Notify
-from subscriber.commands.subscribed_tables import read_published
+from subscriber.commands.publisher_connection import connected
 from subscriber.commands.subscription_options import REFRESHING, read_options
 from subscriber.commands.subscription_statements import AlterPublications, RefreshPublication
-from subscriber.commands.target_tables import (
-    check_tables,
-    design_tables,
-    make_tables,
-    read_uncopied,
-    warn_of_shapes,
-)
 from subscriber.errors import UsageError
 from subscriber.targets import Target
 
@@ -41,7 +38,7 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
     if not given["refresh"]:
         with target.begin() as connection:
             catalog.set_publications(connection, subscription.subid, publications)
-        remote.end_receiver(subscription, notify)
+        publisher_slots.end_receiver(subscription, notify)
         return
     form = f"ALTER SUBSCRIPTION ... {command.action.upper()} PUBLICATION"
     if not subscription.enabled:
@@ -59,7 +56,7 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
         )
     named = () if command.action == "drop" else command.publications
     _refresh(target, replace(subscription, publications=publications), named, notify, copy_data=given["copy_data"])
-    remote.end_receiver(subscription, notify)
+    publisher_slots.end_receiver(subscription, notify)
 
 
 def refresh_publication(
@@ -119,13 +116,13 @@ def _refresh(
     with target.reporting(), target.engine.connect() as connection:
         known = {(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)}
         differing = catalog.differing_relations(connection, subscription.subid)
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+    with connected(subscription.conninfo, subscription.name) as publisher:
         publisher.check_server()
         requirements.check_publisher(publisher.version, asdict(options))
         system_identifier = publisher.system_identifier()
         with target.reporting(), target.engine.connect() as connection:
             requirements.check_other_database(target, connection, system_identifier, publisher.database)
-        now = read_published(
+        now = check_publications(
             target,
             publisher,
             subscription.name,
@@ -145,18 +142,20 @@ def _refresh(
         warn_of_shapes(target, publisher, now, options, notify)
         uncopied = []
         if not copy_data:
-            unknown = [table for table in tables if (table.schema, table.name) not in known]
-            uncopied = read_uncopied(publisher, subscription.publications, unknown, carried=options.carrier is not None)
-    published = {(table.schema, table.name) for table in tables}
+            unknown = [table for table in tables if table.key not in known]
+            uncopied = read_uncopied(
+                publisher, subscription.publications, unknown, emulated=options.carrier is not None
+            )
+    published = {table.key for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:
-        make_tables(target, connection, missing, notify)
+        create_missing_tables(target, connection, missing, notify)
         told = {table.qualified_name for table in new}
         tell_differences([one for one in differences if one.relation in told], notify)
         catalog.set_publications(connection, subscription.subid, subscription.publications)
         catalog.set_schema_differences(connection, subscription.subid, differences)
-        if now.publisher_tables is not None:
-            catalog.set_publisher_tables(connection, subscription.subid, now.publisher_tables)
+        if now.publishing is not None:
+            keep_publishing(connection, subscription.subid, now.publishing)
         catalog.set_relation_states(connection, subscription.subid, sorted(published - known), state)
         catalog.delete_relations(connection, subscription.subid, sorted(known - published))
         catalog.keep_published_shapes(connection, subscription.subid, uncopied)

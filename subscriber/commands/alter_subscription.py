@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import sqlalchemy as sa
+
 from subscriber import catalog
 from subscriber.apply.prepared import still_prepared
 from subscriber.catalog import Subscription
-from subscriber.commands import remote, requirements
+from subscriber.commands import publisher_slots, requirements
+from subscriber.commands.check_target_tables import check_relations
 from subscriber.commands.notices import Notify, warn_unused_names
+from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import leave_journal, release_slot, while_progress_stands
 from subscriber.commands.subscription_options import ALTERABLE, SKIPPING, read_options
 from subscriber.commands.subscription_statements import (
@@ -24,7 +28,6 @@ from subscriber.commands.subscription_statements import (
     AlterSkip,
     RenameSubscription,
 )
-from subscriber.commands.target_tables import check_relations
 from subscriber.commands.upgraded_publisher import follow_upgrade
 from subscriber.errors import NotSupportedError, UsageError
 from subscriber.journal.retention import undecided
@@ -143,9 +146,11 @@ def alter_options(
         catalog.set_options(connection, subscription.subid, changes)
         if slot_options:
             assert subscription.slot_name is not None
-            remote.change_slot(subscription.conninfo, subscription.name, subscription.slot_name, **slot_options)
+            publisher_slots.change_slot(
+                subscription.conninfo, subscription.name, subscription.slot_name, **slot_options
+            )
     if any(name in changes and changes[name] != getattr(subscription.options, name) for name in _STREAMED):
-        remote.end_receiver(subscription, notify)
+        publisher_slots.end_receiver(subscription, notify)
 
 
 def _change_slot_name(
@@ -153,7 +158,7 @@ def _change_slot_name(
 ) -> None:
     """Take the subscription off its slot, and put it on another one, if one is named (:mod:`subscriber.positions.slot_position`)."""
 
-    def change(connection: Any, applied: LSN) -> LSN:
+    def change(connection: sa.Connection, applied: LSN) -> LSN:
         slot = changes["slot_name"]
         if slot is not None:
             others = [other for other in catalog.list_subscriptions(connection) if other.subid != subscription.subid]
@@ -221,11 +226,11 @@ def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slo
     switched_on = changes.get("binary") or changes.get("two_phase") or changes.get("origin") == "none"
     if not slot_options and (not switched_on or subscription.system_identifier is None):
         return
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+    with connected(subscription.conninfo, subscription.name) as publisher:
         requirements.check_publisher(publisher.version, changes)
         if slot_options and subscription.slot_name is not None:
             # The server would wait for it, while the target's transaction is open.
-            if remote.is_released(publisher, subscription.slot_name):
+            if publisher_slots.is_released(publisher, subscription.slot_name):
                 return
             raise UsageError(
                 f'cannot alter "{next(iter(slot_options))}" when logical replication worker is still running',

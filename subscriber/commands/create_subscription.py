@@ -13,31 +13,28 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, TwoPhaseState
-from subscriber.commands import remote, requirements
-from subscriber.commands.differences import find_differences, tell_differences
+from subscriber.catalog.kept_publishing import keep_publishing
+from subscriber.commands import publisher_slots, requirements
+from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied
+from subscriber.commands.check_target_tables import check_tables, warn_of_shapes
+from subscriber.commands.create_tables import MissingTable, create_missing_tables
+from subscriber.commands.create_tables_differences import find_differences, tell_differences
 from subscriber.commands.notices import Notify, notice, warn_unused_names, warning
+from subscriber.commands.publisher_connection import connected
 from subscriber.commands.release_slot import remove_journal_of
-from subscriber.commands.subscribed_tables import Published, read_published
 from subscriber.commands.subscription_statements import CreateSubscription
-from subscriber.commands.target_tables import (
-    MissingTable,
-    check_tables,
-    make_tables,
-    read_uncopied,
-    warn_of_shapes,
-)
 from subscriber.errors import UsageError
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.slot_position import check_slot_position
 from subscriber.publisher.connection import check_conninfo
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.publisher import Publisher
 from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.shape import RelatedDifference
 from subscriber.settings import Settings
 from subscriber.targets import Target
 
-_NOTHING: Final = Published([])
+_NOTHING: Final = SubscribedTables([])
 """What is known without a connection."""
 
 
@@ -75,7 +72,7 @@ def create_subscription(target: Target, command: CreateSubscription, settings: S
             "and refresh the subscription.",
         )
         return
-    with remote.connected(command.conninfo, command.name) as publisher:
+    with connected(command.conninfo, command.name) as publisher:
         _create_connected(target, command, publisher, others, settings, notify)
 
 
@@ -108,14 +105,16 @@ def _create_connected(
         requirements.check_slot_is_free(others, options.slot_name, command.conninfo, system_identifier)
     if options.slot_name is not None and not options.create_slot and not options.copy_data:
         check_slot_position(target, settings, publisher, system_identifier, options.slot_name)
-    published = read_published(target, publisher, command.name, command.publications, options, notify)
+    published = check_publications(target, publisher, command.name, command.publications, options, notify)
     missing = check_tables(target, publisher, published.tables, options.map, create_tables=options.create_tables)
     differences = find_differences(publisher, missing)
     warn_of_shapes(target, publisher, published, options, notify)
     uncopied = []
     if not options.copy_data:
-        uncopied = read_uncopied(publisher, command.publications, published.tables, carried=options.carrier is not None)
-    warn_unused_names(notify, options.map, [(table.schema, table.name) for table in published.tables])
+        uncopied = read_uncopied(
+            publisher, command.publications, published.tables, emulated=options.carrier is not None
+        )
+    warn_unused_names(notify, options.map, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)
@@ -150,7 +149,7 @@ def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: 
     if not options.create_slot:
         slot = publisher.slot(options.slot_name)
         return slot.confirmed_flush_lsn if slot and options.copy_data else INVALID_LSN
-    created = remote.make_slot(
+    created = publisher_slots.make_slot(
         command.conninfo, command.name, options.slot_name, two_phase=two_phase, failover=options.failover
     )
     notice(notify, f'created replication slot "{options.slot_name}" on publisher')
@@ -179,14 +178,14 @@ def _store(
     command: CreateSubscription,
     notify: Notify,
     beginning: _Beginning,
-    published: Published = _NOTHING,
+    published: SubscribedTables = _NOTHING,
     missing: Sequence[MissingTable] = (),
     differences: Sequence[RelatedDifference] = (),
     uncopied: Sequence[tuple[PublishedTable, TableAttributes]] = (),
 ) -> None:
     state = RelationState.INIT if command.options.copy_data else RelationState.READY
     with target.begin() as connection:
-        make_tables(target, connection, missing, notify)
+        create_missing_tables(target, connection, missing, notify)
         tell_differences(differences, notify)
         subscription = catalog.insert_subscription(
             connection,
@@ -201,9 +200,9 @@ def _store(
         if beginning.slot_adopted and beginning.system_identifier and command.options.slot_name:
             catalog.forget_released_slot(connection, beginning.system_identifier, command.options.slot_name)
         catalog.set_schema_differences(connection, subscription.subid, differences)
-        if published.publisher_tables is not None:
-            catalog.set_publisher_tables(connection, subscription.subid, published.publisher_tables)
-        tables = [(table.schema, table.name) for table in published.tables]
+        if published.publishing is not None:
+            keep_publishing(connection, subscription.subid, published.publishing)
+        tables = [table.key for table in published.tables]
         catalog.set_relation_states(connection, subscription.subid, tables, state)
         catalog.keep_published_shapes(connection, subscription.subid, uncopied)
         subscription.progress.create(connection, beginning.start)

@@ -12,7 +12,7 @@ from typing import Final
 from subscriber import catalog
 from subscriber.apply.prepared import forget_finished
 from subscriber.catalog import RelationState, Subscription
-from subscriber.commands import remote
+from subscriber.commands import publisher_slots
 from subscriber.commands.notices import Notify, first_names, notice, warning
 from subscriber.commands.release_slot import delete_journal, remove_journal_of, tell_dropped
 from subscriber.commands.subscription_statements import DropSubscription
@@ -109,7 +109,11 @@ def _applied(target: Target, subscription: Subscription) -> LSN:
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
-    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove."""
+    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove.
+
+    Raises:
+        JournalError, UsageError: the journal cannot be reached.
+    """
     if subscription.system_identifier is not None and subscription.slot_name is not None:
         delete_journal(subscription.system_identifier, subscription.slot_name, settings)
 
@@ -120,7 +124,7 @@ def _drop_slot(subscription: Subscription, slot: str) -> str:
         with connect_publisher(subscription.conninfo, subscription.name) as server:
             publisher = Publisher(server)
             system_identifier = subscription.system_identifier or publisher.system_identifier()
-            remote.remove_slot(publisher, slot)
+            publisher_slots.remove_slot(publisher, slot)
             return system_identifier
     except PublisherError as error:
         if not error.message.startswith(NOT_CONNECTED):

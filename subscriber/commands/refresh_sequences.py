@@ -15,12 +15,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+
+import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
-from subscriber.commands import remote
 from subscriber.commands.notices import Notify, first_names, notice, warning
+from subscriber.commands.publisher_connection import connected
 from subscriber.errors import SubscriberError
 from subscriber.journal.reader import journal_positions
 from subscriber.journal.storage import journal_url
@@ -46,7 +48,7 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
     """
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+    with connected(subscription.conninfo, subscription.name) as publisher:
         # First the position and then the sequences, which may be further than what was written up to there.
         _warn_if_behind(target, subscription, publisher, settings, notify)
         sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
@@ -66,7 +68,7 @@ class _Place:
 class _Refresh:
     """One command's work in its transaction."""
 
-    def __init__(self, target: Target, connection: Any, subscription: Subscription, notify: Notify) -> None:
+    def __init__(self, target: Target, connection: sa.Connection, subscription: Subscription, notify: Notify) -> None:
         self._target = target
         self._connection = connection
         self._names = subscription.options.map
@@ -74,7 +76,11 @@ class _Refresh:
         self._moved: dict[str, SequencePosition] = {}
 
     def run(self, sequences: Sequence[PublishedSequence]) -> None:
-        """Carry over what belongs to the subscription's tables or to none, and tell of the others."""
+        """Carry over what belongs to the subscription's tables or to none, and tell of the others.
+
+        Raises:
+            TargetError: a sequence of the target could not be set.
+        """
         unused, foreign = [], []
         for sequence in sequences:
             name = self._named(sequence)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
+
+import sqlalchemy as sa
 
 from subscriber import catalog
 from subscriber.catalog import ReleasedSlot, Subscription
@@ -30,7 +32,9 @@ _ATTEMPTS: Final = 100
 _PAUSE_SECONDS: Final = 0.1
 
 
-def while_progress_stands(target: Target, subscription: Subscription, change: Callable[[Any, LSN], _Result]) -> _Result:
+def while_progress_stands(
+    target: Target, subscription: Subscription, change: Callable[[sa.Connection, LSN], _Result]
+) -> _Result:
     """Carry out a change of the catalog in a transaction in which the subscription's progress cannot move.
 
     Args:
@@ -53,7 +57,7 @@ def while_progress_stands(target: Target, subscription: Subscription, change: Ca
     raise conflict
 
 
-def release_slot(connection: Any, subscription: Subscription, applied: LSN) -> None:
+def release_slot(connection: sa.Connection, subscription: Subscription, applied: LSN) -> None:
     """Keep in the catalog how far the subscription has come whose slot is taken away; of one that never connected nothing is known."""
     if subscription.slot_name is not None and subscription.system_identifier is not None and subscription.slot_adopted:
         catalog.release_slot(
@@ -63,7 +67,11 @@ def release_slot(connection: Any, subscription: Subscription, applied: LSN) -> N
 
 
 def leave_journal(target: Target, subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much that is."""
+    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much that is.
+
+    Raises:
+        TargetError: the target could not be read; the catalog is changed already.
+    """
     try:
         storage = _journal_here(subscription, settings)
         if storage is None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import sqlalchemy as sa
+
 from subscriber.catalog import Subscription
 from subscriber.errors import NotSupportedError, UsageError
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.targets import Target
 
 _SINCE: Final = (
-    ("binary", True, 140000),
-    ("two_phase", True, 150000),
-    ("origin", "none", 160000),
-    ("failover", True, 170000),
+    ("binary", True, ServerFeatures.binary_transfer),
+    ("two_phase", True, ServerFeatures.two_phase),
+    ("origin", "none", ServerFeatures.origin_option),
+    ("failover", True, ServerFeatures.failover_slots),
 )
 """An option's value, and the first server that can do it (F). PostgreSQL's own subscriber does without in silence."""
 
@@ -56,7 +59,7 @@ def check_publisher(version: int, options: Mapping[str, Any]) -> None:
             )
 
 
-def check_other_database(target: Target, connection: Any, system_identifier: str, database: str) -> None:
+def check_other_database(target: Target, connection: sa.Connection, system_identifier: str, database: str) -> None:
     """Refuse a subscription of a database to itself.
 
     Raises:

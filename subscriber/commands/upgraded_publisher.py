@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog import Subscription
-from subscriber.commands import remote
+from subscriber.commands.publisher_connection import connected
 from subscriber.errors import JournalGap, NotSupportedError, SlotInUse, UsageError
 from subscriber.journal.control import Control, read_control, write_control
 from subscriber.journal.reader import journal_positions
@@ -30,8 +29,6 @@ from subscriber.publisher.history import UNKNOWN_TIMELINE
 from subscriber.publisher.publisher import Slot
 from subscriber.settings import Settings
 from subscriber.targets import Target
-
-_SLOTS_KEPT_SINCE: Final = 170000
 
 
 def follow_upgrade(target: Target, subscription: Subscription, identifier: str, settings: Settings) -> None:
@@ -80,14 +77,14 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
 
 
 def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Slot:
-    with remote.connected(subscription.conninfo, subscription.name) as publisher:
+    with connected(subscription.conninfo, subscription.name) as publisher:
         found = publisher.system_identifier()
         if found != identifier:
             raise UsageError(
                 f"the publisher is system {found}, not {identifier}",
                 hint="Give the identifier of the server that CONNECTION leads to, if that is the upgraded publisher.",
             )
-        if publisher.version < _SLOTS_KEPT_SINCE:
+        if not publisher.features.slots_survive_upgrade:
             raise NotSupportedError(
                 "pg_upgrade takes logical replication slots along from PostgreSQL 17 on",
                 detail=f"The publisher is PostgreSQL {publisher.version // 10000}.",

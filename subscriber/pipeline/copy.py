@@ -40,12 +40,15 @@ from subscriber.catalog import SchemaChanges
 from subscriber.errors import SubscriberError
 from subscriber.pipeline.jobs import RangeJobs
 from subscriber.protocol.messages import Relation
+from subscriber.publication.publishing import Publishing
 from subscriber.publisher.copy_out import CopyReader
-from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, Selection, TableFiles, plan_copy
+from subscriber.publisher.copy_plan import CopyFormat, CopyPlan, TableFiles, plan_copy
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.publisher.snapshot import snapshot_session
 from subscriber.schema.kept_shape import Baseline, first_baseline
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import Settings
 from subscriber.stages.blocks import check_absent
 from subscriber.targets import Connection, Target
@@ -60,7 +63,6 @@ BeginCopy = Callable[[], AbstractContextManager[Connection]]
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
-_BINARY_SINCE: Final = 160000
 _READ_BY_DRIVER_BYTES: Final = 1024 * 1024
 """A table up to this size is read sooner than a Spark task has started."""
 
@@ -72,14 +74,13 @@ class CopySource:
     Attributes:
         conninfo: the publisher.
         subscription: for the names of sessions.
-        publications: all that the subscription names.
+        publications: the names of the subscription's publications.
         schema: the table's.
         table: its name.
         snapshot: the name of the exported snapshot.
         files: of this table, by :func:`subscriber.publisher.copy_plan.table_files` from before the
             snapshot was made.
-        selection: what of it is copied, where the publications are the subscriber's own; else the
-            server is asked.
+        publishing: the publications, where they are emulated; else the server is asked.
         names: the target's names of tables.
         add_columns: begins a transaction of its own in which the target's table gets the columns
             that it lacks; None: it gets none.
@@ -94,7 +95,7 @@ class CopySource:
     table: str
     snapshot: str
     files: TableFiles
-    selection: Selection | None = None
+    publishing: Publishing | None = None
     names: RelationNames = SAME_NAMES
     add_columns: BeginCopy | None = None
     binary: bool = False
@@ -171,7 +172,7 @@ def copy_table(
             plan.query,
             _FORMATS[target.loading.block_format(columns)],
         )
-        refused = _refused(target, columns) if source.binary and version >= _BINARY_SINCE else {}
+        refused = _refused(target, columns) if source.binary and ServerFeatures(version).binary_copy else {}
         progress = CopyProgress(0, 0, plan.estimated_rows, plan.estimated_bytes)
         with RangeJobs(
             spark.sparkContext,
@@ -237,16 +238,9 @@ def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, Subscri
 def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseline | None]:
     """What to copy, the publisher's version, and what its table is like as of the snapshot."""
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
-        plan = plan_copy(
-            connection,
-            source.publications,
-            source.schema,
-            source.table,
-            settings.partition_bytes,
-            source.files,
-            source.selection,
-        )
-        listed = None if source.selection is None else source.selection.columns is not None
+        publications = source.publishing or ServerPublications(connection, source.publications)
+        plan = plan_copy(connection, publications, source.schema, source.table, settings.partition_bytes, source.files)
+        listed = True if source.publishing is not None else None
         attributes = read_attributes(connection, source.publications, source.schema, source.table, listed=listed)
         if attributes is not None:
             # Files are not as of the snapshot; these are from before it.

@@ -3,6 +3,7 @@
 ::
 
     CREATE PUBLICATION ──publication_grammar──▶ definition ─┐
+                                                            ├─listed_tables──▶ what initial copies read
                                                             ├─combine──▶ plan
     the publisher's tables (schema.publisher_tables) ───────┘   │
                                                                 ▼

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from subscriber.errors import NotSupportedError
-from subscriber.publication.combine import ROW_OPERATIONS, Published, opinions, published, sent_columns
+from subscriber.publication.combine import ROW_OPERATIONS, PublishedAs, opinions, published_as, sent_columns
 from subscriber.publication.definition import OPERATIONS, Publication
-from subscriber.publication.published_relations import is_publishable
+from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 FilterColumns = Callable[[str, PublisherTable], frozenset[str]]
@@ -39,19 +39,19 @@ def check_carrier(
     for table in tables.tables.values():
         if table.kind != "table" or not is_publishable(table):
             continue
-        found = published(publications, tables, table)
+        found = published_as(publications, tables, table)
         if found is not None:
             _check_table(carrier, found, tables, table, filter_columns)
 
 
 def _check_table(
     carrier: Publication,
-    found: Published,
+    found: PublishedAs,
     tables: PublisherTables,
     table: PublisherTable,
     filter_columns: FilterColumns,
 ) -> None:
-    held = published([carrier], tables, table)
+    held = published_as([carrier], tables, table)
     if held is None:
         raise _lacks(carrier, table, "The table is not in it.", f"Add the table to it. {_ALL_TABLES}")
     if held.table is not table:
@@ -75,7 +75,7 @@ def _check_table(
         _check_columns(carrier, found, held, filter_columns)
 
 
-def _check_columns(carrier: Publication, found: Published, held: Published, filter_columns: FilterColumns) -> None:
+def _check_columns(carrier: Publication, found: PublishedAs, held: PublishedAs, filter_columns: FilterColumns) -> None:
     needed = set(sent_columns(found).names)
     sent = sent_columns(held).names
     for said in opinions(found).values():

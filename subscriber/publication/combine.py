@@ -2,7 +2,7 @@
 
 pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalogs::
 
-    publications ┐              published            who counts: the highest level of the partition tree (B2-B4)
+    publications ┐              published_as         who counts: the highest level of the partition tree (B2-B4)
     tables       ├── relation ──▶ operations         of all that hold the relation, also of those that do not count (B3)
                  │              ▶ opinions           for insert, update, delete: filters, or unfiltered (B8-B10a)
                  │              ▶ sent_columns       lists and publish_generated_columns, which must agree (B39-B41)
@@ -26,8 +26,8 @@ from typing import Final
 from subscriber.errors import NotSupportedError, PublisherTablesOutdated
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publication.definition import Operation, Publication
+from subscriber.publication.listed_tables import is_excepted, member_entry
 from subscriber.publication.plan import Opinion, RelationPlan
-from subscriber.publication.published_relations import is_excepted, member_entry
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 ROW_OPERATIONS: Final[tuple[Operation, ...]] = ("insert", "update", "delete")
@@ -35,7 +35,7 @@ _IDENTITIES: Final = {"default": "d", "nothing": "n", "full": "f", "index": "i"}
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedAs:
     """How publications hold a table.
 
     Attributes:
@@ -62,7 +62,9 @@ class SentColumns:
     listed: bool
 
 
-def published(publications: Iterable[Publication], tables: PublisherTables, table: PublisherTable) -> Published | None:
+def published_as(
+    publications: Iterable[Publication], tables: PublisherTables, table: PublisherTable
+) -> PublishedAs | None:
     """How a table is published; None if it is not (rules B2-B4, B6)."""
     ancestors = tables.ancestors(table)
     highest = 0
@@ -80,7 +82,7 @@ def published(publications: Iterable[Publication], tables: PublisherTables, tabl
         counted.append(publication)
     if not counted:
         return None
-    return Published(ancestors[highest - 1] if highest else table, operations, tuple(counted))
+    return PublishedAs(ancestors[highest - 1] if highest else table, operations, tuple(counted))
 
 
 def level_of(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int | None:
@@ -99,7 +101,7 @@ def _is_member(publication: Publication, table: PublisherTable) -> bool:
     return table.schema in publication.schemas or publication.entry(*table.key) is not None
 
 
-def opinions(found: Published) -> dict[Operation, tuple[Opinion, ...]]:
+def opinions(found: PublishedAs) -> dict[Operation, tuple[Opinion, ...]]:
     """What the publications that count say of each operation on rows (rules B8, B10)."""
     return {
         operation: tuple(
@@ -117,7 +119,7 @@ def _where(publication: Publication, table: PublisherTable) -> str | None:
     return None if entry is None else entry.where
 
 
-def sent_columns(found: Published) -> SentColumns:
+def sent_columns(found: PublishedAs) -> SentColumns:
     """The columns that are sent.
 
     Raises:
@@ -174,7 +176,7 @@ def plan_relation(
     table = _table_of(tables, relation, settled=settled)
     if table is None:
         return _plan_unknown(publications, tables, relation, settled=settled)
-    found = published(publications, tables, table)
+    found = published_as(publications, tables, table)
     if found is None:
         return RelationPlan(relation)
     return RelationPlan(
@@ -243,7 +245,7 @@ def outdated(relation: Relation) -> PublisherTablesOutdated:
     )
 
 
-def _publish_as(found: Published, table: PublisherTable, relation: Relation, *, settled: bool) -> Relation:
+def _publish_as(found: PublishedAs, table: PublisherTable, relation: Relation, *, settled: bool) -> Relation:
     """The relation that the changes name, as ``logicalrep_write_attrs`` describes it (rules A8, A9, B40, B41)."""
     # Columns are judged only where rows are published; a relation for TRUNCATE alone has those of no list.
     rows = any(operation in found.operations for operation in ROW_OPERATIONS)
@@ -312,6 +314,9 @@ def plan_truncate(
         tables: the publisher's.
         relations: what the command named, as the carrier described them.
         plan: gives a relation's plan.
+
+    Raises:
+        SubscriberError: what ``plan`` raises.
     """
     named = {relation.relation_id for relation in relations}
     sent: dict[int, Relation] = {}
@@ -321,7 +326,7 @@ def plan_truncate(
             continue
         operations = one.operations
         if one.table.oid != relation.relation_id:
-            found = published(publications, tables, one.table)
+            found = published_as(publications, tables, one.table)
             whole = {leaf.oid for leaf in _leaves(tables, one.table)} <= named
             operations = found.operations if found is not None and whole else frozenset()
         if "truncate" in operations:

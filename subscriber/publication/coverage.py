@@ -16,10 +16,9 @@ from subscriber.errors import PublisherNotReady, SubscriberError
 from subscriber.publication.carrier import FilterColumns
 from subscriber.publication.combine import level_of
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
-from subscriber.publication.published_relations import is_publishable
+from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
-_GENERATED_SINCE: Final = 180000
 """Only from this version on a publisher looks at generated columns."""
 
 _FILTER: Final = "Column used in the publication WHERE expression is not part of the replica identity."
@@ -83,6 +82,9 @@ def uncovered(
     """What PostgreSQL would refuse, a table at a time, UPDATE before DELETE.
 
     A table without any identity is 55000 (rule B34); that the publisher refuses itself, since the carrier publishes its updates.
+
+    Raises:
+        SubscriberError: a filter cannot be read.
     """
     yield from _refused_operations(publications, tables, filter_columns).values()
 
@@ -175,7 +177,7 @@ def _flaws(
     return _Flaws(
         filter=not full and where is not None and not filter_columns(where, target) <= identity,
         column_list=columns is not None if full else columns is not None and not identity <= set(columns),
-        generated=tables.server_version >= _GENERATED_SINCE
+        generated=tables.features.published_generated_columns
         and bool(unpublished if full else columns is None and unpublished & identity),
     )
 

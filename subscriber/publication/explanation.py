@@ -15,7 +15,7 @@ from subscriber.protocol.changes import Action, ChangeGroup
 from subscriber.protocol.messages import Relation
 from subscriber.publication.definition import Operation
 from subscriber.publication.publishing import Compiled, Program
-from subscriber.publication.transform import OPERATION_OF, RowFilter, transform, verdicts
+from subscriber.publication.transform import OPERATION_OF, RowFilter, filter_results, transform
 
 Result = Literal["t", "f", "null", "-"]
 """What a filter said of a row; ``-``: it was not asked, or there is no such row."""
@@ -127,12 +127,12 @@ def _results(
     if row_filter is None:
         return "-", "-"
     skip = skip or {"old": False, "new": False}
-    old, new = verdicts(change, row_filter, old=not skip["old"], new=not skip["new"])
+    old, new = filter_results(change, row_filter, old=not skip["old"], new=not skip["new"])
     return _result(old), _result(new)
 
 
-def _result(verdict: pa.BooleanArray | None) -> Result:
-    if verdict is None:
+def _result(results: pa.BooleanArray | None) -> Result:
+    if results is None:
         return "-"
-    value = verdict[0].as_py()
+    value = results[0].as_py()
     return "null" if value is None else "t" if value else "f"

@@ -32,7 +32,6 @@ from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
 """Refuses a filter that the table cannot have, or gives the text to keep of it."""
 
-_GENERATED_SINCE: Final = 180000
 """A publisher before this sends no generated column, and allows none in a list."""
 _FIRST_UNPINNED_OID: Final = 12000
 """Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may be named."""
@@ -298,7 +297,7 @@ def _candidates(
             one.table,
             one.columns,
             _checked_filter(publication, one, tables, check_filter),
-            tables.server_version >= _GENERATED_SINCE,
+            tables.features.published_generated_columns,
         )
         for one in _open(named, tables)
     ]

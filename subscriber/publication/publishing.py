@@ -13,13 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
-from subscriber.errors import NotSupportedError
+from subscriber.errors import NotSupportedError, PublisherError
 from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import ROW_OPERATIONS, outdated, plan_relation, plan_truncate
 from subscriber.publication.definition import Operation, Publication
+from subscriber.publication.listed_tables import listed_tables
 from subscriber.publication.plan import Opinion, RelationPlan
 from subscriber.publication.transform import RowFilter
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables, to_json
 
 _BOOLEAN_OID: Final = 16
@@ -31,7 +33,7 @@ CompileWhere = Callable[[Sequence[str], PublisherTable, PublisherTables], RowFil
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publishing:
-    """What a subscription's changes are published by.
+    """Emulated publications: what a subscription's changes are published by.
 
     Attributes:
         publications: the subscription's, in its order.
@@ -59,14 +61,49 @@ class Publishing:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def read_anew(self, tables: PublisherTables, shape: Relation | None = None) -> Publishing:
-        """The same by the publisher's tables of now.
+    def published_tables(self) -> list[PublishedTable]:
+        """The tables that the publications publish, by schema and name.
 
-        Tables that are gone are kept: changes of them may still be in the journal.
+        Raises:
+            NotSupportedError: 0A000, two of them publish different columns of a table (rule B39).
+        """
+        return listed_tables(self.publications, self.tables)
+
+    def published_table(self, schema: str, name: str) -> PublishedTable:
+        """What of one table is published.
+
+        Raises:
+            NotSupportedError: see :meth:`published_tables`.
+            PublisherError: 42704, the table is not published any more.
+        """
+        found = next((table for table in self.published_tables() if table.key == (schema, name)), None)
+        if found is None:
+            raise PublisherError(
+                f'table "{schema}.{name}" is not published any more',
+                sqlstate="42704",
+                hint="ALTER SUBSCRIPTION … REFRESH PUBLICATION takes it out of the subscription.",
+                relation=f"{schema}.{name}",
+            )
+        return found
+
+    def changing_tables(self) -> frozenset[tuple[str, str]]:
+        """Schema and name of the tables whose UPDATEs or DELETEs are published.
+
+        Raises:
+            NotSupportedError: see :meth:`published_tables`.
+        """
+        changing = [one for one in self.publications if one.publish & {"update", "delete"}]
+        return frozenset(table.key for table in listed_tables(changing, self.tables))
+
+    def with_tables(self, tables: PublisherTables, shape: Relation | None = None) -> Publishing:
+        """The same publications with the publisher's tables as they are now.
+
+        Tables that no longer exist are kept: the journal may still hold changes of them.
 
         Args:
             tables: the publisher's, as they are now.
-            shape: of the :class:`~subscriber.errors.PublisherTablesOutdated` because of which they were read.
+            shape: the relation message that did not fit the tables, and because of which they were
+                read again (:class:`~subscriber.errors.PublisherTablesOutdated`); None for no such message.
         """
         oids = {table.oid for table in tables.tables.values()}
         gone = {
@@ -129,7 +166,11 @@ class Compiled:
         return Program(plan, filters)
 
     def opinion(self, plan: RelationPlan, opinion: Opinion) -> RowFilter | None:
-        """The filter of one publication alone; None where it has none."""
+        """The filter of one publication alone; None where it has none.
+
+        Raises:
+            SubscriberError: the filter cannot be evaluated with what the stream has.
+        """
         return None if opinion.where is None else self._filter(plan, (opinion,))
 
     def _filter(self, plan: RelationPlan, opinions: Sequence[Opinion]) -> RowFilter:
@@ -159,7 +200,11 @@ class Compiled:
         return relation in self._publishing.settled
 
     def truncated(self, relations: Sequence[Relation]) -> tuple[Relation, ...]:
-        """What a TRUNCATE of ``relations`` goes on for."""
+        """What a TRUNCATE of ``relations`` goes on for.
+
+        Raises:
+            SubscriberError: see :meth:`program`.
+        """
         return plan_truncate(
             self._publishing.publications,
             self._publishing.tables,

@@ -89,12 +89,12 @@ def transform(
     row_filter = filters.get(operation)
     if row_filter is None:
         return (_sent_as(plan.publish_as, group, group.action, None),)
-    old, new = verdicts(group, row_filter)
+    old, new = filter_results(group, row_filter)
     sent = decisions(group.action, _matches(old), _matches(new), len(group))
     return tuple(_sent_as(plan.publish_as, group, action, rows) for action, rows in sent)
 
 
-def verdicts(
+def filter_results(
     group: ChangeGroup, row_filter: RowFilter, *, old: bool = True, new: bool = True
 ) -> tuple[pa.BooleanArray | None, pa.BooleanArray | None]:
     """What the filter says of the old and of the new rows: true, false, null; None where there are none.
@@ -158,11 +158,11 @@ def decisions(action: Action, old: Mask | None, new: Mask | None, count: int) ->
             yield sent, rows
 
 
-def _matches(verdict: pa.BooleanArray | None) -> Mask | None:
+def _matches(results: pa.BooleanArray | None) -> Mask | None:
     """True is a match, false and null are none (rule B11)."""
-    if verdict is None:
+    if results is None:
         return None
-    matches: Mask = verdict.fill_null(False).to_numpy(zero_copy_only=False)
+    matches: Mask = results.fill_null(False).to_numpy(zero_copy_only=False)
     return matches
 
 

@@ -2,8 +2,9 @@
 
 ::
 
-    connection ──▶ publisher            is it ready? system, wal_level, slots, publications
-               ──▶ published_tables     which tables the publications publish, with which columns
+    connection, sql_connection
+               ──▶ publisher            is it ready? system, wal_level, slots, publications
+               ──▶ published_tables     which tables the server's publications publish, with which columns and filters
                ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     what those tables are like
                ──▶ catalog_tables, publication_definitions      all tables and publications, for filters that the subscriber evaluates
                ──▶ slots, snapshot, history, blockers           replication commands, and what they wait for

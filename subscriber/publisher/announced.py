@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
-
-import psycopg
+from typing import Any
 
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
-from subscriber.publisher.published_tables import PublishedTable
-
-_COVERING_SINCE: Final = 110000
-_GENERATED_SINCE: Final = 120000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 
 
-def announced_relations(
-    connection: psycopg.Connection[tuple[Any, ...]], tables: Sequence[PublishedTable]
-) -> list[Relation]:
+def announced_relations(connection: Connection, tables: Sequence[PublishedTable]) -> list[Relation]:
     """The relation message of each table, in the order given; a table that is gone has none.
 
     Raises:
         psycopg.Error: what the server said.
     """
-    version = connection.info.server_version
-    generated = "a.attgenerated <> ''" if version >= _GENERATED_SINCE else "false"
-    key_columns = "i.indnkeyatts" if version >= _COVERING_SINCE else "i.indnatts"
+    features = features_of(connection)
+    generated = "a.attgenerated <> ''" if features.generated_columns else "false"
+    key_columns = "i.indnkeyatts" if features.covering_indexes else "i.indnatts"
     rows = connection.execute(
         "SELECT n.nspname::text, c.relname::text, c.oid::int8, c.relreplident::text,"
         f" a.attname::text, a.atttypid::int8, a.atttypmod, {generated},"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
-import psycopg
-
 from subscriber.publisher.publisher import connect_publisher
+from subscriber.publisher.sql_connection import Connection
 from subscriber.waiting import prepared, session
 
 _YOUNG: Final = "1 second"
@@ -39,20 +38,32 @@ _RECEIVER: Final[LiteralString] = (
 
 
 def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str]:
-    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared ones included."""
+    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared ones included.
+
+    Raises:
+        PublisherError: the publisher cannot be asked.
+    """
     sessions, transactions = _ask(conninfo, name, _OLDER_TRANSACTIONS, _PREPARED, process=process, young=_YOUNG)
     return _sessions(sessions) + _prepared(transactions)
 
 
 def blockers_of(conninfo: str, name: str) -> list[str]:
-    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a lock."""
+    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a lock.
+
+    Raises:
+        PublisherError: the publisher cannot be asked.
+    """
     sessions, transactions = _ask(conninfo, name, _BLOCKING, _PREPARED)
     blocking = [row for row in sessions if row[0]]
     return _sessions(blocking) + (_prepared(transactions) if len(blocking) < len(sessions) else [])
 
 
-def receiver_of(server: psycopg.Connection[tuple[Any, ...]], slot: str) -> list[str]:
-    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing itself."""
+def receiver_of(server: Connection, slot: str) -> list[str]:
+    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing itself.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
     return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
 
 

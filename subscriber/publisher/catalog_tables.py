@@ -10,9 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
-import psycopg
-
 from subscriber.filters.builtins import catalog_query
+from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.publisher_tables import (
     Generated,
     Identity,
@@ -22,13 +21,6 @@ from subscriber.schema.publisher_tables import (
     PublisherTable,
     PublisherTables,
 )
-
-_COVERING_SINCE: Final = 110000
-_GENERATED_SINCE: Final = 120000
-_LISTS_SINCE: Final = 150000
-_LISTS_OF_LIVE_COLUMNS_SINCE: Final = 160000
-_LOCALE_PROVIDER_SINCE: Final = 150000
-_DATABASE_LOCALE_SINCE: Final = 170000
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "r": "table",
@@ -50,10 +42,8 @@ _DEFAULT_COLLATION: Final = 100
 _ORDERED_AS_UTF8: Final = frozenset({"UTF8", "LATIN1", "SQL_ASCII"})
 """Encodings in which text has the order of its bytes in UTF-8, which is ours."""
 
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
-
-def read_publisher_tables(connection: _Connection) -> PublisherTables:
+def read_publisher_tables(connection: Connection) -> PublisherTables:
     """Everything that can be named in a FROM clause of this database: tables, views, sequences, and the system's without columns.
 
     Raises:
@@ -67,7 +57,8 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
             " ARRAY(SELECT nspname::text FROM pg_namespace)",
         )
         connection.execute("SET LOCAL search_path = ''")
-        counted = _LISTS_SINCE <= connection.info.server_version < _LISTS_OF_LIVE_COLUMNS_SINCE
+        features = features_of(connection)
+        counted = features.column_lists and not features.lists_of_live_columns
         relations = connection.execute(
             "SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relkind::text, c.relpersistence::text,"
             " c.relreplident::text, c.relispartition, c.relnatts FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -107,9 +98,9 @@ def read_publisher_tables(connection: _Connection) -> PublisherTables:
     )
 
 
-def _columns(connection: _Connection) -> dict[int, list[PublisherColumn]]:
+def _columns(connection: Connection) -> dict[int, list[PublisherColumn]]:
     """The columns of tables; a generated column's expression is the catalog's default of it."""
-    generated = "a.attgenerated::text" if connection.info.server_version >= _GENERATED_SINCE else "''"
+    generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(
         f"SELECT a.attrelid::int8, a.attname::text, a.attnum, a.atttypid::int8, a.atttypmod,"
         f" format_type(a.atttypid, a.atttypmod), a.attcollation::int8, {generated},"
@@ -129,9 +120,9 @@ def _columns(connection: _Connection) -> dict[int, list[PublisherColumn]]:
     return columns
 
 
-def _identity_keys(connection: _Connection) -> dict[int, tuple[str, ...]]:
+def _identity_keys(connection: Connection) -> dict[int, tuple[str, ...]]:
     """The columns of each table's replica identity index, as RelationGetIndexList chooses it: not a deferrable primary key."""
-    key_columns = "i.indnkeyatts" if connection.info.server_version >= _COVERING_SINCE else "i.indnatts"
+    key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(
         "SELECT i.indrelid::int8, ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
         "  JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum"
@@ -144,7 +135,7 @@ def _identity_keys(connection: _Connection) -> dict[int, tuple[str, ...]]:
     return {oid: tuple(names) for oid, names in rows}
 
 
-def _parents(connection: _Connection) -> dict[int, list[tuple[str, str]]]:
+def _parents(connection: Connection) -> dict[int, list[tuple[str, str]]]:
     rows = connection.execute(
         "SELECT i.inhrelid::int8, n.nspname::text, c.relname::text FROM pg_inherits i"
         " JOIN pg_class c ON c.oid = i.inhparent AND c.relkind IN ('r', 'p', 'f')"
@@ -156,24 +147,24 @@ def _parents(connection: _Connection) -> dict[int, list[tuple[str, str]]]:
     return parents
 
 
-def _bytewise_collations(connection: _Connection) -> frozenset[int]:
+def _bytewise_collations(connection: Connection) -> frozenset[int]:
     """Collations that compare by bytes and know the case of ASCII letters alone: C and POSIX of libc, and the builtin provider's C.
 
     The other builtin ones compare by bytes, too, but know the case of all letters, so they are not among these.
     """
-    version = connection.info.server_version
+    features = features_of(connection)
     (encoding,) = _one(connection, "SELECT current_setting('server_encoding')")
     if encoding not in _ORDERED_AS_UTF8:
         return frozenset()
-    locale = "colllocale" if version >= _DATABASE_LOCALE_SINCE else "NULL"
+    locale = "colllocale" if features.builtin_locale_provider else "NULL"
     rows = connection.execute(
         "SELECT oid::int8 FROM pg_collation WHERE"
         " (collprovider = 'c' AND collcollate IN ('C', 'POSIX') AND collctype IN ('C', 'POSIX'))"
         f" OR (collprovider = 'b' AND {locale} = 'C')".encode()
     )
     found = {oid for (oid,) in rows}
-    provider = "datlocprovider" if version >= _LOCALE_PROVIDER_SINCE else "'c'"
-    locale = "datlocale" if version >= _DATABASE_LOCALE_SINCE else "NULL"
+    provider = "datlocprovider" if features.icu_databases else "'c'"
+    locale = "datlocale" if features.builtin_locale_provider else "NULL"
     (is_c,) = _one(
         connection,
         f"SELECT CASE {provider} WHEN 'c' THEN datcollate IN ('C', 'POSIX') AND datctype IN ('C', 'POSIX')"
@@ -182,7 +173,7 @@ def _bytewise_collations(connection: _Connection) -> frozenset[int]:
     return frozenset(found | ({_DEFAULT_COLLATION} if is_c else set()))
 
 
-def _one(connection: _Connection, question: str) -> tuple[Any, ...]:
+def _one(connection: Connection, question: str) -> tuple[Any, ...]:
     row = connection.execute(question.encode()).fetchone()
     assert row is not None
     return row

@@ -203,7 +203,12 @@ class ReplicationConnection:
         self._pg.nonblocking = 1
 
     def read(self) -> bytes | None:
-        """See :class:`~subscriber.receive.contracts.ReplicationStream`."""
+        """See :class:`~subscriber.receive.contracts.ReplicationStream`.
+
+        Raises:
+            PublisherUnavailable: the connection was lost, or the stream has ended.
+            PublisherError: the server ended the stream with an error.
+        """
         try:
             size, data = self._pg.get_copy_data(1)
             if size == 0:
@@ -223,7 +228,11 @@ class ReplicationConnection:
         select.select([self._pg.socket], [], [], max(0.0, seconds - NAP_SECONDS))
 
     def send(self, data: bytes) -> None:
-        """See :class:`~subscriber.receive.contracts.ReplicationStream`."""
+        """See :class:`~subscriber.receive.contracts.ReplicationStream`.
+
+        Raises:
+            PublisherUnavailable: the connection was lost.
+        """
         try:
             self._pg.put_copy_data(data)
             while self._pg.flush():

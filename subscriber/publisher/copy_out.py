@@ -22,8 +22,9 @@ from psycopg import pq
 
 from subscriber.errors import PublisherError, PublisherUnavailable
 from subscriber.publisher.connection import STOP_SECONDS, UNREADABLE_TEXT, is_unreadable_text, server_error
-from subscriber.publisher.copy_plan import Connection, CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
+from subscriber.publisher.copy_plan import CopyFormat, CopyQuery, CopyRange, Piece, quoted, rewritten
 from subscriber.publisher.snapshot import snapshot_session
+from subscriber.publisher.sql_connection import Connection
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """About this much COPY text is a block."""
@@ -198,8 +199,7 @@ class CopyReader:
         error = server_error(
             f'could not start initial contents copy for table "{qualified}": {message}', sqlstate, hint=hint
         )
-        error.relation = qualified
-        raise error
+        raise error.replace(relation=qualified)
 
 
 def next_step(slots: int, size: int) -> int:

@@ -5,8 +5,8 @@ r"""What of a table is copied, and in which pieces (rules D7-D10).
     table ──plan_copy──▶ CopyQuery, and ranges of ctid ──▶ subscriber.publisher.copy_out reads them
 
 *What is copied* is what PostgreSQL's table synchronization copies: the published columns, the rows that any of the publications'
-filters lets through; a partitioned table through its own filters and columns, whichever partition a row is in. The server is
-asked, unless the publications are the subscriber's own (:class:`Selection`): then it still is the server that filters.
+filters lets through; a partitioned table through its own filters and columns, whichever partition a row is in. The publications
+are asked (:class:`~subscriber.schema.published_table.Publications`); the server filters, also for emulated publications.
 
 *Ranges* are cut by the bytes that a page stands for, out-of-line values included. A position within a table is a number,
 ``page * row_slots + line pointer``, so that a range can also be part of a page: two hundred rows of a page may be two hundred
@@ -22,19 +22,18 @@ waits for him as he waits for us.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-import psycopg
 from psycopg import sql
 
 from subscriber.errors import PublisherError, PublisherNotReady
 from subscriber.protocol.messages import IDENTITY_FLAG, Relation, RelationColumn
 from subscriber.publisher.privileges import read_refused, unreadable_tables
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import Publications
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 CopyFormat = Literal["text", "csv", "binary"]
 """``csv`` has :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever hold; ``binary`` is rows only, without header."""
 
@@ -44,29 +43,10 @@ TableFiles = tuple[tuple[int, int], ...]
 CSV_DELIMITER: Final = "\x02"
 CSV_QUOTE: Final = "\x01"
 
-_FILTERS_SINCE: Final = 150000
-_GENERATED_SINCE: Final = 120000
-_GENERATED_PUBLISHED_SINCE: Final = 180000
-_DETACHING_SINCE: Final = 140000
-_ACCESS_METHODS_SINCE: Final = 120000
-_TID_RANGE_SINCE: Final = 140000
 
 _PAGE_HEADER: Final = 24
 _SMALLEST_ROW: Final = 28
 """Of a heap page: header and line pointer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What of a table is copied.
-
-    Attributes:
-        columns: by name; None for all that are not generated.
-        filters: a row is copied that passes one of them; empty for all rows.
-    """
-
-    columns: tuple[str, ...] | None = None
-    filters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,27 +185,26 @@ def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> di
 
 def plan_copy(
     connection: Connection,
-    publications: Sequence[str],
+    publications: Publications,
     schema: str,
     table: str,
     partition_bytes: int,
     files: TableFiles,
-    selection: Selection | None = None,
 ) -> CopyPlan:
     """How to copy a published table.
 
     Args:
         connection: a session that sees the snapshot (:func:`~subscriber.publisher.snapshot.snapshot_session`).
-        publications: all that the subscription names.
+        publications: the subscription's, which say what of the table is copied.
         schema: the table's.
         table: its name.
         partition_bytes: about this much of the table is a range.
         files: what :func:`table_files` said of it before the snapshot was made.
-        selection: what of it is copied; None to ask the server what its publications say.
 
     Raises:
         PublisherNotReady: there is no such table (rule D10), its publications disagree on the columns, or the role may not read it.
-        PublisherError: the table was written anew since the snapshot; another snapshot will do (``transient``).
+        PublisherError: the table is not published any more; or it was rewritten since the snapshot, and another snapshot
+            will do (``transient``).
         psycopg.Error: what the server said.
     """
     row = connection.execute(
@@ -243,18 +222,17 @@ def plan_copy(
         )
     oid, identity, partitioned, hidden_from = row
     pieces = _pieces(connection, schema, table, oid, dict(files), partitioned=partitioned)
-    if selection is None:
-        selection = _selection(connection, publications, f"{schema}.{table}", oid)
-    columns = _columns(connection, oid, selection)
-    published = PublishedTable(schema, table, columns=tuple(column.name for column in columns))
-    for unreadable in unreadable_tables(connection, [published]):
+    published = publications.published_table(schema, table)
+    columns = _columns(connection, oid, published.columns)
+    listed = replace(published, columns=tuple(column.name for column in columns))
+    for unreadable in unreadable_tables(connection, [listed]):
         raise read_refused(unreadable)
     query = CopyQuery(
         schema,
         table,
         tuple(column.name for column in columns),
-        selection.filters,
-        connection.info.server_version >= _TID_RANGE_SINCE,
+        published.filters,
+        features_of(connection).tid_range_scans,
     )
     return CopyPlan(
         Relation(oid, schema, table, identity, columns),
@@ -266,50 +244,15 @@ def plan_copy(
     )
 
 
-def _selection(connection: Connection, publications: Sequence[str], qualified: str, oid: int) -> Selection:
-    """What the server's publications say of a table."""
-    return Selection(
-        _published_columns(connection, publications, qualified, oid), _filters(connection, publications, oid)
-    )
-
-
-def _published_columns(
-    connection: Connection, publications: Sequence[str], qualified: str, oid: int
-) -> tuple[str, ...] | None:
-    """Those of the one column list that the publications agree on; None for all that are not generated (rule D7)."""
-    version = connection.info.server_version
-    if version < _FILTERS_SINCE:
-        return None
-    # From 18 on generated columns may be published, and a list says so; before, they are listed and not sent.
-    sent = "" if version >= _GENERATED_PUBLISHED_SINCE else " AND a.attgenerated = ''"
-    rows = connection.execute(
-        "SELECT DISTINCT ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
-        f"  AND a.attnum > 0 AND NOT a.attisdropped AND (gpt.attrs IS NULL OR a.attnum = ANY (gpt.attrs)){sent}"
-        "  ORDER BY a.attnum)"
-        " FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt"
-        " WHERE gpt.relid = %s AND p.pubname = ANY (%s)".encode(),
-        (oid, list(publications)),
-    ).fetchall()
-    if len(rows) > 1:
-        raise PublisherNotReady(
-            f'cannot use different column lists for table "{qualified}" in different publications',
-            sqlstate="0A000",
-            hint="Give the table one column list in all publications of the subscription.",
-            relation=qualified,
-        )
-    return tuple(rows[0][0]) if rows else None
-
-
-def _columns(connection: Connection, oid: int, selection: Selection) -> tuple[RelationColumn, ...]:
-    """The selected columns as the stream would announce them."""
-    generated = "a.attgenerated <> ''" if connection.info.server_version >= _GENERATED_SINCE else "false"
+def _columns(connection: Connection, oid: int, chosen: tuple[str, ...] | None) -> tuple[RelationColumn, ...]:
+    """The published columns as the stream would announce them; None: every one that is not generated."""
+    generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
     described = connection.execute(
         "SELECT a.attname::text, a.atttypid::int8, a.atttypmod, COALESCE(a.attnum = ANY (i.indkey), false),"
         f" {generated} FROM pg_attribute a LEFT JOIN pg_index i ON i.indexrelid = pg_get_replica_identity_index(%s)"
         " WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum".encode(),
         (oid, oid),
     )
-    chosen = selection.columns
     return tuple(
         RelationColumn(IDENTITY_FLAG if is_key else 0, name, type_oid, type_modifier)
         for name, type_oid, type_modifier, is_key, is_generated in described
@@ -317,28 +260,13 @@ def _columns(connection: Connection, oid: int, selection: Selection) -> tuple[Re
     )
 
 
-def _filters(connection: Connection, publications: Sequence[str], oid: int) -> tuple[str, ...]:
-    """The filters of all publications that hold the table; none where one has none (rule D8)."""
-    if connection.info.server_version < _FILTERS_SINCE:
-        return ()
-    rows = connection.execute(
-        "SELECT DISTINCT pg_get_expr(gpt.qual, gpt.relid) FROM pg_publication p,"
-        " LATERAL pg_get_publication_tables(p.pubname) gpt WHERE gpt.relid = %s AND p.pubname = ANY (%s) ORDER BY 1",
-        (oid, list(publications)),
-    )
-    filters = [row[0] for row in rows]
-    return () if None in filters else tuple(filters)
-
-
 def _pieces(
     connection: Connection, schema: str, table: str, oid: int, files: dict[int, int], *, partitioned: bool
 ) -> list[tuple[Piece, int, float]]:
     """What is read by itself, with its pages and estimated rows: the table; of a partitioned one, its partitions."""
-    version = connection.info.server_version
-    detaching = " AND NOT i.inhdetachpending" if version >= _DETACHING_SINCE else ""
-    heap = (
-        "(SELECT amname = 'heap' FROM pg_am am WHERE am.oid = c.relam)" if version >= _ACCESS_METHODS_SINCE else "true"
-    )
+    features = features_of(connection)
+    detaching = " AND NOT i.inhdetachpending" if features.detach_concurrently else ""
+    heap = "(SELECT amname = 'heap' FROM pg_am am WHERE am.oid = c.relam)" if features.table_access_methods else "true"
     rows = connection.execute(
         f"WITH RECURSIVE tree AS (SELECT %s::oid AS leaf UNION ALL SELECT i.inhrelid FROM tree"
         f" JOIN pg_inherits i ON i.inhparent = leaf{detaching} JOIN pg_class up ON up.oid = leaf AND up.relkind = 'p')"

@@ -132,6 +132,9 @@ def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
 
     >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
     (TimelineEnd(timeline=1, end=50331744),)
+
+    Raises:
+        UsageError: 22P02, a line has no LSN where it should.
     """
     fields = [line.split("\t") for line in content.splitlines() if line.strip() and not line.startswith("#")]
     return tuple(TimelineEnd(int(field[0]), parse_lsn(field[1].strip())) for field in fields)

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
-import psycopg
 from psycopg import sql
 
 from subscriber.errors import PublisherNotReady
-from subscriber.publisher.published_tables import PublishedTable
-
-_GENERATED_SINCE: Final = 120000
-_LISTS_SINCE: Final = 150000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +38,15 @@ class UnreadableTable:
         return f"{self.schema}.{self.name}"
 
 
-def unreadable_tables(
-    connection: psycopg.Connection[tuple[Any, ...]], tables: Sequence[PublishedTable]
-) -> list[UnreadableTable]:
+def unreadable_tables(connection: Connection, tables: Sequence[PublishedTable]) -> list[UnreadableTable]:
     """Those of the tables that the connection's role may not read, in the order given; a table that is gone is none of them.
 
     Raises:
         psycopg.Error: what the server said.
     """
     # Where the server has no column lists, what is published is every column that is not generated.
-    sent = "AND a.attgenerated = ''" if _GENERATED_SINCE <= connection.info.server_version < _LISTS_SINCE else ""
+    features = features_of(connection)
+    sent = "AND a.attgenerated = ''" if features.generated_columns and not features.column_lists else ""
     rows = connection.execute(
         "SELECT n.nspname::text, c.relname::text, current_user::text, has_schema_privilege(n.oid, 'USAGE'),"
         " has_table_privilege(c.oid, 'SELECT'),"

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
-
-import psycopg
+from typing import Final
 
 from subscriber.publication.definition import OPERATIONS, GeneratedColumns, Publication, TableEntry
-
-_TRUNCATE_SINCE: Final = 110000
-_VIA_ROOT_SINCE: Final = 130000
-_FILTERS_SINCE: Final = 150000
-_GENERATED_SINCE: Final = 180000
-_EXCEPT_SINCE: Final = 190000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.server_features import ServerFeatures
 
 _GENERATED: Final[dict[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
 
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
-
-def read_publications(connection: _Connection, names: Sequence[str] | None = None) -> list[Publication]:
+def read_publications(connection: Connection, names: Sequence[str] | None = None) -> list[Publication]:
     """The publications of these names, in this order; those that do not exist are left out. None is all of them, by name.
 
     Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's own has its schema.
@@ -33,7 +25,7 @@ def read_publications(connection: _Connection, names: Sequence[str] | None = Non
         connection.execute("SELECT set_config('search_path', '', true)")
         if names is None:
             names = [name for (name,) in connection.execute("SELECT pubname::text FROM pg_publication ORDER BY 1")]
-        rows = connection.execute(_publications(connection.info.server_version).encode(), (list(names),)).fetchall()
+        rows = connection.execute(_publications(features_of(connection)).encode(), (list(names),)).fetchall()
         entries = _entries(connection, [row[0] for row in rows])
         schemas = _schemas(connection, [row[0] for row in rows])
     found = {
@@ -52,22 +44,22 @@ def read_publications(connection: _Connection, names: Sequence[str] | None = Non
     return [found[name] for name in names if name in found]
 
 
-def _publications(version: int) -> str:
-    truncate = "pubtruncate" if version >= _TRUNCATE_SINCE else "false"
-    via_root = "pubviaroot" if version >= _VIA_ROOT_SINCE else "false"
-    generated = "pubgencols::text" if version >= _GENERATED_SINCE else "'n'"
+def _publications(features: ServerFeatures) -> str:
+    truncate = "pubtruncate" if features.published_truncate else "false"
+    via_root = "pubviaroot" if features.publish_via_partition_root else "false"
+    generated = "pubgencols::text" if features.published_generated_columns else "'n'"
     return (
         f"SELECT oid::int8, pubname::text, puballtables, ARRAY[pubinsert, pubupdate, pubdelete, {truncate}], {via_root},"
         f" {generated} FROM pg_publication WHERE pubname = ANY (%s)"
     )
 
 
-def _entries(connection: _Connection, oids: list[int]) -> dict[int, list[tuple[TableEntry, bool]]]:
-    version = connection.info.server_version
-    filters = version >= _FILTERS_SINCE
+def _entries(connection: Connection, oids: list[int]) -> dict[int, list[tuple[TableEntry, bool]]]:
+    features = features_of(connection)
+    filters = features.row_filters
     where = "pg_get_expr(r.prqual, r.prrelid)" if filters else "NULL::text"
     listed = "r.prattrs::int2[]" if filters else "NULL::int2[]"
-    excepted = "r.prexcept" if version >= _EXCEPT_SINCE else "false"
+    excepted = "r.prexcept" if features.excepted_tables else "false"
     rows = connection.execute(
         f"SELECT r.prpubid::int8, n.nspname::text, c.relname::text, {where}, {listed} IS NOT NULL,"
         " ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = r.prrelid"
@@ -83,9 +75,9 @@ def _entries(connection: _Connection, oids: list[int]) -> dict[int, list[tuple[T
     return entries
 
 
-def _schemas(connection: _Connection, oids: list[int]) -> dict[int, list[str]]:
+def _schemas(connection: Connection, oids: list[int]) -> dict[int, list[str]]:
     schemas: dict[int, list[str]] = defaultdict(list)
-    if connection.info.server_version < _FILTERS_SINCE:
+    if not features_of(connection).row_filters:
         return schemas
     rows = connection.execute(
         "SELECT p.pnpubid::int8, n.nspname::text FROM pg_publication_namespace p JOIN pg_namespace n ON n.oid = p.pnnspid"

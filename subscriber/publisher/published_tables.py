@@ -1,105 +1,146 @@
-"""What publications publish, asked of the publisher as PostgreSQL's own commands ask (rules D7, D9, B39, C55)."""
+"""What publications of the server publish, asked as PostgreSQL's own commands and workers ask (rules D7-D9, B39, C55)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import psycopg
 from psycopg import sql
 
-from subscriber.errors import NotSupportedError
+from subscriber.errors import NotSupportedError, PublisherNotReady
 from subscriber.publisher.connection import error_of
-
-_SET_OF_PUBLICATIONS_SINCE: Final = 160000
-_COLUMN_LISTS_SINCE: Final = 150000
-_PARTITION_FUNCTIONS_SINCE: Final = 120000
-_GENERATED_SINCE: Final = 120000
-_GENERATED_PUBLISHED_SINCE: Final = 180000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
+from subscriber.schema.server_features import ServerFeatures
 
 _KINDS: Final[dict[str, Literal["table", "partitioned table"]]] = {"r": "table", "p": "partitioned table"}
 
-_Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 @dataclass(frozen=True, slots=True)
-class PublishedTable:
-    """A table that a publication publishes.
+class ServerPublications:
+    """Publications of the server (:class:`~subscriber.schema.published_table.Publications`).
 
     Attributes:
-        schema: the table's.
-        name: the table's.
-        kind: a partitioned table is one that is published through its root.
-        columns: those that are published, in the table's order; None from servers before 15, which publish every column.
+        connection: to the publisher.
+        names: of the publications; one that does not exist publishes nothing.
     """
 
-    schema: str
-    name: str
-    kind: Literal["table", "partitioned table"] = "table"
-    columns: tuple[str, ...] | None = None
+    connection: Connection
+    names: Sequence[str]
 
-    @property
-    def qualified_name(self) -> str:
-        """``schema.table``, for messages."""
-        return f"{self.schema}.{self.name}"
+    def published_tables(self) -> list[PublishedTable]:
+        """The tables that the publications publish together, each once, by schema and name (rules D7, D9).
 
+        From 16 on, a partition is left out whose root is listed; before, each publication is taken
+        for itself.
 
-def published_tables(connection: _Connection, names: Sequence[str]) -> list[PublishedTable]:
-    """The tables that the publications publish, together: each once (rules D7, D9).
+        Raises:
+            NotSupportedError: two publications publish different columns of a table (B39).
+            PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
+        """
+        query = _published_tables_query(features_of(self.connection))
+        rows = _receive(self.connection, "list of replicated tables", query, (list(self.names),))
+        tables: dict[tuple[str, str], PublishedTable] = {}
+        for schema, name, kind, columns, filters, generated in rows:
+            # Before 18 generated columns are listed, and not sent.
+            sent = None if columns is None else tuple(column for column in columns if column not in generated)
+            table = PublishedTable(schema, name, _KINDS[kind], sent, _combined(filters))
+            if table.key in tables:
+                raise NotSupportedError(
+                    f'cannot use different column lists for table "{table.qualified_name}" in different publications',
+                    hint="Give the table the same column list in all of them, or make a subscription for each.",
+                    relation=table.qualified_name,
+                )
+            tables[table.key] = table
+        return list(tables.values())
 
-    From 16 on partitions are left out whose root is listed; before, each publication is taken for itself.
+    def published_table(self, schema: str, name: str) -> PublishedTable:
+        """What of one table is published, as PostgreSQL's table synchronization asks before it copies (rules D7, D8).
 
-    Raises:
-        NotSupportedError: two publications publish different columns of a table (B39).
-        PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
-    """
-    rows = _receive(
-        connection, "list of replicated tables", _published_tables_query(connection.info.server_version), (list(names),)
-    )
-    tables: dict[tuple[str, str], PublishedTable] = {}
-    for schema, name, kind, columns, generated in rows:
-        # Before 18 generated columns are listed, and not sent.
-        sent = None if columns is None else tuple(column for column in columns if column not in generated)
-        table = PublishedTable(schema, name, _KINDS[kind], sent)
-        if (schema, name) in tables:
-            raise NotSupportedError(
-                f'cannot use different column lists for table "{table.qualified_name}" in different publications',
-                hint="Give the table the same column list in all of them, or make a subscription for each.",
-                relation=table.qualified_name,
+        A table that no publication lists any more is given whole, as PostgreSQL copies it.
+
+        Raises:
+            PublisherNotReady: 0A000, the publications publish different columns of the table.
+            psycopg.Error: what the server said.
+        """
+        features = features_of(self.connection)
+        if not features.column_lists:
+            return PublishedTable(schema, name)
+        # From 18 on generated columns may be published, and a list says so; before, they are listed and not sent.
+        sent = "" if features.published_generated_columns else " AND a.attgenerated = ''"
+        rows = self.connection.execute(
+            "SELECT DISTINCT c.relkind::text, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
+            f"  AND a.attnum > 0 AND NOT a.attisdropped AND (gpt.attrs IS NULL OR a.attnum = ANY (gpt.attrs)){sent}"
+            "  ORDER BY a.attnum), pg_get_expr(gpt.qual, gpt.relid)"
+            " FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt"
+            " JOIN pg_class c ON c.oid = gpt.relid JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = %s AND p.pubname = ANY (%s) ORDER BY 3".encode(),
+            (schema, name, list(self.names)),
+        ).fetchall()
+        if not rows:
+            return PublishedTable(schema, name)
+        kind, columns, _ = rows[0]
+        if any(row[1] != columns for row in rows):
+            raise PublisherNotReady(
+                f'cannot use different column lists for table "{schema}.{name}" in different publications',
+                sqlstate="0A000",
+                hint="Give the table one column list in all publications of the subscription.",
+                relation=f"{schema}.{name}",
             )
-        tables[schema, name] = table
-    return list(tables.values())
+        return PublishedTable(schema, name, _KINDS[kind], tuple(columns), _combined(row[2] for row in rows))
+
+    def changing_tables(self) -> frozenset[tuple[str, str]]:
+        """Schema and name of the tables whose UPDATEs or DELETEs are published.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
+        rows = self.connection.execute(
+            "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
+            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE c.oid = gpt.relid AND p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)",
+            (list(self.names),),
+        )
+        return frozenset((schema, name) for schema, name in rows)
 
 
-def _published_tables_query(version: int) -> sql.Composed:
-    if version >= _SET_OF_PUBLICATIONS_SINCE:
+def _combined(filters: Iterable[str | None]) -> tuple[str, ...]:
+    """The filters of all publications that hold a table; none where one of them has none (rule D8)."""
+    listed = tuple(filters)
+    return () if None in listed else tuple(text for text in listed if text is not None)
+
+
+def _published_tables_query(features: ServerFeatures) -> sql.Composed:
+    if features.tables_of_several_publications:
         source: sql.Composable = sql.SQL(
-            "SELECT DISTINCT gpt.relid, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
-            "   AND a.attnum = ANY (gpt.attrs) ORDER BY a.attnum) AS columns"
+            "SELECT gpt.relid, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
+            "   AND a.attnum = ANY (gpt.attrs) ORDER BY a.attnum) AS columns, pg_get_expr(gpt.qual, gpt.relid) AS filter"
             " FROM (SELECT (pg_get_publication_tables(VARIADIC array_agg(pubname::text))).*"
             "       FROM pg_publication WHERE pubname = ANY (%s)) AS gpt"
         )
     else:
-        columns = "t.attnames::text[]" if version >= _COLUMN_LISTS_SINCE else "NULL::text[]"
+        details = "t.attnames::text[], t.rowfilter" if features.row_filters else "NULL::text[], NULL::text"
         source = sql.SQL(
-            "SELECT DISTINCT c.oid AS relid, {} AS columns FROM pg_publication_tables t"
-            " JOIN pg_namespace n ON n.nspname = t.schemaname"
+            "SELECT c.oid, {} FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname"
             " JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = ANY (%s)"
-        ).format(sql.SQL(columns))
+        ).format(sql.SQL(details))
     generated = "ARRAY[]::text[]"
-    if _GENERATED_SINCE <= version < _GENERATED_PUBLISHED_SINCE:
+    if features.generated_columns and not features.published_generated_columns:
         generated = (
             "ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 AND attgenerated <> '')"
         )
     return sql.SQL(
-        "SELECT n.nspname::text, c.relname::text, c.relkind::text, t.columns, {} FROM ({}) AS t"
+        "SELECT n.nspname::text, c.relname::text, c.relkind::text, t.columns, t.filters, {}"
+        " FROM (SELECT relid, columns, array_agg(DISTINCT filter) AS filters FROM ({}) AS listed (relid, columns, filter)"
+        "       GROUP BY relid, columns) AS t"
         " JOIN pg_class c ON c.oid = t.relid JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2, 4"
     ).format(sql.SQL(generated), source)
 
 
 def publications_of_other_origins(
-    connection: _Connection, names: Sequence[str], known: Collection[tuple[str, str]]
+    connection: Connection, names: Sequence[str], known: Collection[tuple[str, str]]
 ) -> list[str]:
     """Which publications hold tables that this server itself subscribes to, as do their partitions or roots (rule C55).
 
@@ -107,9 +148,12 @@ def publications_of_other_origins(
         connection: to the publisher.
         names: the publications.
         known: tables (schema, name) that do not count, because they are not going to be copied.
+
+    Raises:
+        PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
     """
     related = "GPT.relid = PS.srrelid"
-    if connection.info.server_version >= _PARTITION_FUNCTIONS_SINCE:
+    if features_of(connection).partition_functions:
         related += (
             " OR GPT.relid IN (SELECT relid FROM pg_partition_ancestors(PS.srrelid)"
             " UNION SELECT relid FROM pg_partition_tree(PS.srrelid))"
@@ -126,7 +170,7 @@ def publications_of_other_origins(
 
 
 def _receive(
-    connection: _Connection, what: str, query: sql.Composed, arguments: tuple[object, ...]
+    connection: Connection, what: str, query: sql.Composed, arguments: tuple[object, ...]
 ) -> list[tuple[Any, ...]]:
     try:
         return connection.execute(query, arguments).fetchall()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -19,19 +19,10 @@ from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
 from subscriber.publication.definition import Publication
 from subscriber.publisher.connection import check_conninfo, connection_refused, error_of, session_conninfo
 from subscriber.publisher.publication_definitions import read_publications
-from subscriber.publisher.published_tables import (
-    PublishedTable,
-    publications_of_other_origins,
-    published_tables,
-)
+from subscriber.publisher.published_tables import publications_of_other_origins
 from subscriber.publisher.sequences import PublishedSequence, published_sequences
-
-OLDEST_VERSION: Final = 100000
-"""pgoutput came with PostgreSQL 10."""
-_INVALIDATION_REASONS_SINCE: Final = 170000
-_TWO_PHASE_SINCE: Final = 140000
-_WAL_STATUS_SINCE: Final = 130000
-_MISSING_PUBLICATION_TOLERATED_SINCE: Final = 180000
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class Slot:
 
 
 @contextlib.contextmanager
-def connect_publisher(conninfo: str, application_name: str) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connection]:
     """An ordinary connection to the publisher, in autocommit.
 
     Raises:
@@ -90,13 +81,18 @@ class Publisher:
         connection: where they are asked.
     """
 
-    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     @property
     def version(self) -> int:
         """As libpq gives it: 180006 is 18.6."""
         return self.connection.info.server_version
+
+    @property
+    def features(self) -> ServerFeatures:
+        """What the server can do."""
+        return features_of(self.connection)
 
     @property
     def database(self) -> str:
@@ -124,18 +120,26 @@ class Publisher:
             )
 
     def system_identifier(self) -> str:
-        """Which cluster this is (``pg_control_system()``)."""
+        """Which cluster this is (``pg_control_system()``).
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return str(self._one("SELECT system_identifier FROM pg_control_system()")[0])
 
     def slot(self, name: str) -> Slot | None:
-        """What is known of a replication slot, or None when there is none of that name."""
+        """What is known of a replication slot, or None when there is none of that name.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         reason = "NULL::text"
-        if self.version >= _WAL_STATUS_SINCE:
+        if self.features.slot_wal_status:
             reason = "CASE WHEN wal_status = 'lost' THEN 'wal_removed' END"
-        if self.version >= _INVALIDATION_REASONS_SINCE:
+        if self.features.slot_invalidation_reason:
             reason = "COALESCE(invalidation_reason, CASE WHEN wal_status = 'lost' THEN 'wal_removed' END)"
-        two_phase = "two_phase" if self.version >= _TWO_PHASE_SINCE else "false"
-        kept = "wal_status, safe_wal_size" if self.version >= _WAL_STATUS_SINCE else "NULL::text, NULL::int8"
+        two_phase = "two_phase" if self.features.slot_two_phase else "false"
+        kept = "wal_status, safe_wal_size" if self.features.slot_wal_status else "NULL::text, NULL::int8"
         row = self.connection.execute(
             "SELECT plugin, database, CASE WHEN active THEN COALESCE(active_pid, 0) END,"
             f" confirmed_flush_lsn::text, {two_phase}, {reason}, restart_lsn::text, {kept}"
@@ -199,7 +203,11 @@ class Publisher:
         return slot
 
     def missing_publications(self, names: Sequence[str]) -> list[str]:
-        """Which of ``names`` do not exist, in the order given."""
+        """Which of ``names`` do not exist, in the order given.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
         existing = {row[0] for row in rows}
         return [name for name in names if name not in existing]
@@ -211,7 +219,7 @@ class Publisher:
             PublisherNotReady: no publication exists, or one is missing and the server is older than 18.
         """
         missing = self.missing_publications(names)
-        if missing and (len(missing) == len(names) or self.version < _MISSING_PUBLICATION_TOLERATED_SINCE):
+        if missing and (len(missing) == len(names) or not self.features.missing_publications):
             raise PublisherNotReady(
                 f'publication "{missing[0]}" does not exist',
                 sqlstate="42704",
@@ -219,34 +227,36 @@ class Publisher:
             )
         return missing
 
-    def published_tables(self, names: Sequence[str]) -> list[PublishedTable]:
-        """See :func:`~subscriber.publisher.published_tables.published_tables`."""
-        return published_tables(self.connection, names)
-
-    def changing_tables(self, names: Sequence[str]) -> frozenset[tuple[str, str]]:
-        """Schema and name of the tables whose updates or deletes publications publish."""
-        rows = self.connection.execute(
-            "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
-            " LATERAL pg_get_publication_tables(p.pubname) gpt, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE c.oid = gpt.relid AND p.pubname = ANY (%s) AND (p.pubupdate OR p.pubdelete)",
-            (list(names),),
-        )
-        return frozenset((schema, name) for schema, name in rows)
-
     def publications_of_other_origins(self, names: Sequence[str], known: Collection[tuple[str, str]]) -> list[str]:
-        """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`."""
+        """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`.
+
+        Raises:
+            PublisherError: 08006, the server refused the question.
+        """
         return publications_of_other_origins(self.connection, names, known)
 
     def publications(self, names: Sequence[str] | None = None) -> list[Publication]:
-        """See :func:`~subscriber.publisher.publication_definitions.read_publications`."""
+        """See :func:`~subscriber.publisher.publication_definitions.read_publications`.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return read_publications(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
-        """Where the sequences of these tables' columns stand; tables are schema and name."""
+        """Where the sequences of these tables' columns stand; tables are schema and name.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
-        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed."""
+        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return parse_lsn(
             self._one(
                 "SELECT CASE WHEN pg_is_in_recovery()"
@@ -256,7 +266,11 @@ class Publisher:
         )
 
     def is_standby(self) -> bool:
-        """Whether the server is in recovery."""
+        """Whether the server is in recovery.
+
+        Raises:
+            psycopg.Error: what the server said.
+        """
         return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
     def write_barrier(self) -> LSN:
@@ -264,6 +278,9 @@ class Publisher:
 
         The current insert position is none: it can lie behind a page header, or in WAL that an idle server
         has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
+
+        Raises:
+            psycopg.Error: what the server said.
         """
         if self.is_standby():
             return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
-
-import psycopg
+from typing import Final
 
 from subscriber.publisher.shapes import SETTINGS
+from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.attributes import Attribute, TableAttributes
-
-_MISSING_SINCE: Final = 110000
-_GENERATED_SINCE: Final = 120000
-_COLUMN_LISTS_SINCE: Final = 150000
-
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
 _LEAVES: Final = (
     "WITH RECURSIVE tree(relid, kind) AS (SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = %s"
@@ -24,7 +17,7 @@ _LEAVES: Final = (
 
 
 def read_attributes(
-    connection: _Connection, publications: Sequence[str], schema: str, table: str, *, listed: bool | None = None
+    connection: Connection, publications: Sequence[str], schema: str, table: str, *, listed: bool | None = None
 ) -> TableAttributes | None:
     """The attributes of a table as they are now; None where there is no such table.
 
@@ -38,7 +31,7 @@ def read_attributes(
     Raises:
         psycopg.Error: what the server said.
     """
-    version = connection.info.server_version
+    features = features_of(connection)
     with connection.transaction():
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
@@ -51,8 +44,8 @@ def read_attributes(
             return None
         oid, last = found
         # One element of the column's type: an array as text, whose first element is the value's text.
-        missing = "(b.attmissingval::text::text[])[1]" if version >= _MISSING_SINCE else "NULL::text"
-        generated = "a.attgenerated <> ''" if version >= _GENERATED_SINCE else "false"
+        missing = "(b.attmissingval::text::text[])[1]" if features.missing_values else "NULL::text"
+        generated = "a.attgenerated <> ''" if features.generated_columns else "false"
         columns = connection.execute(
             f"{_LEAVES} SELECT a.attnum::int4, a.attname::text, a.atttypid::int8, a.atttypmod::int4, {generated},"
             f" ARRAY(SELECT DISTINCT {missing} FROM tree JOIN pg_attribute b ON b.attrelid = tree.relid"
@@ -82,9 +75,9 @@ def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
     return {oid: file for oid, file in files if file != oid}
 
 
-def _is_listed(connection: _Connection, publications: Sequence[str], oid: int) -> bool:
+def _is_listed(connection: Connection, publications: Sequence[str], oid: int) -> bool:
     # Partitions have no lists but their root's, and then it is the root that is published.
-    if connection.info.server_version < _COLUMN_LISTS_SINCE:
+    if not features_of(connection).column_lists:
         return False
     row = connection.execute(
         "SELECT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
 
-import psycopg
 from psycopg import sql
 
-_COVERING_SINCE: Final = 110000
+from subscriber.publisher.sql_connection import Connection, features_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +38,13 @@ class TableWithoutIdentity:
         return f"{self.schema}.{self.name}"
 
 
-def tables_without_identity(
-    connection: psycopg.Connection[tuple[Any, ...]], publications: Sequence[str]
-) -> list[TableWithoutIdentity]:
+def tables_without_identity(connection: Connection, publications: Sequence[str]) -> list[TableWithoutIdentity]:
     """The tables and partitions of publications that publish updates or deletes of them without a replica identity, by name.
 
     Raises:
         psycopg.Error: what the server said.
     """
-    key_columns = "i.indnkeyatts" if connection.info.server_version >= _COVERING_SINCE else "i.indnatts"
+    key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(
         "WITH RECURSIVE published (oid, updates, deletes) AS ("
         "  SELECT gpt.relid::oid, p.pubupdate, p.pubdelete FROM pg_publication p, LATERAL pg_get_publication_tables(p.pubname) gpt"

@@ -8,20 +8,16 @@ DDL names everything with its schema.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-import psycopg
-
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.shape import RelatedDifference, SchemaDifference
 
 _FIRST_NORMAL_OID: Final = 16384
-_GENERATED_SINCE: Final = 120000
-
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def schema_objects(connection: _Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
+def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
     """Everything of these tables that ``create_tables`` leaves out whatever the target is, by kind and name.
 
     Raises:
@@ -156,9 +152,9 @@ SELECT a.attrelid::int8, {_RELATION}, a.attname::text, format_type(a.atttypid, a
 _STORAGE: Final = {"s": "STORED", "v": "VIRTUAL"}
 
 
-def _columns(connection: _Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
+def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
     """Columns that are not published, that are no longer generated, and that have a collation or a type of somebody's own."""
-    generated = "a.attgenerated::text" if connection.info.server_version >= _GENERATED_SINCE else "''"
+    generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(_COLUMNS.replace("<generated>", generated).encode(), {"oids": list(tables)}).fetchall()
     for oid, relation, name, type_name, made, expression, collation, *own_type in rows:
         storage = _STORAGE.get(made.strip())

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import psycopg
 from psycopg import sql
 
+from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.shape import SequencePosition
 
 ColumnName = tuple[str, str, str]
@@ -68,9 +68,7 @@ SELECT n.nspname::text, s.relname::text, q.seqincrement, has_schema_privilege(n.
 """
 
 
-def published_sequences(
-    connection: psycopg.Connection[Any], tables: Sequence[tuple[str, str]]
-) -> list[PublishedSequence]:
+def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
     """Every sequence of the database, by name, with the columns of these tables (schema, name) that take values from it.
 
     Only those are read that no other table's columns have for themselves.
@@ -98,7 +96,7 @@ def published_sequences(
     return found
 
 
-def _position(connection: psycopg.Connection[Any], schema: str, name: str, increment: int) -> SequencePosition:
+def _position(connection: Connection, schema: str, name: str, increment: int) -> SequencePosition:
     # The sequence itself tells: pg_sequences shows nothing until it is called.
     query = sql.SQL("SELECT last_value, is_called FROM {}").format(sql.Identifier(schema, name))
     row = connection.execute(query).fetchone()

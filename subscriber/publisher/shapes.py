@@ -13,20 +13,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import psycopg
 from psycopg import sql
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.sql_connection import Connection, features_of
+from subscriber.schema.published_table import PublishedTable
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.schema.shape import Action, ColumnShape, ForeignKey, TableShape, UniqueKey
-
-_GENERATED_SINCE: Final = 120000
-_COVERING_SINCE: Final = 110000
-_NULLS_NOT_DISTINCT_SINCE: Final = 150000
-_PARENT_CONSTRAINTS_SINCE: Final = 110000
-_SET_COLUMNS_SINCE: Final = 150000
-_ENFORCED_SINCE: Final = 180000
 
 SETTINGS: Final[Mapping[str, str]] = {
     "search_path": "",
@@ -37,10 +31,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "bytea_output": "hex",
 }
 
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
-
-def read_shapes(connection: _Connection) -> dict[int, TableShape]:
+def read_shapes(connection: Connection) -> dict[int, TableShape]:
     """Every ordinary and partitioned table of the database that is neither the system's nor temporary, by oid.
 
     Raises:
@@ -49,7 +41,7 @@ def read_shapes(connection: _Connection) -> dict[int, TableShape]:
     return _read(connection, sql.SQL("n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"))
 
 
-def read_shape(connection: _Connection, schema: str, table: str) -> TableShape | None:
+def read_shape(connection: Connection, schema: str, table: str) -> TableShape | None:
     """The shape of one table; None where there is no ordinary or partitioned table of that name.
 
     Raises:
@@ -59,8 +51,12 @@ def read_shape(connection: _Connection, schema: str, table: str) -> TableShape |
     return next(iter(_read(connection, condition).values()), None)
 
 
-def read_published_shape(connection: psycopg.Connection[tuple[Any, ...]], table: PublishedTable) -> TableShape | None:
-    """The shape of a published table, with its published columns only; None when it is not there any more."""
+def read_published_shape(connection: Connection, table: PublishedTable) -> TableShape | None:
+    """The shape of a published table, with its published columns only; None when it is not there any more.
+
+    Raises:
+        psycopg.Error: what the server said.
+    """
     shape = read_shape(connection, table.schema, table.name)
     return None if shape is None else published_shape(shape, table.columns)
 
@@ -98,7 +94,7 @@ def _columns_in(expression: str) -> set[str]:
         return {""}
 
 
-def _read(connection: _Connection, condition: sql.Composable) -> dict[int, TableShape]:
+def _read(connection: Connection, condition: sql.Composable) -> dict[int, TableShape]:
     with connection.transaction():
         for name, value in SETTINGS.items():
             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
@@ -131,8 +127,8 @@ _NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\):
 """A default that is the next value of a sequence and nothing else, as ``pg_get_expr`` writes it."""
 
 
-def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
-    generated = "a.attgenerated <> ''" if connection.info.server_version >= _GENERATED_SINCE else "false"
+def _columns(connection: Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
+    generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
     rows = connection.execute(
         sql.SQL(
             "SELECT a.attrelid::int8, a.attname::text, a.atttypid::int8, format_type(a.atttypid, a.atttypmod),"
@@ -163,7 +159,7 @@ def _columns(connection: _Connection, oids: Collection[int]) -> dict[int, list[C
     return columns
 
 
-def _constants(connection: _Connection, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
+def _constants(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
     """The values of constant expressions, as output functions write them."""
     listed = sorted(wanted)
     if not listed:
@@ -214,8 +210,8 @@ def is_constant(expression: str) -> bool:
 # Keys and constraints -----------------------------------------------------------------------------
 
 
-def _keys(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
-    version = connection.info.server_version
+def _keys(connection: Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
+    features = features_of(connection)
     rows = connection.execute(
         sql.SQL(
             "SELECT i.indrelid::int8, x.relname::text, i.indisprimary, i.indisreplident AND c.relreplident = 'i',"
@@ -227,8 +223,8 @@ def _keys(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str,
             " WHERE i.indrelid = ANY (%s) AND (i.indisunique OR i.indisexclusion) AND i.indisvalid"
             " ORDER BY i.indrelid, NOT i.indisprimary, x.relname"
         ).format(
-            sql.SQL("NOT i.indnullsnotdistinct" if version >= _NULLS_NOT_DISTINCT_SINCE else "true"),
-            sql.SQL("i.indnkeyatts" if version >= _COVERING_SINCE else "i.indnatts"),
+            sql.SQL("NOT i.indnullsnotdistinct" if features.nulls_not_distinct else "true"),
+            sql.SQL("i.indnkeyatts" if features.covering_indexes else "i.indnatts"),
         ),
         (list(oids),),
     ).fetchall()
@@ -266,7 +262,7 @@ _ACTIONS: Final[Mapping[str, Action]] = {
 }
 
 
-def _constraints(connection: _Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
+def _constraints(connection: Connection, oids: Collection[int]) -> dict[int, dict[str, Any]]:
     checks: dict[int, list[str]] = defaultdict(list)
     foreign_keys: dict[int, list[ForeignKey]] = defaultdict(list)
     definitions: dict[int, dict[str, tuple[str, str]]] = defaultdict(dict)
@@ -284,7 +280,7 @@ def _constraints(connection: _Connection, oids: Collection[int]) -> dict[int, di
         (list(oids),),
     ):
         definitions[oid][name] = name, ddl
-    for oid, *parts in _rows(connection, _foreign_keys_query(connection.info.server_version), "f", oids):
+    for oid, *parts in _rows(connection, _foreign_keys_query(features_of(connection)), "f", oids):
         (
             columns,
             schema,
@@ -325,13 +321,13 @@ def _constraints(connection: _Connection, oids: Collection[int]) -> dict[int, di
     }
 
 
-def _foreign_keys_query(version: int) -> str:
+def _foreign_keys_query(features: ServerFeatures) -> str:
     names = (
         "ARRAY(SELECT a.attname::text FROM unnest({}) WITH ORDINALITY AS u (attnum, place)"
         " JOIN pg_attribute a ON a.attrelid = {} AND a.attnum = u.attnum ORDER BY place)"
     )
-    subset = names.format("confdelsetcols", "conrelid") if version >= _SET_COLUMNS_SINCE else "ARRAY[]::text[]"
-    plain = "conenforced AND NOT conperiod" if version >= _ENFORCED_SINCE else "true"
+    subset = names.format("confdelsetcols", "conrelid") if features.set_null_columns else "ARRAY[]::text[]"
+    plain = "conenforced AND NOT conperiod" if features.unenforced_constraints else "true"
     # A key that refers to a partitioned table has a constraint for each of its partitions beside its own.
     query = (
         f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
@@ -339,14 +335,14 @@ def _foreign_keys_query(version: int) -> str:
         f" {subset}, {plain}, conname::text, pg_get_constraintdef(k.oid)"
         " FROM pg_constraint k JOIN pg_class r ON r.oid = confrelid JOIN pg_namespace n ON n.oid = r.relnamespace"
     )
-    if version >= _PARENT_CONSTRAINTS_SINCE:
+    if features.constraints_of_partitions:
         query += (
             " AND NOT EXISTS (SELECT FROM pg_constraint up WHERE up.oid = k.conparentid AND up.conrelid = k.conrelid)"
         )
     return query
 
 
-def _rows(connection: _Connection, select: str, kind: str, oids: Collection[int]) -> Iterator[tuple[Any, ...]]:
+def _rows(connection: Connection, select: str, kind: str, oids: Collection[int]) -> Iterator[tuple[Any, ...]]:
     """Constraints of one kind, by table and name."""
     query = f"{select} WHERE contype = %s AND conrelid = ANY (%s) ORDER BY conrelid, conname"
     yield from connection.execute(query.encode(), (kind, list(oids)))

@@ -5,20 +5,16 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 from subscriber.errors import NotSupportedError
 from subscriber.lsn import LSN, format_lsn, parse_lsn
 from subscriber.publisher.blockers import transactions_in_progress
 from subscriber.publisher.connection import ReplicationConnection
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.waiting import watched
 
 Snapshot = Literal["export", "use", "nothing"]
-
-_OPTIONS_IN_PARENTHESES_SINCE: Final = 150000
-_PROTOCOL_VERSIONS: Final = ((160000, 4), (150000, 3), (140000, 2), (100000, 1))
-"""Highest protocol version by server (rule A33)."""
-_FAILOVER_SINCE: Final = 170000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +40,6 @@ class StreamOptions:
     binary: bool = False
     messages: bool = False
     origin: Literal["any", "none"] = "any"
-
-
-def protocol_version(server_version: int) -> int:
-    """The highest protocol version that a server speaks."""
-    return next(version for since, version in _PROTOCOL_VERSIONS if server_version >= since)
 
 
 def create_slot(
@@ -79,7 +70,12 @@ def create_slot(
         NotSupportedError: the server is too old for an option.
     """
     command = _create_command(
-        connection.server_version, name, snapshot, temporary=temporary, two_phase=two_phase, failover=failover
+        ServerFeatures(connection.server_version),
+        name,
+        snapshot,
+        temporary=temporary,
+        two_phase=two_phase,
+        failover=failover,
     )
     waits_for = partial(
         transactions_in_progress, connection.conninfo, connection.application_name, connection.process_id
@@ -108,22 +104,23 @@ def start_command(server_version: int, slot: str, start: LSN, options: StreamOpt
     Raises:
         NotSupportedError: an option was asked for that the server is too old for.
     """
-    version = protocol_version(server_version)
+    features = ServerFeatures(server_version)
+    version = features.protocol_version
     streaming = options.streaming
     if streaming == "parallel" and version < 4:
         streaming = "on"  # the same outcome: parallel only changes how the built-in subscriber applies
     if streaming == "on" and version < 2:
         streaming = "off"  # as the built-in subscriber does: the server then sends at commit
-    _require(server_version, 150000, "two_phase", wanted=options.two_phase)
-    _require(server_version, 160000, "origin = none", wanted=options.origin == "none")
-    _require(server_version, 140000, "binary", wanted=options.binary)
-    _require(server_version, 140000, "messages", wanted=options.messages)
+    _require(features, ServerFeatures.two_phase, "two_phase", wanted=options.two_phase)
+    _require(features, ServerFeatures.origin_option, "origin = none", wanted=options.origin == "none")
+    _require(features, ServerFeatures.binary_transfer, "binary", wanted=options.binary)
+    _require(features, ServerFeatures.logical_messages, "messages", wanted=options.messages)
     arguments = [f"proto_version '{version}'"]
     if streaming != "off":
         arguments.append(f"streaming '{streaming}'")
     if options.two_phase:
         arguments.append("two_phase 'on'")
-    if server_version >= 160000:
+    if features.origin_option:
         arguments.append(f"origin '{options.origin}'")
     names = ",".join(_identifier(name) for name in options.publications)
     arguments.append(f"publication_names {_literal(names)}")
@@ -135,12 +132,12 @@ def start_command(server_version: int, slot: str, start: LSN, options: StreamOpt
 
 
 def _create_command(
-    server_version: int, name: str, snapshot: Snapshot, *, temporary: bool, two_phase: bool, failover: bool
+    features: ServerFeatures, name: str, snapshot: Snapshot, *, temporary: bool, two_phase: bool, failover: bool
 ) -> str:
-    _require(server_version, 150000, "two_phase", wanted=two_phase)
-    _require(server_version, _FAILOVER_SINCE, "failover", wanted=failover)
+    _require(features, ServerFeatures.two_phase, "two_phase", wanted=two_phase)
+    _require(features, ServerFeatures.failover_slots, "failover", wanted=failover)
     head = f"CREATE_REPLICATION_SLOT {_identifier(name)}{' TEMPORARY' if temporary else ''} LOGICAL pgoutput"
-    if server_version < _OPTIONS_IN_PARENTHESES_SINCE:
+    if not features.replication_options_in_parentheses:
         keyword = {"export": "EXPORT_SNAPSHOT", "use": "USE_SNAPSHOT", "nothing": "NOEXPORT_SNAPSHOT"}[snapshot]
         return f"{head} {keyword}"
     options = [f"SNAPSHOT '{snapshot}'"]
@@ -151,11 +148,11 @@ def _create_command(
     return f"{head} ({', '.join(options)})"
 
 
-def _require(server_version: int, since: int, option: str, *, wanted: bool) -> None:
-    if wanted and server_version < since:
+def _require(features: ServerFeatures, since: int, option: str, *, wanted: bool) -> None:
+    if wanted and features.version < since:
         raise NotSupportedError(
             f"{option} needs PostgreSQL {since // 10000} or newer at the publisher",
-            detail=f"The publisher is PostgreSQL {server_version // 10000}.",
+            detail=f"The publisher is PostgreSQL {features.major}.",
             hint=f"Create the subscription without {option}.",
         )
 

@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 from psycopg import sql
@@ -25,21 +25,21 @@ from subscriber.lsn import LSN
 from subscriber.publisher.connection import ReplicationConnection, session_conninfo
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.slots import create_slot
+from subscriber.publisher.sql_connection import Connection
+from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
 _LONGEST_NAME: Final = 24
 """Of the subscription's name in the slot's, which ends at 63 characters."""
 
 _KEEPALIVE_SECONDS: Final = "60"
 _TIMEOUTS: Final = (
-    (100000, "statement_timeout"),
-    (100000, "lock_timeout"),
-    (100000, "idle_in_transaction_session_timeout"),
-    (140000, "idle_session_timeout"),
-    (170000, "transaction_timeout"),
+    (OLDEST_VERSION, "statement_timeout"),
+    (OLDEST_VERSION, "lock_timeout"),
+    (OLDEST_VERSION, "idle_in_transaction_session_timeout"),
+    (ServerFeatures.idle_session_timeout, "idle_session_timeout"),
+    (ServerFeatures.transaction_timeout, "transaction_timeout"),
 )
 """What may end a session that waits or reads for hours, and since when the server has it."""
-
-_Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def exported_snapshot(conninfo: str, subscription: str, stop: threading.Event | 
 
 
 @contextlib.contextmanager
-def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Iterator[_Connection]:
+def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Iterator[Connection]:
     """A session in a read-only transaction that sees what ``snapshot`` sees.
 
     Names are never looked up in a user's schema: expressions of the catalogs come qualified, and are read as they are meant.

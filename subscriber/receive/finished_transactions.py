@@ -152,12 +152,13 @@ class PlainTransactions(Generic[B]):
         else:
             self._publish(LSN(message.end_lsn), PREPARED, message.xid, frame)
 
-    def verdict(self, message: m.CommitPrepared | m.RollbackPrepared, frame: bytes) -> None:
+    def finish_prepared(self, message: m.CommitPrepared | m.RollbackPrepared, frame: bytes) -> None:
         """A prepared transaction has committed or was rolled back."""
         self.publish_finished()
         kind = COMMIT_PREPARED if isinstance(message, m.CommitPrepared) else ROLLBACK_PREPARED
         if kind == COMMIT_PREPARED and self._late_prepare == message.xid:
-            self._late_prepare, kind = None, TRANSACTIONS  # changes and verdict are one entry, in the verdict's place
+            # Changes and COMMIT PREPARED are one entry, in the place of the latter.
+            self._late_prepare, kind = None, TRANSACTIONS
         self._drop_late_prepare()
         self.builder.append(frame)
         self._publish(LSN(message.end_lsn), kind, message.xid, frame)

@@ -199,7 +199,7 @@ class WalReceiver(Generic[B]):
             case m.Prepare():
                 self._plain.prepare(message, frame)
             case m.CommitPrepared() | m.RollbackPrepared():
-                self._plain.verdict(message, frame)
+                self._plain.finish_prepared(message, frame)
             case m.StreamStart():
                 self._spools.start(message)
                 self._allot_memory()

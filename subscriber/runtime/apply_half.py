@@ -13,7 +13,7 @@ from typing import Final
 from subscriber.apply.applier import ApplyResult
 from subscriber.apply.exact import ExactApplier
 from subscriber.apply.logical_messages import MessageListener
-from subscriber.commands.own_publications import read_publishing, read_tables_at_start
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import ApplyError, PipelineError, PublicationsChanged, PublisherTablesOutdated, SubscriberError
 from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.pipeline.on_spark import Pipeline
@@ -24,6 +24,7 @@ from subscriber.runtime.catalog_rules import BatchRules
 from subscriber.runtime.failures import FailureLog, is_tried_again
 from subscriber.runtime.gate import Gate
 from subscriber.runtime.publisher_attributes import PublisherAttributes
+from subscriber.runtime.refresh_publisher_tables import refresh_at_start
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
 
@@ -71,7 +72,7 @@ class ApplyHalf:
         self.batch_began = 0.0
         self.rules = BatchRules(state.subscription)
         self.reading = Background(
-            lambda: read_tables_at_start(state.target, state.subscription), f"tables of {state.subscription.name}"
+            lambda: refresh_at_start(state.target, state.subscription), f"tables of {state.subscription.name}"
         )
         self.transactions = 0
         self.changes = 0
@@ -113,7 +114,7 @@ class ApplyHalf:
         if isinstance(failure, PublicationsChanged):
             logger.info('subscription "%s": %s', state.subscription.name, failure.message)
         elif isinstance(failure, PublisherTablesOutdated):
-            state.read_tables_anew(failure)
+            state.refresh_publisher_tables(failure)
         elif failure is not None:
             raise failure
 

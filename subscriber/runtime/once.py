@@ -22,11 +22,11 @@ from typing import Final
 
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription, SubscriptionRelation
-from subscriber.commands.own_publications import read_publishing
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import SubscriberError
 from subscriber.filters.analyze.typeinfo import quote_identifier
 from subscriber.lsn import format_lsn
-from subscriber.publication.published_relations import published_relations
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
 from subscriber.schema.relation_names import RelationNames, TableName
@@ -257,14 +257,11 @@ def _published(target: Target, subscription: Subscription) -> tuple[list[TableNa
     with target.reporting(), target.engine.connect() as connection:
         publishing = read_publishing(connection, subscription)
     if publishing is not None:
-        relations = published_relations(publishing.publications, publishing.tables)
-        return [relation.table.key for relation in relations], []
+        return [table.key for table in publishing.published_tables()], []
     with connect_publisher(subscription.conninfo, subscription.name) as server:
-        publisher = Publisher(server)
-        missing = publisher.missing_publications(subscription.publications)
-        there = [name for name in subscription.publications if name not in missing]
-        tables = publisher.published_tables(there) if there else []
-        return [(table.schema, table.name) for table in tables], missing
+        missing = Publisher(server).missing_publications(subscription.publications)
+        tables = ServerPublications(server, subscription.publications).published_tables()
+        return [table.key for table in tables], missing
 
 
 def _names(names: Collection[str]) -> str:

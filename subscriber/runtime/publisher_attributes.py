@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from subscriber.catalog import Subscription
-from subscriber.commands.own_publications import read_publishing, selection_of
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import PublisherError
 from subscriber.protocol.messages import Relation
 from subscriber.publisher.publisher import connect_publisher
@@ -31,11 +31,12 @@ class PublisherAttributes:
         """
         with self._target.reporting(), self._target.engine.connect() as connection:
             publishing = read_publishing(connection, self._subscription)
-        try:
-            selection = selection_of(publishing, remote.namespace, remote.name)
-        except PublisherError:
-            return None
-        listed = None if selection is None else selection.columns is not None
+        listed = None
+        if publishing is not None:
+            try:
+                listed = publishing.published_table(remote.namespace, remote.name).columns is not None
+            except PublisherError:
+                return None
         with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
             return read_attributes(
                 server, self._subscription.publications, remote.namespace, remote.name, listed=listed

@@ -21,7 +21,7 @@ and cannot afterwards:
   connection of its own, and START_REPLICATION.
 - The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes
   back when no receiver of before it holds the slot any more
-  (:func:`subscriber.commands.remote.end_receiver`). One that was just about to take the slot would
+  (:func:`subscriber.commands.publisher_slots.end_receiver`). One that was just about to take the slot would
   be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the
   slot in its hands.
 """
@@ -49,8 +49,9 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.history import check_history, check_system, explain, identify
 from subscriber.publisher.publisher import Publisher, connect_publisher
-from subscriber.publisher.slots import StreamOptions, protocol_version, start_command
+from subscriber.publisher.slots import StreamOptions, start_command
 from subscriber.receive.walreceiver import WalReceiver
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import Settings
 from subscriber.signals import set_by_signals
 
@@ -185,7 +186,7 @@ def _stream(
                     return
             go.clear()
         tell("streaming", start=format_lsn(journal.durable_lsn))
-        parallel = assignment.streaming == "parallel" and protocol_version(stream.server_version) >= 4
+        parallel = assignment.streaming == "parallel" and ServerFeatures(stream.server_version).protocol_version >= 4
         receiver = WalReceiver(stream, journal, settings, write_abort_info=parallel, binary=options.binary)
         receiver.run(stop.is_set)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from subscriber import catalog
 from subscriber.catalog import CatchUpProgress, RelationState, Subscription, SubscriptionRelation
-from subscriber.commands.own_publications import read_publishing
+from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.lsn import LSN
 from subscriber.publication.publishing import Publishing
 from subscriber.runtime.gate import Turn

@@ -120,7 +120,7 @@ class SyncHalf:
         """Note why a copy, or a round of them, has failed; called in the round's thread."""
         if isinstance(error, PublisherTablesOutdated):
             try:
-                self._state.read_tables_anew(error)
+                self._state.refresh_publisher_tables(error)
             except SubscriberError as failure:
                 error = failure
             else:

@@ -13,7 +13,6 @@ from functools import partial
 
 from subscriber import catalog, failpoints
 from subscriber.catalog import RelationState, SchemaChanges, SubscriptionRelation
-from subscriber.commands.own_publications import selection_of
 from subscriber.lsn import format_lsn
 from subscriber.pipeline.copy import CopyProgress, CopySource
 from subscriber.pipeline.on_spark import Pipeline
@@ -124,7 +123,7 @@ class TableCopy:
             table=relation.name,
             snapshot=snapshot.name,
             files=files,
-            selection=selection_of(self._states.publishing(), relation.schema, relation.name),
+            publishing=self._states.publishing(),
             names=options.map,
             add_columns=self._states.write if options.schema_changes == "add_columns" else None,
             binary=options.binary,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from subscriber import catalog
 from subscriber.catalog import Subscription, TableStates
-from subscriber.commands.own_publications import read_tables_anew
 from subscriber.errors import PublisherTablesOutdated, SubscriberError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.positions.consumers import JournalConsumers
+from subscriber.runtime.refresh_publisher_tables import refresh_outdated
 from subscriber.targets import Target
 
 logger = logging.getLogger(__name__)
@@ -69,14 +69,14 @@ class WorkerState:
         with self.target.reporting(), self.target.engine.connect() as connection:
             self.relations = catalog.read_states(connection, self.subscription.subid)
 
-    def read_tables_anew(self, outdated: PublisherTablesOutdated) -> None:
+    def refresh_publisher_tables(self, outdated: PublisherTablesOutdated) -> None:
         """Read the publisher's tables again, which have changed since the subscription read them.
 
         Raises:
             PublisherError: the publisher cannot be asked.
             TargetUnavailable: they cannot be stored.
         """
-        read_tables_anew(self.target, self.subscription, outdated)
+        refresh_outdated(self.target, self.subscription, outdated)
         logger.info(
             'subscription "%s" has read the publisher\'s tables anew: %s', self.subscription.name, outdated.message
         )

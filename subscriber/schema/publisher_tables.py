@@ -7,6 +7,8 @@ from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
+from subscriber.schema.server_features import ServerFeatures
+
 Generated = Literal["", "stored", "virtual"]
 Identity = Literal["default", "nothing", "index", "full"]
 Kind = Literal["table", "partitioned table", "view", "materialized view", "foreign table", "sequence", "other"]
@@ -127,10 +129,19 @@ class PublisherTables:
     role: str = ""
     encoding: str = "UTF8"
 
+    @property
+    def features(self) -> ServerFeatures:
+        """What the publisher's server can do."""
+        return ServerFeatures(self.server_version)
+
     def find(self, schema: str | None, name: str) -> PublisherTable | None:
         """The table of that name, looked for in the search path where no schema is given."""
         schemas = self.search_path if schema is None else (schema,)
         return next((self.tables[one, name] for one in schemas if (one, name) in self.tables), None)
+
+    def without_system(self) -> PublisherTables:
+        """The tables but those of the system, which nothing can publish."""
+        return replace(self, tables={key: table for key, table in self.tables.items() if not table.is_system})
 
     def ancestors(self, table: PublisherTable) -> list[PublisherTable]:
         """What it is a partition of, the nearest first, the root last."""

@@ -30,7 +30,8 @@ from subscriber.targets import TargetColumn, TargetTable, open_target
 from subscriber.targets.loader import LoadColumn
 from subscriber.targets.mariadb.values import INEXACT_KEY, check_column
 from subscriber.types import BUILT_IN_TYPES, type_name
-from subscriber.verify.compare_tables import replicated_rows, text_of
+from subscriber.verify.canonical_text import text_of
+from subscriber.verify.read_rows import target_rows
 from tests.crash.harness import wait_until
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.target_databases import set_sequence
@@ -266,9 +267,7 @@ def copied(*texts: str | None) -> bytes:
 def stored(target, type_oid: int) -> dict[int, str | None]:
     table = reflected(target, "v")
     with target.engine.connect() as connection:
-        return {
-            k: text_of(type_oid, value) for k, value in replicated_rows(target, connection, table, ["k", "v"], ["k"])
-        }
+        return {k: text_of(type_oid, value) for k, value in target_rows(target, connection, table, ["k", "v"], ["k"])}
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))

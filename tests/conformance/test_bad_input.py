@@ -240,7 +240,7 @@ def test_a_slot_or_subscription_that_exists_is_named(cli, database, tmp_path):
 @pytest.mark.server
 def test_a_slot_that_somebody_else_streams_from_is_not_dropped(cli, database, tmp_path, monkeypatch):
     """C54: the subscription stays as it was, and a later DROP succeeds"""
-    monkeypatch.setattr("subscriber.commands.remote.WORKER_STOP_SECONDS", 0.5)
+    monkeypatch.setattr("subscriber.commands.publisher_slots.WORKER_STOP_SECONDS", 0.5)
     table = "CREATE TABLE t (a int PRIMARY KEY)"
     database.execute(f"{table}; CREATE PUBLICATION p FOR TABLE t")
     with contextlib.closing(sqlite3.connect(tmp_path / "target.db")) as target:

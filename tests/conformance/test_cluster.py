@@ -23,7 +23,7 @@ import pyspark
 import pytest
 
 from subscriber.pipeline.java import find_java
-from subscriber.verify.compare_tables import Rows
+from subscriber.schema.published_table import PublishedTable
 from tests.crash.harness import Runner, differences, wait_until
 from tests.spark import VARIABLE as JVM_OPTIONS
 
@@ -159,7 +159,7 @@ def test_two_workers_give_what_local_threads_give(cluster, publisher_database, t
         run("cluster")
         assert contents(runners["cluster"]) != copied
         assert sum(cluster.tasks()) > sum(before)
-        tables = ("large", Rows("filtered", where="region = 'NSW'"), "parted")
+        tables = ("large", PublishedTable("public", "filtered", filters=("region = 'NSW'",)), "parted")
         found = differences(publisher_database.conninfo, runners["cluster"].target, tables)
         assert not found, "\n".join(map(str, found))
         for log in [*tmp_path.rglob("*.log"), *cluster.folder.glob("*.log"), *cluster.folder.rglob("stderr")]:

@@ -330,7 +330,7 @@ def test_an_option_of_the_slot_cannot_be_altered_while_somebody_streams(session,
     """C52."""
     session.run(f"{CREATE} WITH ({option}, enabled = false, copy_data = false)")
     before = session.subscription()
-    monkeypatch.setattr("subscriber.commands.remote.WORKER_STOP_SECONDS", 0.0)
+    monkeypatch.setattr("subscriber.commands.publisher_slots.WORKER_STOP_SECONDS", 0.0)
     with ReplicationConnection(session.publisher.conninfo, "s") as stream:
         stream.start(start_command(stream.server_version, "s", LSN(0), StreamOptions(("p",))))
         error = session.refused(f"ALTER SUBSCRIPTION s SET ({option} = false)")

@@ -28,11 +28,13 @@ from subscriber.errors import (
 from subscriber.pipeline import copy as copy_module
 from subscriber.pipeline.copy import CopyProgress, CopySource, copy_table
 from subscriber.pipeline.session import spark_session
-from subscriber.publisher import copy_out, copy_plan
+from subscriber.publisher import copy_out
 from subscriber.publisher.copy_out import CopyBlock, CopyReader
 from subscriber.publisher.copy_plan import CopyRange, plan_copy, table_files
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.snapshot import exported_snapshot, snapshot_session
+from subscriber.schema.server_features import ServerFeatures
 from subscriber.settings import KIB, Settings
 from subscriber.targets import Target, open_target
 from tests.conftest import Database
@@ -357,7 +359,7 @@ def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_with
 
 def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
     """PostgreSQL before 14 has no scan for a range of ctids; what it is asked instead works on all of them, without a scan."""
-    monkeypatch.setattr(copy_plan, "_TID_RANGE_SINCE", 990000)
+    monkeypatch.setattr(ServerFeatures, "tid_range_scans", False)
     database.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
         "INSERT INTO t SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i; ANALYZE t"
@@ -381,7 +383,7 @@ def planned(publisher: Database, partition_bytes: int = 64 * KIB) -> Iterator[tu
         files = table_files(connection, [("public", "t")])["public", "t"]
     with exported_snapshot(publisher.conninfo, "sub") as snapshot:
         with snapshot_session(publisher.conninfo, "sub", snapshot.name) as connection:
-            plan = plan_copy(connection, ("p",), "public", "t", partition_bytes, files)
+            plan = plan_copy(connection, ServerPublications(connection, ("p",)), "public", "t", partition_bytes, files)
         yield plan, CopyReader(publisher.conninfo, "sub", snapshot.name, plan.query, "text")
 
 
@@ -805,7 +807,7 @@ def test_with_binary_a_copy_takes_no_value_that_the_column_does_not_read(into_po
         copy_in_binary()
     assert (raised.value.column, raised.value.relation, raised.value.sqlstate) == ("b", "public.t", "22P03")
     assert copier.rows("SELECT a FROM t") == [(1,)]
-    monkeypatch.setattr("subscriber.pipeline.copy._BINARY_SINCE", 190000)
+    monkeypatch.setattr(ServerFeatures, "binary_copy", False)
     assert copy_in_binary() == 1
 
 

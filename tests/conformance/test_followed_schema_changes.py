@@ -26,9 +26,9 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
-from subscriber.publisher.published_tables import PublishedTable
 from subscriber.publisher.read_attributes import read_attributes
-from subscriber.verify.compare_tables import text_of
+from subscriber.schema.published_table import PublishedTable
+from subscriber.verify.canonical_text import text_of
 from tests.conftest import Database
 from tests.crash.harness import Runner, wait_until
 from tests.frames import frame

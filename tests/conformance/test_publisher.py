@@ -11,13 +11,16 @@ import pytest
 from subscriber.errors import NotSupportedError, PublisherError, PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN
 from subscriber.protocol.envelope import XLogData, decode_envelope
+from subscriber.publication.publishing import Publishing
+from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.publisher.connection import ReplicationConnection
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.publisher.shapes import read_published_shape
 from subscriber.publisher.slots import StreamOptions, create_slot, start_command
 from subscriber.scenario.servers.installations import find_postgresql
 from subscriber.scenario.servers.postgresql_server import PostgreSQLServer
+from subscriber.schema.published_table import PublishedTable
 from tests.conftest import Database, server_or_skip
 from tests.crash.harness import wait_until
 
@@ -166,6 +169,15 @@ def test_a_slot_in_use_is_not_dropped_and_the_same_connection_may_try_again(data
         assert publisher.drop_slot(name)
 
 
+def published_tables(publisher: Publisher, names: list[str]) -> list[PublishedTable]:
+    return ServerPublications(publisher.connection, names).published_tables()
+
+
+def emulation(publisher: Publisher, names: list[str]) -> Publishing:
+    tables = read_publisher_tables(publisher.connection)
+    return Publishing(tuple(publisher.publications(names)), tables.without_system())
+
+
 # Publications -----------------------------------------------------------------------------------------
 
 
@@ -176,9 +188,9 @@ def test_publications_and_their_tables(database):
     with asking(database.conninfo) as publisher:
         assert publisher.check_publications(["p", "Q"]) == []
         t, other = PublishedTable("public", "t", "table", ("a", "c")), PublishedTable("S x", "T", "table", ("a",))
-        assert publisher.published_tables(["p"]) == [t]
-        assert publisher.published_tables(["nope", "Q", "p"]) == [other, t]
-        assert publisher.published_tables([]) == []
+        assert published_tables(publisher, ["p"]) == [t]
+        assert published_tables(publisher, ["nope", "Q", "p"]) == [other, t]
+        assert published_tables(publisher, []) == []
 
 
 def test_a_table_with_a_column_list_is_published_with_those_columns(database):
@@ -189,13 +201,77 @@ def test_a_table_with_a_column_list_is_published_with_those_columns(database):
         "CREATE PUBLICATION a FOR TABLE t (a); CREATE PUBLICATION b FOR TABLE t; CREATE PUBLICATION c FOR TABLE t (b, a)"
     )
     with asking(database.conninfo) as publisher:
-        assert publisher.published_tables(["g"]) == [PublishedTable("public", "u", "table", ("a",))]
-        assert publisher.published_tables(["a"]) == [PublishedTable("public", "t", "table", ("a",))]
-        assert publisher.published_tables(["b", "c"]) == [PublishedTable("public", "t", "table", ("a", "b"))]
+        assert published_tables(publisher, ["g"]) == [PublishedTable("public", "u", "table", ("a",))]
+        assert published_tables(publisher, ["a"]) == [PublishedTable("public", "t", "table", ("a",))]
+        assert published_tables(publisher, ["b", "c"]) == [PublishedTable("public", "t", "table", ("a", "b"))]
         with pytest.raises(NotSupportedError) as caught:
-            publisher.published_tables(["a", "b"])
+            published_tables(publisher, ["a", "b"])
     assert caught.value.message == 'cannot use different column lists for table "public.t" in different publications'
     assert (caught.value.sqlstate, caught.value.relation) == ("0A000", "public.t")
+
+
+def test_an_initial_copy_reads_the_rows_that_any_publication_publishes(database):
+    """D8: as many filters as there are, and none where one publication has none."""
+    database.execute("CREATE TABLE t (a int, b int); CREATE TABLE alone (a int)")
+    for name, what in {"low": "TABLE t WHERE (a < 1)", "high": "TABLE t WHERE (a > 9)", "all_of_it": "TABLE t"}.items():
+        database.execute(f"CREATE PUBLICATION {name} FOR {what}")
+    for names, filters in (
+        (["low"], ("(a < 1)",)),
+        (["low", "high"], ("(a < 1)", "(a > 9)")),
+        (["low", "high", "all_of_it"], ()),
+    ):
+        table = PublishedTable("public", "t", "table", ("a", "b"), filters)
+        with asking(database.conninfo) as publisher:
+            assert published_tables(publisher, names) == [table]
+            assert ServerPublications(publisher.connection, names).published_table("public", "t") == table
+    with asking(database.conninfo) as publisher:
+        whole = ServerPublications(publisher.connection, ["low"]).published_table("public", "alone")
+    assert whole == PublishedTable("public", "alone")
+
+
+def test_emulated_publications_publish_what_the_servers_publish(database):
+    """B1, B5, B39-B41, D7-D9: whoever evaluates them, the tables, columns, filters and operations are the same"""
+    database.execute(
+        "CREATE SCHEMA s; CREATE TABLE t (a int PRIMARY KEY, b int, g int GENERATED ALWAYS AS (1) STORED);"
+        "CREATE TABLE s.u (a int); CREATE UNLOGGED TABLE s.quick (a int); CREATE TABLE parent (a int);"
+        "CREATE TABLE child () INHERITS (parent); CREATE VIEW v AS SELECT 1;"
+        "CREATE TABLE root (a int, b int) PARTITION BY LIST (a); CREATE TABLE leaf PARTITION OF root DEFAULT"
+    )
+    publications = {
+        "filtered": "FOR TABLE t WHERE (a < 1), ONLY parent",
+        "listed": "FOR TABLE t (b, a), parent WITH (publish = 'insert, truncate')",
+        "schema": "FOR TABLES IN SCHEMA s WITH (publish = 'delete')",
+        "leaves": "FOR TABLE root",
+        "roots": "FOR TABLE root (a) WHERE (b > 0) WITH (publish_via_partition_root)",
+        "everything": "FOR ALL TABLES",
+        "whole": "FOR ALL TABLES WITH (publish_via_partition_root, publish = 'insert')",
+        "nothing": "",
+    }
+    for name, what in publications.items():
+        database.execute(f"CREATE PUBLICATION {name} {what}")
+    together = [[name] for name in publications] + [["filtered", "schema"], ["leaves", "everything"]]
+    for names in together:
+        with asking(database.conninfo) as publisher:
+            server, emulated = ServerPublications(publisher.connection, names), emulation(publisher, names)
+            tables = server.published_tables()
+            assert emulated.published_tables() == tables, names
+            assert emulated.changing_tables() == server.changing_tables(), names
+            for table in tables:
+                assert emulated.published_table(*table.key) == server.published_table(*table.key) == table, names
+
+
+def test_15_compares_generated_columns_that_no_list_can_name(database):
+    """B39, B40: from 16 on a list of all other columns equals none"""
+    database.execute("CREATE TABLE t (a int PRIMARY KEY, b int, g int GENERATED ALWAYS AS (1) STORED)")
+    database.execute("CREATE PUBLICATION whole FOR TABLE t; CREATE PUBLICATION listed FOR TABLE t (a, b)")
+    names = ["whole", "listed"]
+    with asking(database.conninfo) as publisher:
+        for publications in (ServerPublications(publisher.connection, names), emulation(publisher, names)):
+            if database.server.major < 16:
+                with pytest.raises(NotSupportedError, match=r'different column lists for table "public\.t"'):
+                    publications.published_tables()
+            else:
+                assert publications.published_tables() == [PublishedTable("public", "t", "table", ("a", "b"))]
 
 
 def test_partitions_are_published_as_the_version_counts_them(database):
@@ -209,9 +285,9 @@ def test_partitions_are_published_as_the_version_counts_them(database):
         PublishedTable("public", "leaf", "table", ("a",)),
     )
     with asking(database.conninfo) as publisher:
-        assert publisher.published_tables(["p"]) == [leaf]
-        assert publisher.published_tables(["q"]) == [root]
-        assert publisher.published_tables(["p", "q"]) == ([root] if database.server.major >= 16 else [leaf, root])
+        assert published_tables(publisher, ["p"]) == [leaf]
+        assert published_tables(publisher, ["q"]) == [root]
+        assert published_tables(publisher, ["p", "q"]) == ([root] if database.server.major >= 16 else [leaf, root])
 
 
 def test_a_shape_has_the_published_columns_and_what_they_suffice_for(database):

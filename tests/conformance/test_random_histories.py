@@ -39,7 +39,8 @@ from subscriber.scenario.servers.open_servers import MariaDB, PostgreSQL
 from subscriber.stages.emulate import emulate
 from subscriber.targets import Target, open_target
 from subscriber.targets.ddl import create_table
-from subscriber.verify.compare_tables import replicated_rows, text_of
+from subscriber.verify.canonical_text import text_of
+from subscriber.verify.read_rows import target_rows
 from tests.conformance.test_walreceiver import make_slot, receiving
 from tests.conftest import Database, fresh_database
 
@@ -450,12 +451,12 @@ class Replica:
                 table = self.target.shapes.reflect(connection, "public", name)
                 assert table is not None
                 columns = [column.name for column in table.columns if column.name != OWN_COLUMN]
-                rows = replicated_rows(self.target, connection, table, columns)
+                rows = target_rows(self.target, connection, table, columns)
                 found[name] = Counter(
                     tuple(text_of(oid, value) for oid, value in zip(TYPES[name], row, strict=True)) for row in rows
                 )
                 if name == "wide":
-                    own = {one[0] for one in replicated_rows(self.target, connection, table, [OWN_COLUMN])}
+                    own = {one[0] for one in target_rows(self.target, connection, table, [OWN_COLUMN])}
                     assert own <= {"mine"}, "rules C7, C9"
         return found
 

@@ -28,7 +28,7 @@ from subscriber.targets import Target, TargetColumn, TargetTable, open_target
 from subscriber.targets.ddl import create_table
 from subscriber.targets.loader import LoadColumn, insert_blocks, insert_statement, write_block
 from subscriber.types import decode_column, family_of
-from subscriber.verify.compare_tables import text_of
+from subscriber.verify.canonical_text import text_of
 from tests.conftest import fresh_database
 from tests.typed_values import NEWER, VALUES, array_of
 

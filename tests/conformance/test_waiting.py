@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber import waiting
-from subscriber.commands import remote
+from subscriber.commands import publisher_slots
 from subscriber.publisher.blockers import blockers_of
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.publisher import Publisher, connect_publisher
@@ -157,7 +157,7 @@ def test_a_command_that_needs_a_slot_says_who_streams_from_it(publisher_database
 
         def drop() -> None:
             with connect_publisher(conninfo, "sub") as server:
-                remote.remove_slot(Publisher(server), name)
+                publisher_slots.remove_slot(Publisher(server), name)
 
         waiter = Waiter(drop)
         said = waiter.says()

@@ -16,8 +16,9 @@ from subscriber.errors import PublisherNotReady, SubscriberError
 from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.copy_plan import plan_copy, table_files
 from subscriber.publisher.privileges import unreadable_tables
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.replica_identity import tables_without_identity
+from subscriber.schema.published_table import PublishedTable
 from subscriber.targets import open_target
 from tests.subscribing import Session, a_role, with_role
 from tests.target_databases import KINDS, applied_to
@@ -173,12 +174,12 @@ def test_a_copy_says_which_grant_is_missing(database):
     with a_role(database, "") as role, psycopg.connect(with_role(database, role)) as connection:
         files = table_files(connection, [("public", "t")])["public", "t"]
         with pytest.raises(PublisherNotReady, match=r": permission denied for table t$") as raised:
-            plan_copy(connection, ["p"], "public", "t", 1 << 20, files)
+            plan_copy(connection, ServerPublications(connection, ["p"]), "public", "t", 1 << 20, files)
         assert (raised.value.relation, raised.value.sqlstate) == ("public.t", "42501")
         assert raised.value.hint == f'Run at the publisher: GRANT SELECT ON TABLE "public"."t" TO "{role}";'
         connection.rollback()
         database.execute(f"GRANT SELECT (id) ON t TO {role}")
-        plan = plan_copy(connection, ["p"], "public", "t", 1 << 20, files)
+        plan = plan_copy(connection, ServerPublications(connection, ["p"]), "public", "t", 1 << 20, files)
         (whole,) = plan.ranges
         with connection.cursor() as cursor, cursor.copy(plan.query.command(whole, "text").encode()) as copy:
             assert list(copy.rows()) == [("1",)]

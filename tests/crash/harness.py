@@ -36,8 +36,9 @@ import psycopg
 from subscriber.failpoints import ENVIRONMENT as FAILPOINTS_VARIABLE
 from subscriber.failpoints import FAILPOINTS
 from subscriber.lsn import LSN, parse_lsn
+from subscriber.schema.published_table import PublishedTable
 from subscriber.targets import open_target
-from subscriber.verify.compare_tables import Difference, Rows, compare_tables
+from subscriber.verify.compare_tables import TableComparison, compare_tables
 from tests.commands import run_command
 
 PATIENCE = 120.0
@@ -485,6 +486,13 @@ def catch_up(conninfo: str, database: Path, runner: Runner, number: int = 1) -> 
     wait_until(passed, f"the target to pass {mark:X}\n{runner.said()[-3000:]}")
 
 
-def differences(conninfo: str, target: str, tables: tuple[Rows | str, ...] = TABLES) -> list[Difference]:
+def differences(conninfo: str, target: str, tables: tuple[PublishedTable | str, ...] = TABLES) -> list[TableComparison]:
+    """The tables that are not equal; a name without a schema is one of public."""
+    whole = [one if isinstance(one, PublishedTable) else PublishedTable(*qualified(one)) for one in tables]
     with open_target(target) as opened:
-        return compare_tables(conninfo, opened, tables)
+        return [one for one in compare_tables(conninfo, opened, whole) if not one.is_equal]
+
+
+def qualified(name: str) -> tuple[str, str]:
+    schema, dot, table = name.partition(".")
+    return (schema, table) if dot else ("public", schema)

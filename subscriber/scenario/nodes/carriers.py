@@ -19,11 +19,10 @@ from typing import Final
 from psycopg import sql
 
 from subscriber.publication.definition import OPERATIONS, Publication, TableEntry
+from subscriber.schema.server_features import ServerFeatures
 
 CARRIER: Final = "subscriber_carrier"
 """The carrier's name."""
-
-_GENERATED_SINCE: Final = 18
 
 
 def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
@@ -37,7 +36,7 @@ def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
         tables=() if all_tables else tuple(members.values()),
         schemas=() if all_tables else tuple(schemas),
         publish=frozenset().union(*(publication.publish for publication in publications)),
-        generated_columns="stored" if major >= _GENERATED_SINCE else "none",
+        generated_columns="stored" if ServerFeatures(major * 10000).published_generated_columns else "none",
     )
 
 

@@ -31,7 +31,8 @@ from subscriber.protocol.messages import Relation, RelationColumn
 from subscriber.schema.shape import ColumnShape, TableShape
 from subscriber.targets import Target, TargetTable
 from subscriber.types import decode_column, family_of
-from subscriber.verify.compare_tables import replicated_rows, text_of
+from subscriber.verify.canonical_text import text_of
+from subscriber.verify.read_rows import target_rows
 
 Row: TypeAlias = tuple[str | None, ...]
 Bag: TypeAlias = Counter[Row]
@@ -93,7 +94,7 @@ def read_target_rows(target: Target, connection: sa.Connection, shape: TableShap
     """
     columns = stored_columns(shape)
     table = target_table(target, connection, shape)
-    rows = replicated_rows(target, connection, table, [column.name for column in columns])
+    rows = target_rows(target, connection, table, [column.name for column in columns])
     return list(_as_texts(rows, columns))
 
 

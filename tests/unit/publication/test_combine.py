@@ -10,7 +10,7 @@ import pytest
 
 from subscriber.errors import NotSupportedError, PublisherTablesOutdated
 from subscriber.protocol.messages import Relation
-from subscriber.publication.combine import opinions, plan_relation, plan_truncate, published, sent_columns
+from subscriber.publication.combine import opinions, plan_relation, plan_truncate, published_as, sent_columns
 from subscriber.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.publication.plan import Opinion, RelationPlan
 from subscriber.schema.publisher_tables import PublisherTable
@@ -34,11 +34,11 @@ def plan(one: PublisherTable, *publications: Publication, known=ALL, settled: bo
     return plan_relation(publications, known, as_sent(one), settled=settled)
 
 
-def published_as(one: PublisherTable, *publications: Publication) -> str | None:
+def name_of(one: PublisherTable, *publications: Publication) -> str | None:
     """The name; the same whatever the publications' order is (rule B3)."""
     names = set()
     for order in itertools.permutations(publications):
-        found = published(order, ALL, one)
+        found = published_as(order, ALL, one)
         names.add(None if found is None else found.table.name)
     assert len(names) == 1
     return names.pop()
@@ -54,8 +54,8 @@ def texts(plan: RelationPlan, operation: Operation) -> list[str | None]:
 def test_a_table_is_published_as_itself_by_name_schema_or_with_all():
     """Rule B2."""
     for one in (publication("p", entry(T)), publication("p", schemas=("public",)), publication("p", all_tables=True)):
-        assert published_as(T, one) == "t"
-    assert published_as(T, publication("p", entry(LEAF)), publication("q", schemas=("other",))) is None
+        assert name_of(T, one) == "t"
+    assert name_of(T, publication("p", entry(LEAF)), publication("q", schemas=("other",))) is None
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_table_is_published_as_itself_by_name_schema_or_with_all():
 )
 def test_a_leaf_is_published_through_an_ancestor_and_via_root_as_it(member, options, name):
     """Rule B2."""
-    assert published_as(LEAF, publication("p", entry(member), **options)) == name
+    assert name_of(LEAF, publication("p", entry(member), **options)) == name
 
 
 def test_via_root_the_top_most_member_is_it():
     """Rule B2: not the root of the tree, unless it is a member; by schema is a member as well."""
-    assert published_as(LEAF, publication("p", entry(MIDDLE), entry(ROOT), via_root=True)) == "root"
-    assert published_as(LEAF, publication("p", schemas=("other",), via_root=True)) == "middle"
-    assert published_as(LEAF, publication("p", all_tables=True, via_root=True)) == "root"
+    assert name_of(LEAF, publication("p", entry(MIDDLE), entry(ROOT), via_root=True)) == "root"
+    assert name_of(LEAF, publication("p", schemas=("other",), via_root=True)) == "middle"
+    assert name_of(LEAF, publication("p", all_tables=True, via_root=True)) == "root"
 
 
 def test_across_publications_the_highest_level_wins_in_any_order():
@@ -84,8 +84,8 @@ def test_across_publications_the_highest_level_wins_in_any_order():
     low = publication("low", entry(LEAF, "b = 'x'"))
     middle = publication("middle", entry(MIDDLE), via_root=True)
     high = publication("high", entry(ROOT), via_root=True)
-    assert published_as(LEAF, low, middle) == "middle"
-    assert published_as(LEAF, low, middle, high) == "root"
+    assert name_of(LEAF, low, middle) == "middle"
+    assert name_of(LEAF, low, middle, high) == "root"
 
 
 def test_a_lower_publication_loses_its_filter_and_keeps_its_operations():
@@ -102,17 +102,17 @@ def test_a_lower_publication_loses_its_filter_and_keeps_its_operations():
 
 def test_a_partitioned_table_itself_is_published_only_via_root():
     """Rule B4."""
-    assert published([publication("p", entry(ROOT))], ALL, ROOT) is None
-    assert published([publication("p", entry(ROOT), via_root=True)], ALL, ROOT) is not None
+    assert published_as([publication("p", entry(ROOT))], ALL, ROOT) is None
+    assert published_as([publication("p", entry(ROOT), via_root=True)], ALL, ROOT) is not None
 
 
 @pytest.mark.parametrize("via_root", [False, True])
 def test_except_is_about_the_root(via_root):
     """Rule B6; another publication may still hold the table."""
     without = publication("p", all_tables=True, excepted=(ROOT.key,), via_root=via_root)
-    assert published_as(LEAF, without) is None
-    assert published_as(T, without) == "t"
-    assert published_as(LEAF, without, publication("q", entry(LEAF))) == "leaf"
+    assert name_of(LEAF, without) is None
+    assert name_of(T, without) == "t"
+    assert name_of(LEAF, without, publication("q", entry(LEAF))) == "leaf"
 
 
 # Filters -------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def test_a_filter_beside_its_schema_in_one_publication_does_not_count():
 
 def test_a_leaf_that_is_published_through_its_parent_under_its_own_name_is_unfiltered():
     """Rule B8: the publication has no entry for the leaf."""
-    found = published([publication("p", entry(ROOT))], ALL, LEAF)
+    found = published_as([publication("p", entry(ROOT))], ALL, LEAF)
     assert found is not None
     assert opinions(found)["insert"] == (Opinion("p", None),)
 
@@ -223,7 +223,7 @@ def test_postgresql_15_takes_a_list_for_none_only_if_no_column_was_ever_dropped(
     """Rule B40, before 16: RelationGetNumberOfAttributes is what it compares with; measured on 15.18."""
     counted = replace(T, attributes=attributes)
     listed = publication("p", entry(T, columns=["a", "b", "c"]))
-    found = published([listed, publication("q", all_tables=True)], tables(counted), counted)
+    found = published_as([listed, publication("q", all_tables=True)], tables(counted), counted)
     assert found is not None
     if refused:
         with pytest.raises(NotSupportedError, match="cannot use different column lists"):
@@ -252,7 +252,7 @@ def test_different_options_for_generated_columns_are_refused_where_there_is_one(
 def test_a_publication_with_a_list_takes_no_part_in_the_comparison_of_options():
     """Rule B41: its list must be what the others send."""
     listed = publication("p", entry(G, columns=["a", "b", "s"]))
-    found = published([listed, publication("q", all_tables=True, generated_columns="stored")], WITH_G, G)
+    found = published_as([listed, publication("q", all_tables=True, generated_columns="stored")], WITH_G, G)
     assert found is not None
     assert sent_columns(found).names == {"a", "b", "s"}
 

@@ -8,9 +8,10 @@ import pickle
 import pyarrow as pa
 import pytest
 
-from subscriber.errors import NotSupportedError, PublisherTablesOutdated, RowFilterError
+from subscriber.errors import NotSupportedError, PublisherError, PublisherTablesOutdated, RowFilterError
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Compiled, Publishing, compile_any, compiled
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable
 from tests.publications import as_sent, entry, python_filter, table, tables
 
@@ -99,7 +100,7 @@ def test_tables_that_were_read_anew_settle_the_shape_and_keep_what_is_gone():
     before = table("public.before", {"a": "int4"}, key=["a"], oid=3)
     after = table("public.after", {"a": "int4"}, key=["a"], oid=3)
     asked = as_sent(table("public.new", {"a": "int4"}, oid=4))
-    again = publishing(P, known=(T, gone, before)).read_anew(tables(T, after), asked)
+    again = publishing(P, known=(T, gone, before)).with_tables(tables(T, after), asked)
     assert set(again.tables.tables) == {T.key, gone.key, after.key}
     assert again.settled == {asked}
     assert again.publications == (P,)
@@ -119,3 +120,23 @@ def test_a_filter_is_the_publishers_versions(version, result):
         assert row_filter.evaluate(rows, 1).to_pylist() == [result]
     again = pickle.loads(pickle.dumps(row_filter))
     assert again is row_filter
+
+
+# What is published ------------------------------------------------------------------------------------
+
+
+def test_a_copy_reads_what_the_publications_say():
+    """D7, D8"""
+    deletes = Publication("d", tables=(entry(T, "b = 'x'"),), publish=frozenset({"delete"}))
+    one = publishing(P, deletes)
+    published = PublishedTable("public", "t", "table", ("a", "b"), ("a > 1", "b = 'x'"))
+    assert one.published_tables() == [published]
+    assert one.published_table("public", "t") == published
+    with pytest.raises(PublisherError, match=r'^table "public\.u" is not published any more$') as caught:
+        one.published_table("public", "u")
+    assert caught.value.sqlstate == "42704"
+
+
+def test_tables_change_whose_updates_or_deletes_are_published():
+    assert publishing(P).changing_tables() == {("public", "t")}
+    assert publishing(Q).changing_tables() == set()

@@ -13,7 +13,6 @@ from subscriber.publisher.slots import (
     StreamOptions,
     alter_slot,
     create_slot,
-    protocol_version,
     start_command,
 )
 
@@ -41,15 +40,6 @@ def created(server_version: int, name: str = "s", **options) -> str:
     create_slot(connection, name, **options)  # type: ignore[arg-type]
     (command,) = connection.commands
     return command
-
-
-@pytest.mark.parametrize(
-    ("server", "version"),
-    [(100023, 1), (130005, 1), (140000, 2), (149999, 2), (150000, 3), (160000, 4), (180006, 4), (190000, 4)],
-)
-def test_each_server_is_asked_for_the_highest_protocol_it_speaks(server, version):
-    """Rule A33."""
-    assert protocol_version(server) == version
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from subscriber.errors import SubscriberError
 from subscriber.stages.explain_journal import _values
 from subscriber.targets import open_target
 from subscriber.targets.query_result import value_text
-from subscriber.verify.compare_tables import text_of
+from subscriber.verify.canonical_text import text_of
 
 
 @pytest.mark.parametrize(

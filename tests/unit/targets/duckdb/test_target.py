@@ -32,7 +32,8 @@ from subscriber.targets.duckdb import connection as duckdb_connection
 from subscriber.targets.duckdb.values import check_column, declaration, storage
 from subscriber.targets.loader import LoadColumn, write_block
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
-from subscriber.verify.compare_tables import replicated_rows, text_of
+from subscriber.verify.canonical_text import text_of
+from subscriber.verify.read_rows import target_rows
 from tests.frames import OIDS, frame, relation, transaction, values
 from tests.target_databases import set_sequence
 
@@ -299,9 +300,7 @@ VALUES = {
 def stored(target, type_oid: int) -> dict[int, str | None]:
     table = reflected(target, "v")
     with target.engine.connect() as connection:
-        return {
-            k: text_of(type_oid, value) for k, value in replicated_rows(target, connection, table, ["k", "v"], ["k"])
-        }
+        return {k: text_of(type_oid, value) for k, value in target_rows(target, connection, table, ["k", "v"], ["k"])}
 
 
 def expected(name: str) -> dict[int, str | None]:

@@ -1,15 +1,17 @@
-"""What the publications of a subscription publish: asked of the server, or worked out where they are the subscriber's own.
+"""The publications of a subscription, checked, and the tables that they publish: asked of the server, or emulated.
 
-With a carrier everything is checked here that the server would check when the publication is made and when its tables are written:
-the filters against the publisher's tables (rules B23-B29), the replica identities (B32-B36), and that the carrier brings all of it.
+With a carrier, this module checks everything that the server would check when the publication is
+created and when its tables are written: the filters against the publisher's tables (rules B23-B29),
+the replica identities (B32-B36), and that the carrier brings all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from subscriber import catalog
+from subscriber.catalog.kept_publishing import read_definitions
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.notices import (
     Notify,
@@ -19,40 +21,41 @@ from subscriber.commands.notices import (
     warn_unreadable,
     warn_without_identity,
 )
-from subscriber.commands.own_publications import kept_text, read_definitions
 from subscriber.errors import PublisherNotReady, SubscriberError, UsageError
 from subscriber.filters.check import check_filter, columns_of
 from subscriber.publication.carrier import check_carrier
 from subscriber.publication.coverage import check_coverage
 from subscriber.publication.definition import Publication
-from subscriber.publication.published_relations import published_relations
 from subscriber.publication.publishing import Publishing
 from subscriber.publisher.catalog_tables import read_publisher_tables
 from subscriber.publisher.privileges import unreadable_tables
-from subscriber.publisher.published_tables import PublishedTable
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher
+from subscriber.publisher.read_attributes import read_attributes
 from subscriber.publisher.replica_identity import tables_without_identity
+from subscriber.schema.attributes import TableAttributes
+from subscriber.schema.published_table import Publications, PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 from subscriber.schema.relation_names import RelationNames
 from subscriber.targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
-    """What publications publish.
+class SubscribedTables:
+    """What a subscription replicates of what its publications publish.
 
     Attributes:
-        tables: the tables.
-        changing: schema and name of those whose updates or deletes are published.
-        publisher_tables: what the catalog is to keep of the publisher's tables; None where the server publishes.
+        tables: the published tables, but those in which subscribers keep their state.
+        changing: schema and name of those whose UPDATEs or DELETEs are published.
+        publishing: what the catalog is to keep of emulated publications; None where the server publishes.
     """
 
     tables: list[PublishedTable]
     changing: frozenset[tuple[str, str]] = frozenset()
-    publisher_tables: str | None = None
+    publishing: Publishing | None = None
 
 
-def read_published(
+def check_publications(
     target: Target,
     publisher: Publisher,
     subscription: str,
@@ -62,7 +65,7 @@ def read_published(
     *,
     named: Sequence[str] | None = None,
     known: Collection[tuple[str, str]] = (),
-) -> Published:
+) -> SubscribedTables:
     """What a subscription's publications publish now, with PostgreSQL's warnings.
 
     Args:
@@ -80,33 +83,59 @@ def read_published(
         NotSupportedError: the carrier leaves something out, or a filter cannot be evaluated here.
         PublisherError: the publisher refused.
     """
-    streamed = publications
+    source: Publications
+    publishing = None
     if options.carrier is None:
         warn_missing_publications(notify, publisher.missing_publications(publications if named is None else named))
-        published = Published(publisher.published_tables(publications), publisher.changing_tables(publications))
+        streamed = publications
+        source = ServerPublications(publisher.connection, publications)
     else:
         streamed = (options.carrier,)
-        published = _emulated(target, publisher, publications, options.carrier)
-    published = _without_own(published, options.map, notify)
+        source = publishing = _check_emulated(target, publisher, publications, options.carrier)
+    tables = _without_own(source.published_tables(), options.map, notify)
+    changing = source.changing_tables()
     warn_without_identity(notify, tables_without_identity(publisher.connection, streamed))
     if options.copy_data:
-        new = [table for table in published.tables if (table.schema, table.name) not in known]
+        new = [table for table in tables if table.key not in known]
         warn_unreadable(notify, unreadable_tables(publisher.connection, new))
     if options.copy_data and options.origin == "none":
         warn_other_origins(notify, subscription, publisher.publications_of_other_origins(streamed, known))
-    return published
+    return SubscribedTables(tables, changing, publishing)
 
 
-def _without_own(published: Published, names: RelationNames, notify: Notify) -> Published:
+def read_uncopied(
+    publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, emulated: bool
+) -> list[tuple[PublishedTable, TableAttributes]]:
+    """What tables are like that are not to be copied, for :func:`~subscriber.catalog.keep_published_shapes`.
+
+    Args:
+        publisher: is asked.
+        publications: of the subscription.
+        tables: those that are published.
+        emulated: the publications are the subscriber's own.
+
+    Raises:
+        PublisherError: it could not be asked.
+    """
+    found = []
+    for table in tables:
+        listed = table.columns is not None if emulated else None
+        attributes = read_attributes(publisher.connection, publications, table.schema, table.name, listed=listed)
+        if attributes is not None:
+            found.append((table, attributes))
+    return found
+
+
+def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify: Notify) -> list[PublishedTable]:
     """Leave out what a publisher that is itself a target of ours keeps for its own subscriptions."""
-    own = [table for table in published.tables if catalog.is_own_table(names, table.schema, table.name)]
+    own = [table for table in tables if catalog.is_own_table(names, *table.key)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)
         notice(notify, f"not replicated, because subscribers keep their state in tables of these names: {shown}")
-    return replace(published, tables=[table for table in published.tables if table not in own])
+    return [table for table in tables if table not in own]
 
 
-def _emulated(target: Target, publisher: Publisher, publications: Sequence[str], carrier: str) -> Published:
+def _check_emulated(target: Target, publisher: Publisher, publications: Sequence[str], carrier: str) -> Publishing:
     with target.reporting(), target.engine.connect() as connection:
         definitions = read_definitions(connection, publications)
     of_publisher = {publication.name: publication for publication in publisher.publications()}
@@ -123,25 +152,11 @@ def _emulated(target: Target, publisher: Publisher, publications: Sequence[str],
     def filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
         return frozenset(columns_of(check_filter(where, table, tables)))
 
-    relations = published_relations(
-        definitions, tables
-    )  # first: what it refuses, PostgreSQL refuses here too (rule B39)
+    publishing = Publishing(definitions, tables)
+    publishing.published_tables()  # first: what it refuses, PostgreSQL refuses here too (rule B39)
     check_coverage(definitions, tables, filter_columns, tuple(of_publisher.values()))
     check_carrier(of_publisher[carrier], definitions, tables, filter_columns)
-    changing = published_relations([one for one in definitions if one.publish & {"update", "delete"}], tables)
-    return Published(
-        [
-            PublishedTable(
-                relation.table.schema,
-                relation.table.name,
-                "partitioned table" if relation.table.kind == "partitioned table" else "table",
-                relation.columns,
-            )
-            for relation in relations
-        ],
-        frozenset((relation.table.schema, relation.table.name) for relation in changing),
-        kept_text(Publishing(definitions, tables)),
-    )
+    return publishing
 
 
 def _check_members(publication: Publication, tables: PublisherTables) -> None:

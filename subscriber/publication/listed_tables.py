@@ -1,35 +1,21 @@
-"""Which tables publications publish, and what of them is copied: ``pg_get_publication_tables`` (rules B1, B5, D7-D9, B39-B41).
+"""Which tables emulated publications list: ``pg_get_publication_tables`` (rules B1, B5, D7-D9, B39-B41).
 
-A table is listed once, as the relation that its changes come as: of a partitioned table published through its root, the root.
-Initial copies go by this list whatever operations the publications publish.
+A table is listed once, under the name that its changes have: a partitioned table that is published
+through its root is listed as the root. Initial copies use this list, whatever operations the
+publications publish.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from subscriber.errors import NotSupportedError
 from subscriber.publication.definition import Publication, TableEntry
+from subscriber.schema.published_table import PublishedTable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedRelation:
-    """A table that is published.
-
-    Attributes:
-        table: the publisher's.
-        columns: those that are sent, in the table's order.
-        filters: rows are copied that pass one of them; empty for all rows.
-    """
-
-    table: PublisherTable
-    columns: tuple[str, ...]
-    filters: tuple[str, ...]
-
-
-def published_relations(publications: Sequence[Publication], tables: PublisherTables) -> list[PublishedRelation]:
+def listed_tables(publications: Sequence[Publication], tables: PublisherTables) -> list[PublishedTable]:
     """What the publications publish together, by schema and name.
 
     Raises:
@@ -87,8 +73,8 @@ def member_entry(publication: Publication, table: PublisherTable) -> TableEntry 
     return publication.entry(*table.key)
 
 
-def sent_columns(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
-    """The columns that a publication sends of a table (rules B40, B41)."""
+def listed_columns(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
+    """The columns that one publication lists of a table (rules B40, B41)."""
     entry = member_entry(publication, table)
     if entry is not None and entry.columns is not None:
         return tuple(column.name for column in table.columns if column.name in entry.columns)
@@ -96,9 +82,9 @@ def sent_columns(publication: Publication, table: PublisherTable) -> tuple[str, 
     return tuple(column.name for column in table.columns if column.generated in sent)
 
 
-def _published(table: PublisherTable, publications: Sequence[Publication]) -> PublishedRelation:
-    columns = {sent_columns(publication, table) for publication in publications}
-    if len(columns) > 1:
+def _published(table: PublisherTable, publications: Sequence[Publication]) -> PublishedTable:
+    columns = {listed_columns(publication, table) for publication in publications}
+    if len(columns) > 1 or (table.attributes and len({_compared_by_15(one, table) for one in publications}) > 1):
         raise NotSupportedError(
             f'cannot use different column lists for table "{table.qualified_name}" in different publications',
             hint="Give the table the same column list in all of them, or make a subscription for each.",
@@ -107,7 +93,21 @@ def _published(table: PublisherTable, publications: Sequence[Publication]) -> Pu
     entries = [member_entry(publication, table) for publication in publications]
     filters = [entry.where for entry in entries if entry is not None and entry.where is not None]
     every_row = len(filters) < len(entries)
-    return PublishedRelation(table, columns.pop(), () if every_row else tuple(dict.fromkeys(filters)))
+    return PublishedTable(
+        table.schema,
+        table.name,
+        "partitioned table" if table.kind == "partitioned table" else "table",
+        columns.pop(),
+        () if every_row else tuple(dict.fromkeys(filters)),
+    )
+
+
+def _compared_by_15(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
+    """What PostgreSQL 15 compares: without a list generated columns count too, which no list can name."""
+    entry = member_entry(publication, table)
+    if entry is not None and entry.columns is not None:
+        return listed_columns(publication, table)
+    return tuple(column.name for column in table.columns)
 
 
 def _without_partitions(

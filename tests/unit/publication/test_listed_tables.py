@@ -6,7 +6,7 @@ import pytest
 
 from subscriber.errors import NotSupportedError
 from subscriber.publication.definition import Publication, TableEntry
-from subscriber.publication.published_relations import published_relations
+from subscriber.publication.listed_tables import listed_tables
 from subscriber.schema.publisher_tables import PublisherColumn, PublisherTable, PublisherTables
 
 A, B = PublisherColumn("a", 1, 23), PublisherColumn("b", 2, 25)
@@ -27,7 +27,7 @@ def entry(table: PublisherTable, columns: tuple[str, ...] | None = None, where: 
 
 
 def names(*publications: Publication) -> list[str]:
-    return [one.table.qualified_name for one in published_relations(publications, TABLES)]
+    return [one.qualified_name for one in listed_tables(publications, TABLES)]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_rows_are_copied_that_pass_any_filter():
     """D8: whatever the publications publish, and all of them where one has no filter."""
     one = Publication("p", tables=(entry(T, where="a > 1"),), publish=frozenset({"delete"}))
     two = Publication("q", tables=(entry(T, where="a < 0"),))
-    assert [relation.filters for relation in published_relations([one, two], TABLES)] == [("a > 1", "a < 0")]
+    assert [table.filters for table in listed_tables([one, two], TABLES)] == [("a > 1", "a < 0")]
     for third in (Publication("r", tables=(entry(T),)), Publication("r", schemas=("public",))):
-        found = {relation.table.name: relation.filters for relation in published_relations([one, two, third], TABLES)}
+        found = {table.name: table.filters for table in listed_tables([one, two, third], TABLES)}
         assert found["t"] == ()
 
 
@@ -77,7 +77,7 @@ def test_rows_are_copied_that_pass_any_filter():
 )
 def test_a_list_names_the_columns_else_the_option_does(publication, columns):
     """B40, B41"""
-    assert [relation.columns for relation in published_relations([publication], TABLES)] == [columns]
+    assert [table.columns for table in listed_tables([publication], TABLES)] == [columns]
 
 
 def test_publications_must_agree_on_the_columns():
@@ -85,5 +85,5 @@ def test_publications_must_agree_on_the_columns():
     lists = [Publication(name, tables=(entry(T, columns),)) for name, columns in (("p", ("a",)), ("q", None))]
     message = 'cannot use different column lists for table "public.t" in different publications'
     with pytest.raises(NotSupportedError, match=message) as caught:
-        published_relations(lists, TABLES)
+        listed_tables(lists, TABLES)
     assert (caught.value.sqlstate, caught.value.relation) == ("0A000", "public.t")

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from subscriber import catalog
+from subscriber.catalog.kept_publishing import keep_publishing, read_publishing
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands.own_publications import kept_text, read_publishing, selection_of
-from subscriber.errors import PublicationsChanged, PublisherError, UsageError
+from subscriber.errors import PublicationsChanged, UsageError
 from subscriber.lsn import LSN
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
-from subscriber.publisher.copy_plan import Selection
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
 from subscriber.targets import Target, open_target
 from tests.publications import as_sent, entry, table, tables
@@ -41,8 +40,7 @@ def test_what_is_kept_is_read_back_without_the_systems_own_tables(target):
     with target.begin() as connection:
         subscription = subscribed(connection)
         catalog.insert_publication(connection, P, "postgres")
-        text = kept_text(Publishing((P,), tables(T, SYSTEM), settled))
-        catalog.set_publisher_tables(connection, subscription.subid, text)
+        keep_publishing(connection, subscription.subid, Publishing((P,), tables(T, SYSTEM), settled))
         assert read_publishing(connection, subscription) == Publishing((P,), tables(T), settled)
 
 
@@ -55,7 +53,7 @@ def test_a_dropped_publication_is_waited_for(target):
     """It may be made again; what was received meanwhile is not lost."""
     with target.begin() as connection:
         subscription = subscribed(connection)
-        catalog.set_publisher_tables(connection, subscription.subid, kept_text(Publishing((P,), tables(T))))
+        keep_publishing(connection, subscription.subid, Publishing((P,), tables(T)))
         with pytest.raises(UsageError, match=r'^publication "p" does not exist$') as caught:
             read_publishing(connection, subscription)
     assert (caught.value.transient, caught.value.sqlstate) == (True, "42704")
@@ -89,12 +87,3 @@ def test_a_batch_that_was_filtered_by_other_definitions_is_filtered_again(target
 def _relations(connection: Any, subscription: catalog.Subscription) -> list[catalog.SubscriptionRelation]:
     catalog.set_relation_state(connection, subscription.subid, "public", "t", catalog.RelationState.READY, LSN(1))
     return catalog.relations_of(connection, subscription.subid)
-
-
-def test_the_copy_selects_what_the_publications_say():
-    """D7, D8"""
-    publishing = Publishing((P,), tables(T))
-    assert selection_of(publishing, "public", "t") == Selection(("a", "b"), ("(a > 1)",))
-    assert selection_of(None, "public", "t") is None
-    with pytest.raises(PublisherError, match="is not published any more"):
-        selection_of(publishing, "public", "u")

@@ -1,4 +1,4 @@
-"""The publisher as commands meet it: PostgreSQL's texts for connections and slots (libpqwalreceiver's).
+"""Slots of subscriptions at the publisher: created, altered, released and dropped, with libpqwalreceiver's texts.
 
 Nothing here holds a transaction of the target open: making a slot waits for every transaction of the publisher's server, and the
 target may be a database of that server.
@@ -15,10 +15,10 @@ from typing import Final
 
 from subscriber.catalog import Subscription
 from subscriber.commands.notices import Notify, warning
+from subscriber.commands.publisher_connection import connected, replicating
 from subscriber.errors import PublisherError, PublisherNotReady, SlotInUse
 from subscriber.publisher.blockers import receiver_of
-from subscriber.publisher.connection import NOT_CONNECTED, ReplicationConnection
-from subscriber.publisher.publisher import Publisher, connect_publisher
+from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.slots import CreatedSlot, alter_slot, create_slot
 from subscriber.waiting import watched
 
@@ -28,19 +28,6 @@ _POLL_SECONDS: Final = 0.2
 _NOTICE_SECONDS: Final = 3.0
 """How long `subscriber run` has to notice a change of the catalog, and to end its receiver in order."""
 _WATCH_SECONDS: Final = 0.02
-
-
-@contextlib.contextmanager
-def connected(conninfo: str, subscription: str) -> Iterator[Publisher]:
-    """A connection to the publisher of a subscription.
-
-    Raises:
-        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
-    """
-    with contextlib.ExitStack() as stack:
-        with _connecting(f'subscription "{subscription}" could not connect to the publisher'):
-            server = stack.enter_context(connect_publisher(conninfo, subscription))
-        yield Publisher(server)
 
 
 def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, failover: bool) -> CreatedSlot:
@@ -53,7 +40,7 @@ def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, f
         NotSupportedError: the server is too old for an option.
     """
     with (
-        _replicating(conninfo, subscription) as replication,
+        replicating(conninfo, subscription) as replication,
         _asking(f'could not create replication slot "{slot}"', "08P01"),
     ):
         return create_slot(
@@ -70,7 +57,7 @@ def change_slot(
         PublisherError: 08P01, ``could not alter replication slot "…": …`` with the server's reason.
     """
     with (
-        _replicating(conninfo, subscription) as replication,
+        replicating(conninfo, subscription) as replication,
         _asking(f'could not alter replication slot "{slot}"', "08P01"),
     ):
         alter_slot(replication, slot, failover=failover, two_phase=two_phase)
@@ -159,23 +146,6 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
                 hint="Somebody has dropped it. Use ALTER SUBSCRIPTION ... DISABLE and then "
                 "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to drop the subscription without it.",
             )
-
-
-@contextlib.contextmanager
-def _replicating(conninfo: str, subscription: str) -> Iterator[ReplicationConnection]:
-    with contextlib.ExitStack() as stack:
-        with _connecting(f'subscription "{subscription}" could not connect to the publisher'):
-            replication = stack.enter_context(ReplicationConnection(conninfo, subscription))
-        yield replication
-
-
-@contextlib.contextmanager
-def _connecting(failed: str) -> Iterator[None]:
-    try:
-        yield
-    except PublisherError as error:
-        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
-        raise type(error)(f"{failed}: {reason}", sqlstate=error.sqlstate, hint=error.hint) from error
 
 
 @contextlib.contextmanager

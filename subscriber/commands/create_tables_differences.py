@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from subscriber.catalog import SCHEMA_DIFFERENCE
+from subscriber.commands.create_tables import MissingTable
 from subscriber.commands.notices import Notify, first_names, notice
-from subscriber.commands.target_tables import MissingTable
 from subscriber.publisher.publisher import Publisher
 from subscriber.publisher.schema_objects import schema_objects
 from subscriber.schema.shape import RelatedDifference

@@ -1,0 +1,143 @@
+"""The target's tables of a subscription: they must be there, or ``create_tables`` creates them (rule D13)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from subscriber import catalog
+from subscriber.apply.identity import row_identity
+from subscriber.apply.local_relations import LocalRelation, RelationMap, check_required
+from subscriber.catalog.subscription_options import SubscriptionOptions
+from subscriber.commands.check_publications import SubscribedTables
+from subscriber.commands.create_tables import MissingTable, design_tables
+from subscriber.commands.notices import Notify, warning
+from subscriber.errors import SubscriberError, TargetRelationError, UsageError
+from subscriber.protocol.messages import Relation
+from subscriber.publisher.announced import announced_relations
+from subscriber.publisher.publisher import Publisher
+from subscriber.schema.published_table import PublishedTable
+from subscriber.schema.relation_names import SAME_NAMES, RelationNames, TableName
+from subscriber.targets import Target
+
+
+def check_tables(
+    target: Target,
+    publisher: Publisher,
+    tables: Sequence[PublishedTable],
+    names: RelationNames = SAME_NAMES,
+    *,
+    create_tables: bool,
+) -> list[MissingTable]:
+    """Look at the target's table of each published one; gives those that are to be made.
+
+    Columns are not looked at: :func:`warn_of_shapes` does.
+
+    Args:
+        target: where they are to be.
+        publisher: is asked what a table that is to be made is like.
+        tables: those that are published.
+        names: the target's names of them.
+        create_tables: those that do not exist are to be made.
+
+    Raises:
+        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that cannot be replicated into;
+            42710, two have one name.
+        PublisherNotReady: a table was dropped at the publisher meanwhile.
+    """
+    missing = set(check_relations(target, [table.key for table in tables], names, create_tables=create_tables))
+    return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names)
+
+
+def warn_of_shapes(
+    target: Target, publisher: Publisher, published: SubscribedTables, options: SubscriptionOptions, notify: Notify
+) -> None:
+    """Compare the tables that are there with the published ones, and tell what copying or applying would stop at.
+
+    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused here: the errors are those of
+    :mod:`subscriber.apply.local_relations` and :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+
+    Raises:
+        PublisherError: the publisher could not be asked.
+        TargetError: the target could not be read.
+    """
+    with target.reporting(), target.engine.connect() as connection:
+        there = RelationMap(target, connection, options.map, add_columns=options.schema_changes == "add_columns")
+        for relation in announced_relations(publisher.connection, published.tables):
+            if target.shapes.reflect(connection, *options.map.local(relation.namespace, relation.name)) is None:
+                continue
+            for error in _misfits(there, relation, changes=(relation.namespace, relation.name) in published.changing):
+                named = options.map.qualified(relation.namespace, relation.name)
+                message = error.message if f'"{named}"' in error.message else f'table "{named}": {error.message}'
+                warning(notify, message, detail=error.detail, hint=error.hint)
+
+
+def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterator[SubscriberError]:
+    try:
+        local = there.compare(relation)
+    except TargetRelationError as error:
+        yield error
+        return
+    # The publisher itself refuses to change rows that it cannot identify.
+    identified = relation.replica_identity == "f" or any(column.is_identity for column in relation.columns)
+    checks: list[Callable[[LocalRelation], object]] = [check_required]
+    if changes and identified:
+        checks.append(row_identity)
+    for check in checks:
+        try:
+            check(local)
+        except TargetRelationError as error:
+            yield error
+
+
+def check_relations(
+    target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
+) -> list[TableName]:
+    """Look at the target's table of each relation; gives the relations whose table does not exist, where it is to be made.
+
+    Args:
+        target: where they are to be.
+        relations: by the publisher's names.
+        names: the target's names of them.
+        create_tables: those that do not exist are to be made; None: the command makes none.
+
+    Raises:
+        UsageError: as :func:`check_tables`.
+    """
+    names.check_distinct(relations, target.ddl.place)
+    missing = []
+    with target.reporting(), target.engine.connect() as connection:
+        for relation in relations:
+            qualified = names.qualified(*relation)
+            if catalog.is_own_table(names, *relation):
+                raise UsageError(
+                    f'cannot use relation "{qualified}" as logical replication target',
+                    sqlstate="42809",
+                    detail="Subscribers keep their state in tables of this name.",
+                    relation=qualified,
+                )
+            found = target.shapes.reflect(connection, *names.local(*relation))
+            if found is None and create_tables:
+                missing.append(relation)
+            elif found is None:
+                raise UsageError(
+                    f'relation "{qualified}" does not exist',
+                    sqlstate="42P01",
+                    detail=_mapped_from(relation, names),
+                    relation=qualified,
+                    hint="Create the table at the subscriber, with the publisher's column names"
+                    + ("." if create_tables is None else ", or use WITH (create_tables = true)."),
+                )
+            elif found.kind not in ("table", "partitioned table"):
+                raise UsageError(
+                    f'cannot use relation "{qualified}" as logical replication target',
+                    sqlstate="42809",
+                    detail=f"This operation is not supported for {found.kind}s." if found.kind != "other" else None,
+                    relation=qualified,
+                )
+    return missing
+
+
+def _mapped_from(relation: TableName, names: RelationNames) -> str | None:
+    if names.local(*relation) == relation:
+        return None
+    return f"The subscription's map has it for the publisher's \"{'.'.join(relation)}\"."

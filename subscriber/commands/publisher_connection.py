@@ -1,0 +1,46 @@
+"""Connections to a subscription's publisher, with PostgreSQL's texts where there is none (libpqwalreceiver's)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from subscriber.errors import PublisherError
+from subscriber.publisher.connection import NOT_CONNECTED, ReplicationConnection
+from subscriber.publisher.publisher import Publisher, connect_publisher
+
+
+@contextlib.contextmanager
+def connected(conninfo: str, subscription: str) -> Iterator[Publisher]:
+    """A connection to the publisher of a subscription.
+
+    Raises:
+        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
+    """
+    with contextlib.ExitStack() as stack:
+        with _connecting(subscription):
+            server = stack.enter_context(connect_publisher(conninfo, subscription))
+        yield Publisher(server)
+
+
+@contextlib.contextmanager
+def replicating(conninfo: str, subscription: str) -> Iterator[ReplicationConnection]:
+    """A replication connection to the publisher of a subscription.
+
+    Raises:
+        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
+    """
+    with contextlib.ExitStack() as stack:
+        with _connecting(subscription):
+            replication = stack.enter_context(ReplicationConnection(conninfo, subscription))
+        yield replication
+
+
+@contextlib.contextmanager
+def _connecting(subscription: str) -> Iterator[None]:
+    try:
+        yield
+    except PublisherError as error:
+        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
+        message = f'subscription "{subscription}" could not connect to the publisher: {reason}'
+        raise type(error)(message, sqlstate=error.sqlstate, hint=error.hint) from error

@@ -1,0 +1,144 @@
+"""What a PostgreSQL server can do, by its version: every question of ours that is put in another way to an older server.
+
+The names are those of PostgreSQL's features. Each has the release whose release notes introduce it; the catalog columns and
+functions that we use because of it are named beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, overload
+
+OLDEST_VERSION: Final = 100000
+"""pgoutput came with PostgreSQL 10."""
+
+_PROTOCOL_VERSIONS: Final = ((160000, 4), (150000, 3), (140000, 2), (OLDEST_VERSION, 1))
+
+
+class _Since:
+    """A feature: of an instance, whether the server has it; of the class, the first version that does."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+
+    @overload
+    def __get__(self, instance: None, owner: type[ServerFeatures]) -> int: ...
+
+    @overload
+    def __get__(self, instance: ServerFeatures, owner: type[ServerFeatures]) -> bool: ...
+
+    def __get__(self, instance: ServerFeatures | None, owner: type[ServerFeatures]) -> int | bool:
+        return self._version if instance is None else instance.version >= self._version
+
+
+@dataclass(frozen=True)
+class ServerFeatures:
+    """The features of a server of one version.
+
+    ``ServerFeatures(140000).row_filters`` is False; ``ServerFeatures.row_filters`` is 150000, for messages.
+
+    Attributes:
+        version: as libpq gives it, such as 180004.
+    """
+
+    version: int
+
+    # PostgreSQL 11
+    published_truncate = _Since(110000)
+    """TRUNCATE is replicated (``pubtruncate``)."""
+    covering_indexes = _Since(110000)
+    """INCLUDE in indexes: ``indnkeyatts`` columns of ``indkey`` are the key."""
+    missing_values = _Since(110000)
+    """ADD COLUMN with a constant default writes no rows (``attmissingval``)."""
+    constraints_of_partitions = _Since(110000)
+    """Foreign keys of partitioned tables (``conparentid``)."""
+
+    # PostgreSQL 12
+    generated_columns = _Since(120000)
+    """Stored generated columns (``attgenerated``)."""
+    partition_functions = _Since(120000)
+    """``pg_partition_tree`` and ``pg_partition_ancestors``."""
+    table_access_methods = _Since(120000)
+    """Tables need not be heaps (``relam``)."""
+
+    # PostgreSQL 13
+    publish_via_partition_root = _Since(130000)
+    """The option of publications (``pubviaroot``)."""
+    slot_wal_status = _Since(130000)
+    """``max_slot_wal_keep_size``; ``wal_status`` and ``safe_wal_size`` of slots."""
+
+    # PostgreSQL 14
+    slot_two_phase = _Since(140000)
+    """``two_phase`` of slots. Subscriptions have the option from 15 on."""
+    binary_transfer = _Since(140000)
+    """The option ``binary`` of pgoutput."""
+    logical_messages = _Since(140000)
+    """The option ``messages`` of pgoutput."""
+    detach_concurrently = _Since(140000)
+    """ALTER TABLE … DETACH PARTITION CONCURRENTLY (``inhdetachpending``)."""
+    tid_range_scans = _Since(140000)
+    """A range of ``ctid`` is scanned without reading the whole table."""
+    idle_session_timeout = _Since(140000)
+    """The setting."""
+
+    # PostgreSQL 15
+    row_filters = _Since(150000)
+    """WHERE in publications (``prqual``)."""
+    column_lists = _Since(150000)
+    """Column lists in publications (``prattrs``)."""
+    schema_publications = _Since(150000)
+    """FOR TABLES IN SCHEMA (``pg_publication_namespace``)."""
+    two_phase = _Since(150000)
+    """Prepared transactions are sent when they are prepared."""
+    replication_options_in_parentheses = _Since(150000)
+    """``CREATE_REPLICATION_SLOT … (SNAPSHOT …)``; before, options are bare words."""
+    nulls_not_distinct = _Since(150000)
+    """NULLS NOT DISTINCT of unique keys (``indnullsnotdistinct``)."""
+    set_null_columns = _Since(150000)
+    """ON DELETE SET NULL and SET DEFAULT with a list of columns (``confdelsetcols``)."""
+    icu_databases = _Since(150000)
+    """A database may have an ICU locale (``datlocprovider``)."""
+
+    # PostgreSQL 16
+    origin_option = _Since(160000)
+    """The option ``origin`` of pgoutput."""
+    binary_copy = _Since(160000)
+    """Initial copies in binary format (``binary`` of subscriptions)."""
+    tables_of_several_publications = _Since(160000)
+    """``pg_get_publication_tables`` takes several publications, and leaves out partitions whose root is listed."""
+    lists_of_live_columns = _Since(160000)
+    """A column list of all columns counts as none whatever columns have been dropped (rule B40)."""
+
+    # PostgreSQL 17
+    failover_slots = _Since(170000)
+    """The option ``failover`` of slots."""
+    slot_invalidation_reason = _Since(170000)
+    """``invalidation_reason`` of slots."""
+    slots_survive_upgrade = _Since(170000)
+    """pg_upgrade keeps logical replication slots."""
+    builtin_locale_provider = _Since(170000)
+    """The builtin provider of collations (``colllocale``, ``datlocale``)."""
+    transaction_timeout = _Since(170000)
+    """The setting."""
+
+    # PostgreSQL 18
+    published_generated_columns = _Since(180000)
+    """``publish_generated_columns`` (``pubgencols``); column lists may name stored generated columns."""
+    missing_publications = _Since(180000)
+    """A walsender goes on without a publication that does not exist, with a warning."""
+    unenforced_constraints = _Since(180000)
+    """NOT ENFORCED and PERIOD in foreign keys (``conenforced``, ``conperiod``)."""
+
+    # PostgreSQL 19
+    excepted_tables = _Since(190000)
+    """FOR ALL TABLES EXCEPT (``prexcept``)."""
+
+    @property
+    def major(self) -> int:
+        """The number that releases are called by, such as 18."""
+        return self.version // 10000
+
+    @property
+    def protocol_version(self) -> int:
+        """The highest version of pgoutput's protocol that the server speaks (rule A33)."""
+        return next(protocol for since, protocol in _PROTOCOL_VERSIONS if self.version >= since)
