@@ -15,7 +15,6 @@ from subscriber.apply import progress
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import ensure_catalog
 from subscriber.errors import (
-    AlreadyRunning,
     ConflictError,
     NotSupportedError,
     TargetError,
@@ -747,14 +746,6 @@ def test_a_lost_connection_is_unavailable(target):
         connection.exec_driver_sql("SELECT 1")
     assert raised.value.transient
     assert rows(target, "SELECT 1") == [(1,)]
-
-
-def test_a_target_has_one_runner(target, mariadb):
-    other = open_target(mariadb.url(target.url.database))
-    with other, target.running(), pytest.raises(AlreadyRunning, match="another"), other.running():
-        pass
-    with target.running():
-        pass
 
 
 def test_a_run_that_has_lost_its_lock_ends_in_order(target):
