@@ -19,6 +19,11 @@ Row = tuple[str | None, ...]
 OIDS = {type_name(oid): oid for oid in BUILT_IN_TYPES}
 
 
+def is_unknown(target: Target) -> bool:
+    """Whether it is the generic target: what the database does to a value is not known."""
+    return target.capabilities.database == "the target"
+
+
 def shape_of(
     columns: Mapping[str, str], key: Sequence[str] = (), name: str = "t", schema: str = "public"
 ) -> TableShape:
