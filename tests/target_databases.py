@@ -67,17 +67,24 @@ def set_sequence(
 
 
 @contextmanager
-def applied_to(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[AppliedTo]:
+def opened(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Target]:
     """An empty database of this kind; skipped where there is no server for it."""
     if kind in ("sqlite", "duckdb"):
         with open_target(f"{kind}:///{folder / f'target.{kind}'}") as target:
-            yield AppliedTo(kind, target)
+            yield target
         return
     server: MariaDB | PostgreSQL = request.getfixturevalue({"mariadb": "mariadb", "postgresql": "postgresql18"}[kind])
     name = f"test_{os.getpid()}_on_{next(_numbers)}"
     server.create_database(name)
     try:
         with open_target(server.url(name)) as target:
-            yield AppliedTo(kind, target)
+            yield target
     finally:
         server.drop_database(name)
+
+
+@contextmanager
+def applied_to(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[AppliedTo]:
+    """The same, to apply frames to."""
+    with opened(kind, request, folder) as target:
+        yield AppliedTo(kind, target)

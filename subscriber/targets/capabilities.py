@@ -13,15 +13,17 @@ class Capabilities:
         database: its name in messages, such as "SQLite".
         postgresql_text: it parses PostgreSQL's text itself: every value is bound as text (rule C5), so
             decode may hand over every column as string.
-        postgresql_types: its columns have PostgreSQL's types: a cast to text is PostgreSQL's output function, and COPY
-            writes their values.
-        postgresql_expressions: its SQL has PostgreSQL's expressions: a default is declared as it is, even a constant.
+        postgresql_types: its columns have PostgreSQL's types: a cast to text is PostgreSQL's output
+            function, and COPY writes their values.
+        postgresql_expressions: its SQL has PostgreSQL's expressions: a default is declared as it is,
+            even a constant.
         standbys: a commit can wait for standbys (``synchronous_commit = remote_apply``).
         empty_tables: a table may have no columns.
         multi_rowcount: the row count of an ``executemany`` is the sum over its rows.
         single_writer: one connection writes at a time, so loading from several gains nothing.
-        unenforced_foreign_keys: the foreign keys of a new table are declared: the table that one refers to may come
-            later, and none is enforced on our connections. Only TRUNCATE asks for them (rule C30).
+        unenforced_foreign_keys: a new table declares its foreign keys. The table that one refers to
+            may come later, and none is enforced on our connections; only TRUNCATE asks for them
+            (rule C30).
         stored_columns: a generated column may be declared STORED, as PostgreSQL's are, and NOT NULL.
         transactional_ddl: a table can be altered within a transaction, which takes it back with everything else.
         signed_zero: a floating-point column tells the two zeros apart.

@@ -29,4 +29,4 @@ def obstacle(database: str) -> str | None:
 
 def hint_at(obstacle: str, scheme: str) -> str:
     """What to do about it."""
-    return f"{obstacle} Mend that, or the target's URL: {scheme}:////absolute/path or {scheme}:///relative/path."
+    return f"{obstacle} Fix that, or the target's URL: {scheme}:////absolute/path or {scheme}:///relative/path."

@@ -45,7 +45,8 @@ class LeafRouting:
 
     Attributes:
         partition: the pseudo-column that tells the partition of a stored row.
-        expression: the target's SQL over a row's ``columns`` that gives the same for a row to look for; NULL is no partition.
+        expression: SQL of the target over a row's ``columns`` that gives the same for a row that is
+            looked for; NULL is no partition.
         columns: what the bounds are about.
     """
 
@@ -65,7 +66,8 @@ class TargetTable:
         key: the columns that identify a row: a local replica identity index's, else the primary
             key's (rule C11), else what all its partitions have as theirs; None where there is none of them.
         kind: only the first two can be replicated into.
-        locators: the pseudo-columns that together address exactly one row (rowid; tableoid and ctid); empty where there are none.
+        locators: the pseudo-columns that together address exactly one row (rowid; tableoid and
+            ctid); empty where there are none.
         has_identity_always: some column is ``identity_always`` (INSERT must override it).
     """
 

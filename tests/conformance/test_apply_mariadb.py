@@ -14,7 +14,6 @@ import sqlalchemy as sa
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, SUBSCRIPTION_STATS, OriginProgress, ensure_catalog
 from subscriber.errors import (
-    AlreadyRunning,
     ConflictError,
     NotSupportedError,
     TargetError,
@@ -745,14 +744,6 @@ def test_a_lost_connection_is_unavailable(target):
         connection.exec_driver_sql("SELECT 1")
     assert raised.value.transient
     assert rows(target, "SELECT 1") == [(1,)]
-
-
-def test_a_target_has_one_runner(target, mariadb):
-    other = open_target(mariadb.url(target.url.database))
-    with other, target.running(), pytest.raises(AlreadyRunning, match="another"), other.running():
-        pass
-    with target.running():
-        pass
 
 
 def test_a_run_that_has_lost_its_lock_ends_in_order(target):

@@ -376,13 +376,6 @@ def test_missing_and_generated_columns_and_kinds(apply, database):
         apply([T], *transaction(200, insert("1", "x")))
 
 
-def test_a_second_runner_is_refused(target, database):
-    with target.running(), open_target(database.url) as other, pytest.raises(AlreadyRunning), other.running():
-        pass
-    with target.running():
-        pass
-
-
 def test_a_runner_whose_lock_was_lost_ends_well(target, database):
     """As when the server was restarted meanwhile: the lock ended with its session."""
     with target.running():

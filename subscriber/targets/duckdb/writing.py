@@ -1,4 +1,7 @@
-"""Statements that write to DuckDB. TRUNCATE is DELETE without WHERE; RESTRICT is checked against the foreign keys (rule C30)."""
+"""Statements that write to DuckDB.
+
+TRUNCATE is DELETE without WHERE; RESTRICT is checked against the foreign keys (rule C30).
+"""
 
 from __future__ import annotations
 

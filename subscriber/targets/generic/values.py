@@ -17,7 +17,8 @@ class GenericValues:
     """See :class:`~subscriber.targets.roles.values.Values`.
 
     Attributes:
-        real_type_code: the driver's code for single-precision columns in a result; None where it does not tell them apart.
+        real_type_code: the driver's code for single-precision columns in a result; None where it
+            does not tell them apart.
     """
 
     real_type_code: ClassVar[Hashable | None] = None

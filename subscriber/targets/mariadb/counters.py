@@ -1,6 +1,7 @@
 """AUTO_INCREMENT counters that a TRUNCATE ... RESTART IDENTITY sets back after its transaction.
 
-ALTER TABLE commits, so it cannot be a part of the transaction. A process that dies in between leaves the counter where it is.
+ALTER TABLE commits, so it cannot be a part of the transaction. A process that dies in between
+leaves the counter where it is.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class CounterRestarts:
 
     @contextmanager
     def collected(self, connection: sa.Connection) -> Iterator[list[TargetTable]]:
-        """The list that fills while the block has the transaction of ``connection`` open; for :meth:`restart`, once it has committed."""
+        """The tables that the transaction of ``connection`` wants to restart, while the block runs.
+
+        Once it has committed they are for :meth:`restart`.
+        """
         tables = self._wanted[connection] = []
         try:
             yield tables
@@ -45,7 +49,7 @@ class CounterRestarts:
             del self._wanted[connection]
 
     def want(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
-        """Note tables to restart; in a prepared transaction, which nobody waits for, that is not possible."""
+        """Note tables to restart; in a prepared transaction that is not possible, and logged."""
         if tables and connection not in self._wanted:
             logger.warning(
                 "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"

@@ -1,4 +1,7 @@
-"""Statements that write to MariaDB. TRUNCATE is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked (rule C30)."""
+"""Statements that write to MariaDB.
+
+TRUNCATE is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked (rule C30).
+"""
 
 from __future__ import annotations
 

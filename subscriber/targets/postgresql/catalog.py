@@ -157,7 +157,8 @@ class PostgreSQLColumn(TargetColumn):
 
     Attributes:
         binary_form: the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
-        compared_as: SQL of the type that a value is cast to before it is compared with the column's, None where it need not be.
+        compared_as: the type that a value is cast to before it is compared with the column's, as
+            SQL; None where it need not be.
         own_operator: equality of a user-defined type (CREATE TYPE, extensions), with its schema.
     """
 

@@ -1,4 +1,7 @@
-"""Values in PostgreSQL's columns: their text, of unknown type, which the column's own input function reads (rule C5)."""
+"""Values in PostgreSQL's columns.
+
+Their text is bound with unknown type, so that the column's own input function reads it (rule C5).
+"""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ class Matching(Protocol):
         ...
 
     def routing(self, table: TargetTable) -> LeafRouting | None:
-        """How to tell the partition of a row, where only the partitions have keys (rule C26); None where the table has its own."""
+        """How to tell the partition of a row, where only the partitions have keys (rule C26).
+
+        None where the table has a key itself.
+        """
         ...
 
     def change_first(self, statement: Change) -> Change | None:

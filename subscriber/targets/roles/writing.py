@@ -22,7 +22,10 @@ class Writing(Protocol):
         ...
 
     def may_suppress(self, table: TargetTable) -> bool:
-        """Whether a trigger may leave a row as it is without an error (a BEFORE trigger of PostgreSQL that returns NULL)."""
+        """Whether a trigger may leave a row as it is without an error.
+
+        A BEFORE trigger of PostgreSQL that returns NULL does that.
+        """
         ...
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:

@@ -54,7 +54,10 @@ def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
 
 
 def table_list(connection: sa.Connection, database: str, name: str) -> tuple[str, bool, bool] | None:
-    """Its kind, whether it is WITHOUT ROWID, whether it is STRICT; None where there is no table of exactly this name."""
+    """Kind of a table, whether it is WITHOUT ROWID, whether it is STRICT.
+
+    None where there is no table of exactly this name.
+    """
     query = sa.text("SELECT type, wr, strict FROM pragma_table_list WHERE schema = :database AND name = :name")
     row = connection.execute(query, {"database": database, "name": name}).one_or_none()
     return None if row is None else (row.type, bool(row.wr), bool(row.strict))

@@ -1,4 +1,7 @@
-"""SQLite's tables: ``public`` is the database itself, another schema a part of the name or an attached database."""
+"""SQLite's tables.
+
+``public`` is the database itself; another schema is a part of the name, or an attached database.
+"""
 
 from __future__ import annotations
 

@@ -57,6 +57,6 @@ class SQLiteTransactions(GenericTransactions):
 
 
 def begin_immediately(connection: sa.Connection) -> None:
-    """BEGIN, for SQLAlchemy's event of that name; IMMEDIATE on a connection of :meth:`SQLiteTransactions.write_engine`."""
+    """For SQLAlchemy's event "begin": BEGIN, and IMMEDIATE on a connection of the write engine."""
     immediate = connection.get_execution_options().get(_IMMEDIATE, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,4 +1,7 @@
-"""Statements that write to SQLite. TRUNCATE is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule C30)."""
+"""Statements that write to SQLite.
+
+TRUNCATE is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule C30).
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
-    AlreadyRunning,
     ConflictError,
     TargetError,
     TargetRelationError,
@@ -96,17 +95,6 @@ def insert(*texts: str | None) -> m.Insert:
 def test_an_in_memory_database_is_refused(url):
     with pytest.raises(UsageError, match="in-memory DuckDB"):
         open_target(url)
-
-
-def test_a_transaction_is_all_or_nothing(target):
-    create(target, "CREATE TABLE t (a int)")
-    with pytest.raises(InterruptedError), target.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
-        connection.exec_driver_sql("CREATE TABLE also_ddl (a int)")
-        raise InterruptedError
-    assert rows(target, "SELECT * FROM t") == []
-    with target.engine.connect() as connection:
-        assert target.shapes.reflect(connection, "public", "also_ddl") is None
 
 
 def test_between_transactions_another_process_can_open_the_file(target):
@@ -198,14 +186,6 @@ def test_an_option_that_duckdb_does_not_know_is_named(tmp_path):
     with pytest.raises(TargetError, match='does not know the option "nonsense"') as raised, target.begin():
         pass
     assert raised.value.hint
-
-
-def test_a_target_has_one_runner(target, tmp_path):
-    other = open_target(f"duckdb:///{tmp_path / 'target.duckdb'}")
-    with target.running(), pytest.raises(AlreadyRunning, match="another"), other.running():
-        pass
-    with target.running():
-        pass
 
 
 def test_of_two_transactions_that_change_a_row_one_is_tried_again(target):

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import ConflictError, TargetError, TargetRelationError, TargetUnavailable
+from subscriber.errors import ConflictError, TargetError, TargetUnavailable
 from subscriber.targets import TargetColumn
 from subscriber.targets.generic.target import open_generic
 
@@ -35,20 +35,6 @@ def test_the_inspector_tells_the_shape(target):
         assert target.shapes.reflect(connection, "public", "absent") is None
 
 
-def test_truncate_is_delete(target):
-    run(target, "CREATE TABLE t (a)")
-    run(target, "INSERT INTO t VALUES (1)")
-    with target.begin() as connection:
-        target.writing.truncate(connection, [target.shapes.reflect(connection, "public", "t")], restart_identity=False)
-        assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 0
-
-
-def test_an_identity_that_cannot_be_restarted_is_refused(target):
-    """C29, refuse_not_guess"""
-    with pytest.raises(TargetRelationError, match="cannot restart identities"), target.begin() as connection:
-        target.writing.truncate(connection, [], restart_identity=True)
-
-
 def test_values_are_pythons(target):
     assert target.values.bind_values(23, TargetColumn("a", "", ""), pa.array([1, None])) == [1, None]
 
@@ -63,9 +49,3 @@ def test_the_drivers_errors_lose_their_text(target):
         run(target, "SELECT * FROM missing")
     with pytest.raises(TargetError, match="ResourceClosedError"), target.begin() as connection:
         connection.exec_driver_sql("DELETE FROM t").all()
-
-
-def test_nobody_is_kept_out_where_no_lock_is_known(target):
-    assert target.run_lock is None
-    with target.running(), target.running():
-        pass

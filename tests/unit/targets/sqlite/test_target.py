@@ -29,17 +29,6 @@ def reflected(target, name: str, schema: str = "public"):
 # --- transactions -----------------------------------------------------------------------------
 
 
-def test_a_transaction_is_all_or_nothing(target):
-    create(target, "CREATE TABLE t (a)")
-    with pytest.raises(InterruptedError), target.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
-        connection.exec_driver_sql("CREATE TABLE also_ddl (a)")
-        raise InterruptedError
-    with target.begin() as connection:
-        assert connection.exec_driver_sql("SELECT * FROM t").all() == []
-    assert reflected(target, "also_ddl") is None
-
-
 def test_a_write_transaction_takes_the_lock_at_once(target):
     """Else two runners could both read the progress before one of them fails."""
     create(target, "CREATE TABLE t (a)")
@@ -310,15 +299,6 @@ def test_a_statement_that_fails_otherwise_does_not_show_what_it_holds(target, st
 # --- one runner -------------------------------------------------------------------------------
 
 
-def test_a_second_runner_is_refused(target):
-    with target.running():
-        other = open_target(target.url)
-        with pytest.raises(AlreadyRunning, match='another "subscriber run"'), other.running():
-            pass
-    with other.running():
-        pass
-
-
 def _hold(url: str, ready, hold) -> None:
     with open_target(url).running():
         ready.set()
@@ -338,18 +318,6 @@ def test_the_lock_ends_with_its_process(target):
     process.join()
     with target.running():
         pass
-
-
-def test_the_capabilities_are_what_sqlite_does(target):
-    """multi_rowcount is asked of the driver"""
-    create(target, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1), (2)")
-    with target.begin() as connection:
-        result = connection.exec_driver_sql("DELETE FROM t WHERE a = ?", [(1,), (2,), (3,)])
-        assert (result.rowcount == 2) is target.capabilities.multi_rowcount
-        with connection.begin_nested() as savepoint:
-            connection.execute(sa.text("INSERT INTO t VALUES (9)"))
-            savepoint.rollback()
-        assert connection.exec_driver_sql("SELECT count(*) FROM t").scalar_one() == 0
 
 
 # --- sequences --------------------------------------------------------------------------------

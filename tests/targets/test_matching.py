@@ -1,4 +1,4 @@
-"""How rows of UPDATE and DELETE are found, on every kind of target (rules C8-C17)."""
+"""The role ``matching``: how rows of UPDATE and DELETE are found, with a key and without (rules C8-C17)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from subscriber.apply.applier import ApplyResult
 from subscriber.errors import TargetRelationError
 from subscriber.protocol import messages as m
 from tests.frames import OIDS, relation, transaction, values
-from tests.target_databases import KINDS, AppliedTo, applied_to
+from tests.target_databases import AppliedTo, applied_to
+from tests.targets.kinds import KNOWN
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=KNOWN)
 def on(request, tmp_path) -> Iterator[AppliedTo]:
     with applied_to(request.param, request, tmp_path) as opened:
         yield opened

@@ -1,0 +1,96 @@
+"""Tables that a target makes itself, written and read as the engine does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from subscriber.scenario.nodes.mirrored_rows import read_target_rows
+from subscriber.schema.shape import ColumnShape, TableShape
+from subscriber.targets import Target, TargetTable
+from subscriber.targets.ddl import create_table
+from subscriber.targets.loader import LoadColumn, insert_blocks, insert_statement, write_block
+from subscriber.types import BUILT_IN_TYPES, decode_column, type_name
+
+Row = tuple[str | None, ...]
+
+OIDS = {type_name(oid): oid for oid in BUILT_IN_TYPES}
+
+
+def is_unknown(target: Target) -> bool:
+    """Whether it is the generic target: what the database does to a value is not known."""
+    return target.capabilities.database == "the target"
+
+
+def shape_of(
+    columns: Mapping[str, str], key: Sequence[str] = (), name: str = "t", schema: str = "public"
+) -> TableShape:
+    """A table's shape; the columns by their names, with ``format_type``'s names of their types."""
+    shapes = (
+        ColumnShape(one, OIDS[kind.partition("(")[0]], kind, nullable=one not in key) for one, kind in columns.items()
+    )
+    return TableShape(schema, name, tuple(shapes), key=tuple(key))
+
+
+def created(target: Target, shape: TableShape, *, identity: bool = False) -> TargetTable:
+    """The target's new table for a shape."""
+    with target.begin() as connection:
+        create_table(target, shape, identity=identity).create(connection)
+    return reflected(target, shape)
+
+
+def reflected(target: Target, shape: TableShape) -> TargetTable:
+    """The table of this shape, which is there."""
+    with target.reporting(), target.engine.connect() as connection:
+        table = target.shapes.reflect(connection, shape.schema, shape.name)
+    assert table is not None
+    return table
+
+
+def load_columns(table: TargetTable, shape: TableShape) -> list[LoadColumn]:
+    """All columns of a table, for a loader."""
+    found = [(table.column(column.name), column.type_oid) for column in shape.columns]
+    return [LoadColumn(column, type_oid) for column, type_oid in found if column is not None]
+
+
+def insert(target: Target, connection: sa.Connection, shape: TableShape, *rows: Row) -> None:
+    """INSERT rows, given by PostgreSQL's texts, with values bound as apply binds them."""
+    table = target.shapes.reflect(connection, shape.schema, shape.name)
+    assert table is not None
+    columns = load_columns(table, shape)
+    statement = insert_statement(target.engine.dialect, target.writing, table, columns)
+    insert_blocks(target.errors, target.values, statement, connection, columns)(write_block(batch(target, shape, rows)))
+
+
+def batch(target: Target, shape: TableShape, rows: Sequence[Row]) -> pa.RecordBatch:
+    """Rows as the executors decode them for this target."""
+    arrays = [decoded(target, column.type_oid, [row[at] for row in rows]) for at, column in enumerate(shape.columns)]
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in shape.columns])
+
+
+def decoded(target: Target, type_oid: int, texts: Sequence[str | None]) -> pa.Array:
+    """Values of one type: their texts for a target that reads PostgreSQL's."""
+    if target.capabilities.postgresql_text:
+        return pa.array(texts, pa.string())
+    raw = pa.array([None if text is None else text.encode() for text in texts], pa.binary())
+    return decode_column(type_oid, raw, binary=False, column=1)
+
+
+def stored(target: Target, shape: TableShape) -> list[Row]:
+    """What the table has, as PostgreSQL's texts."""
+    with target.reporting(), target.engine.connect() as connection:
+        return sorted(read_target_rows(target, connection, shape), key=repr)
+
+
+def qualified(target: Target, shape: TableShape) -> str:
+    """The table's name in the target's SQL."""
+    schema, name = target.ddl.place(shape.schema, shape.name)
+    return target.engine.dialect.identifier_preparer.format_table(sa.table(name, schema=schema))
+
+
+def run(target: Target, sql: str) -> None:
+    """SQL of the target's users."""
+    with target.reporting(), target.engine.begin() as connection:
+        connection.execution_options(no_parameters=True).exec_driver_sql(sql)

@@ -1,0 +1,102 @@
+"""The roles ``shapes`` and ``ddl``: a table that the target declares is found again, with its columns and keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber.schema.shape import UniqueKey
+from subscriber.targets.ddl import add_column, drop_table, rename_column
+from tests.targets.tables import OIDS, created, insert, is_unknown, qualified, reflected, run, shape_of, stored
+
+SHAPE = shape_of({"a": "integer", "b.c": "text", "d": "bigint"}, ["b.c", "a"], name='T "1" 100%')
+
+
+def test_a_created_table_is_found_with_its_columns_and_its_key(target):
+    table = created(target, SHAPE)
+    assert (table.key, table.kind) == (("b.c", "a"), "table")
+    assert [(one.name, one.nullable, one.generated, one.required) for one in table.columns] == [
+        ("a", False, False, True),
+        ("b.c", False, False, True),
+        ("d", True, False, False),
+    ]
+
+
+def test_the_declared_storage_is_the_one_that_is_found(target):
+    table = created(target, SHAPE)
+    declared = target.ddl.column_type(OIDS["bigint"], "bigint")
+    assert [one.storage for one in table.columns][2] == target.ddl.storage(declared)
+
+
+def test_names_compare_exactly(target):
+    created(target, shape_of({"a": "integer"}, name="t"))
+    with target.engine.connect() as connection:
+        assert target.shapes.reflect(connection, "public", "absent") is None
+        assert target.shapes.reflect(connection, "absent", "t") is None
+
+
+def test_a_table_of_another_schema_is_another_table(target):
+    if is_unknown(target):
+        pytest.skip("nothing is known of its schemas")
+    here, there = shape_of({"a": "integer"}), shape_of({"a": "integer"}, schema="s")
+    created(target, here)
+    created(target, there)
+    with target.begin() as connection:
+        insert(target, connection, here, ("1",))
+        insert(target, connection, there, ("2",))
+    assert (stored(target, here), stored(target, there)) == ([("1",)], [("2",)])
+
+
+def test_a_view_is_no_table(target):
+    table, view = shape_of({"a": "integer"}), shape_of({"a": "integer"}, name="v")
+    created(target, table)
+    run(target, f"CREATE VIEW {qualified(target, view)} AS SELECT a FROM {qualified(target, table)}")
+    assert reflected(target, view).kind == "view"
+
+
+def test_unique_keys_are_known_the_primary_key_first(target):
+    shape = replace(shape_of({"a": "integer", "b": "integer", "c": "integer"}, ["a"]), unique=(UniqueKey(("b", "c")),))
+    table = created(target, shape)
+    with target.begin() as connection:
+        indexes = target.shapes.unique_indexes(connection, table)
+    assert [set(index.keys) for index in indexes] == [{"a"}, {"b", "c"}]
+    assert len({index.name for index in indexes}) == 2
+
+
+def test_locators_address_exactly_one_row(target):
+    """C16: which is how one of several equal rows is changed"""
+    shape = shape_of({"a": "integer"})
+    table = created(target, shape)
+    if not table.locators:
+        pytest.skip("it has none")
+    with target.begin() as connection:
+        insert(target, connection, shape, ("1",), ("1",), ("1",))
+        clause = table.clause()
+        here = [clause.c[name] for name in table.locators]
+        first = connection.execute(sa.select(*here)).first()
+        conditions = (column == sa.literal_column(f"'{value}'") for column, value in zip(here, first, strict=True))
+        assert connection.execute(sa.delete(clause).where(*conditions)).rowcount == 1
+    assert stored(target, shape) == [("1",), ("1",)]
+
+
+def test_a_column_is_added_and_renamed(target):
+    shape = shape_of({"a": "integer"}, ["a"])
+    table = created(target, shape)
+    with target.begin() as connection:
+        insert(target, connection, shape, ("1",))
+    with target.begin() as connection:
+        connection.execute(add_column(target, table, "b", OIDS["text"], "text"))
+    with target.begin() as connection:
+        connection.execute(rename_column(table, "b", "c"))
+    assert [(one.name, one.nullable) for one in reflected(target, shape).columns] == [("a", False), ("c", True)]
+    assert stored(target, shape_of({"a": "integer", "c": "text"}, ["a"])) == [("1", None)]
+
+
+def test_a_dropped_table_is_gone(target):
+    created(target, SHAPE)
+    with target.begin() as connection:
+        connection.execute(drop_table(target, SHAPE.schema, SHAPE.name))
+    with target.engine.connect() as connection:
+        assert target.shapes.reflect(connection, SHAPE.schema, SHAPE.name) is None

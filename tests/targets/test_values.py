@@ -1,0 +1,112 @@
+"""The role ``values``: a value comes back as it was, or it is refused; NULL is NULL."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from subscriber.errors import UnsupportedValue
+from subscriber.targets import Target, TargetColumn
+from subscriber.types import BUILT_IN_TYPES, type_name
+from tests.targets.tables import OIDS, created, decoded, insert, is_unknown, shape_of, stored
+
+VALUES = {
+    "smallint": ["-32768", "0", "32767"],
+    "integer": ["-2147483648", "0", "2147483647"],
+    "bigint": ["-9223372036854775808", "9007199254740993", "9223372036854775807"],
+    "boolean": ["t", "f"],
+    "real": ["0.1", "-3.4028235e+38", "NaN", "Infinity"],
+    "double precision": ["0.1", "1e-300", "1.7976931348623157e+308", "NaN", "-Infinity"],
+    "numeric": ["0.10", "-12345678901234567890.123456789", "1" * 60, "NaN"],
+    "numeric(10,2)": ["0.10", "-99999999.99", "NaN"],
+    "text": ["", " two  blanks ", "'; DROP TABLE t; --", "%s %%", "\\N", "a\tb\nc", "ä€😀", "NULL"],
+    "character varying(20)": ["", "ä€😀", "twenty characters..."],
+    "bytea": ["\\x", "\\x00ff5c27"],
+    "date": ["2026-02-28", "0001-01-01", "9999-12-31", "infinity", "0044-03-15 BC", "10000-01-01"],
+    "time without time zone": ["00:00:00", "23:59:59.999999", "24:00:00"],
+    "timestamp without time zone": ["2026-02-28 12:34:56.789012", "-infinity", "0044-03-15 00:00:00 BC"],
+    "timestamp with time zone": ["2026-02-28 12:34:56.789012+00", "infinity", "10000-01-01 00:00:00+00"],
+    "interval": ["1 year 2 mons -3 days +04:05:06.789", "00:00:00"],
+    "uuid": ["a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    "json": ['{"b": 1,  "a": 1.00}', "null"],
+    "jsonb": ['{"a": 1.00, "b": null}', '"text"'],
+    "inet": ["192.168.0.1/24", "::1"],
+    "integer[]": ["{1,NULL,-3}", "{}", "[2:3]={1,2}"],
+    "text[]": ['{a,"b,c",NULL,"NULL","\\"\\\\"}'],
+}
+EXACT_EVERYWHERE = {"smallint", "integer", "bigint", "text", "character varying(20)", "uuid", "json", "jsonb", "inet"}
+"""What any database of SQLAlchemy's holds."""
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_value_comes_back_as_it_was_or_is_refused(target, kind):
+    if is_unknown(target) and kind not in EXACT_EVERYWHERE:
+        pytest.skip("nothing is known of what it does to such values, which opening it says")
+    shape = shape_of({"number": "integer", "value": kind}, ["number"])
+    table = created(target, shape)
+    column, type_oid = table.column("value"), shape.column("value").type_oid
+    assert column is not None
+    target.values.check_column(type_oid, column)
+    refused = {text: refusal(target, type_oid, column, text) for text in VALUES[kind]}
+    kept = [(str(number), text) for number, text in enumerate(VALUES[kind]) if refused[text] is None]
+    with target.begin() as connection:
+        insert(target, connection, shape, *kept)
+    assert stored(target, shape) == sorted(kept, key=repr)
+    assert kept
+    for text, error in refused.items():
+        if error is not None:
+            assert (error.column, error.sqlstate[:2]) == ("value", "22")
+            assert text not in error.report()
+
+
+def refusal(target: Target, type_oid: int, column: TargetColumn, text: str) -> UnsupportedValue | None:
+    """Why a value is not bound; None where it is."""
+    try:
+        target.values.bind_values(type_oid, column, decoded(target, type_oid, [text]))
+    except UnsupportedValue as error:
+        return error
+    return None
+
+
+def test_null_is_null_whatever_the_type(target):
+    """absence_is_typed"""
+    types = [name for name in VALUES if not (is_unknown(target) and "(" in name)]
+    shape = shape_of({"number": "integer"} | {f"c{at}": kind for at, kind in enumerate(types)}, ["number"])
+    created(target, shape)
+    row = ("1", *[None] * len(types))
+    with target.begin() as connection:
+        insert(target, connection, shape, row)
+    assert stored(target, shape) == [row]
+
+
+def test_an_empty_text_is_not_null(target):
+    shape = shape_of({"a": "text"})
+    created(target, shape)
+    with target.begin() as connection:
+        insert(target, connection, shape, ("",), (None,))
+    assert stored(target, shape) == [("",), (None,)]
+
+
+@pytest.mark.parametrize("key", [False, True], ids=["column", "key"])
+def test_what_is_declared_holds_every_type(target, key):
+    for type_oid, name in [(oid, type_name(oid)) for oid in sorted(BUILT_IN_TYPES)] + [(99_999, "mood")]:
+        declared = target.ddl.column_type(type_oid, name, key=key)
+        target.values.check_column(type_oid, TargetColumn("c", declared, target.ddl.storage(declared)))
+
+
+def test_a_query_shows_its_values_as_text(target):
+    shape = shape_of({"a": "integer", "b": "text"})
+    table = created(target, shape)
+    with target.begin() as connection:
+        insert(target, connection, shape, ("7", "x"), (None, None))
+        clause = table.clause()
+        query = sa.select(clause.c.a, clause.c.b).order_by(clause.c.a.is_(None))
+        assert target.values.read_result(connection.execute(query)).rows == [("7", "x"), (None, None)]
+
+
+def test_only_columns_of_postgresqls_types_refuse_a_binary_form(target):
+    """C5, D7"""
+    column = created(target, shape_of({"a": "integer"})).column("a")
+    refused = target.values.refused_binary(OIDS["bigint"], column, 1)
+    assert (refused is not None) is target.capabilities.postgresql_types
+    assert target.values.refused_binary(OIDS["integer"], column, 1) is None
