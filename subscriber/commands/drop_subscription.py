@@ -28,7 +28,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
     """Carry out DROP SUBSCRIPTION.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: 42704, no subscription has that name.
         PublisherError: the slot could not be dropped; the subscription is as it was.
     """
     with target.reporting():

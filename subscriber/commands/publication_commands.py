@@ -128,7 +128,7 @@ def _drop(target: Target, command: DropPublication, notify: Notify) -> None:
 
 def _refuse_owner(command: AlterPublicationOwner) -> None:
     detail = "A subscriber has no roles: an owner is only noted, when a publication is made."
-    hint = "Make the publication anew, with a --publisher of that user."
+    hint = "Drop the publication and create it again, with a --publisher of that user."
     if command.owner is not None:
         raise UsageError(f'role "{command.owner}" does not exist', sqlstate="42704", detail=detail, hint=hint)
     raise NotSupportedError("ALTER PUBLICATION … OWNER TO is not supported", detail=detail, hint=hint)
@@ -154,7 +154,7 @@ def _only_publisher(conninfos: Sequence[str]) -> str:
     """The one publisher of the target's subscriptions.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: the subscriptions have no publisher, or more than one.
     """
     different = sorted(set(conninfos))
     if len(different) == 1:

@@ -1,4 +1,4 @@
-"""Connections to a subscription's publisher, with PostgreSQL's texts where there is none (libpqwalreceiver's)."""
+"""Connections to a subscription's publisher, with libpqwalreceiver's texts where nobody answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def connected(conninfo: str, subscription: str) -> Iterator[Publisher]:
     """A connection to the publisher of a subscription.
 
     Raises:
-        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
+        PublisherError: 08006, ``subscription "…" could not connect to the publisher: …``.
     """
     with contextlib.ExitStack() as stack:
         with _connecting(subscription):
@@ -28,7 +28,7 @@ def replicating(conninfo: str, subscription: str) -> Iterator[ReplicationConnect
     """A replication connection to the publisher of a subscription.
 
     Raises:
-        PublisherError: there is none: 08006, ``subscription "…" could not connect to the publisher: …``.
+        PublisherError: 08006, ``subscription "…" could not connect to the publisher: …``.
     """
     with contextlib.ExitStack() as stack:
         with _connecting(subscription):

@@ -10,7 +10,7 @@ pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalo
 
 The stream is a carrier's, which publishes partitions under their own names: so a change comes under its leaf, and what the
 ancestors are, the stream does not say but :class:`PublisherTables` does. Where the two disagree, the stream is right about its own
-columns, and the tables are read anew once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked
+columns, and the tables are read again once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked
 for since and still differs is *settled*: it is the stream that is older.
 
 PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a list. There the rules of 18 give
@@ -216,7 +216,7 @@ def _plan_unknown(
         raise NotSupportedError(
             f'cannot tell how table "{relation.qualified_name}" was published',
             detail="It was dropped before the publisher's tables were read, and it may have been a partition.",
-            hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or make the subscription anew.",
+            hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
             relation=relation.qualified_name,
         )
     return RelationPlan(relation)
@@ -236,7 +236,7 @@ def _has_roots(publication: Publication, tables: PublisherTables) -> bool:
 
 
 def outdated(relation: Relation) -> PublisherTablesOutdated:
-    """The error that asks for the publisher's tables to be read anew."""
+    """The error that asks for the publisher's tables to be read again."""
     return PublisherTablesOutdated(
         f'the publisher\'s table "{relation.qualified_name}" is not as it was when the tables were read',
         hint="The tables are read again, and the changes tried once more.",

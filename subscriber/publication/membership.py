@@ -219,7 +219,7 @@ def _set_tables(
     check_filter: CheckFilter,
     in_schemas: bool,
 ) -> Publication:
-    """The list of tables made anew; a member that stays as it is, is not looked at as a new one."""
+    """A new list of tables; a member that stays as it is, is not looked at as a new one."""
     candidates = _candidates(publication, named, tables, check_filter, in_schemas)
     same = set()
     if publication.tables:

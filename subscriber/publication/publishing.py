@@ -218,7 +218,7 @@ def _not_in_stream(relation: Relation, column: PublisherColumn) -> NotSupportedE
         f'row filter of table "{relation.qualified_name}" needs column "{column.name}",'
         f" which is not in the stream as type {column.type_name or column.type_oid}",
         detail="The change is older than the column as it is now.",
-        hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or make the subscription anew.",
+        hint="Leave the transaction out with ALTER SUBSCRIPTION ... SKIP, or drop the subscription and create it again.",
         relation=relation.qualified_name,
         column=column.name,
     )

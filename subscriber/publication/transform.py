@@ -159,7 +159,7 @@ def decisions(action: Action, old: Mask | None, new: Mask | None, count: int) ->
 
 
 def _matches(results: pa.BooleanArray | None) -> Mask | None:
-    """True is a match, false and null are none (rule B11)."""
+    """True is a match, false and null are not (rule B11)."""
     if results is None:
         return None
     matches: Mask = results.fill_null(False).to_numpy(zero_copy_only=False)

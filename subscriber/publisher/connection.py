@@ -71,7 +71,7 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
     """The parameters of a connection string; nobody connects.
 
     Raises:
-        UsageError: 42601, it is none, with libpq's reason as far as that cannot show a password.
+        UsageError: 42601, it is not a connection string, with libpq's reason as far as that cannot show a password.
     """
     try:
         given = conninfo_to_dict(conninfo)

@@ -80,7 +80,7 @@ class CopyReader:
 
         Raises:
             PublisherUnavailable: the connection was lost, or the snapshot is gone.
-            PublisherError: the server refused the COPY (rule D10), or the table was written anew (``transient``).
+            PublisherError: the server refused the COPY (rule D10), or the table was rewritten (``transient``).
         """
         position, given = part.first, 0
         step = max(1, int(_FIRST_STEP_BYTES / max(part.piece.page_bytes, 1.0) * part.piece.row_slots))

@@ -12,7 +12,7 @@ are asked (:class:`~subscriber.schema.published_table.Publications`); the server
 ``page * row_slots + line pointer``, so that a range can also be part of a page: two hundred rows of a page may be two hundred
 megabytes.
 
-*The snapshot is old, the tables are not.* TRUNCATE and everything that writes a table anew (VACUUM FULL, CLUSTER, some of ALTER
+*The snapshot is old, the tables are not.* TRUNCATE and everything that rewrites a table (VACUUM FULL, CLUSTER, some of ALTER
 TABLE) make it look empty to a snapshot from before, or move its rows to other pages. So a table's files are noted before the
 snapshot is made (:func:`table_files`), and looked at again when the first COPY has taken its lock. *Rejected:* holding a lock
 for the whole copy, as pg_dump does. Whoever waits for a stronger one then stands in the way of our own next COPY, which
@@ -60,7 +60,7 @@ class Piece:
         files: what must still be so when it is read.
         row_slots: line pointers that a page may have; 0 where it cannot be read in ranges.
         page_bytes: what a page stands for on average, out-of-line values included.
-        only: tables that inherit from it are none of it.
+        only: tables that inherit from it are left out.
     """
 
     schema: str

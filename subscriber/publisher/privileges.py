@@ -39,7 +39,7 @@ class UnreadableTable:
 
 
 def unreadable_tables(connection: Connection, tables: Sequence[PublishedTable]) -> list[UnreadableTable]:
-    """Those of the tables that the connection's role may not read, in the order given; a table that is gone is none of them.
+    """Those of the tables that the connection's role may not read, in the order given, without tables that no longer exist.
 
     Raises:
         psycopg.Error: what the server said.

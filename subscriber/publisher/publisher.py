@@ -13,6 +13,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import Query
 
 from subscriber.errors import PublisherNotReady, PublisherUnavailable, SlotInUse
 from subscriber.lsn import INVALID_LSN, LSN, parse_lsn
@@ -276,7 +277,7 @@ class Publisher:
     def write_barrier(self) -> LSN:
         """A position that the stream is sure to pass soon: the end of a small logical message.
 
-        The current insert position is none: it can lie behind a page header, or in WAL that an idle server
+        The current insert position does not serve: it can lie behind a page header, or in WAL that an idle server
         has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
 
         Raises:
@@ -314,7 +315,7 @@ class Publisher:
     def _setting(self, name: str) -> str:
         return str(self._one(sql.SQL("SELECT current_setting({})").format(sql.Literal(name)))[0])
 
-    def _one(self, query: Any) -> tuple[Any, ...]:
+    def _one(self, query: Query) -> tuple[Any, ...]:
         row = self.connection.execute(query).fetchone()
         assert row is not None
         return row

@@ -71,7 +71,7 @@ def read_attributes(
 
 
 def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
-    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its file until it is written anew."""
+    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its file until it is rewritten."""
     return {oid: file for oid, file in files if file != oid}
 
 

@@ -39,7 +39,7 @@ class TableAttributes:
         columns: by number.
         last: the highest number that was ever given, to columns since dropped included (``relnatts``).
         files: the file node of the table, or of each partition that has rows, by oid; only where it is not the oid, as it is until the
-            table is written anew (TRUNCATE, VACUUM FULL, some of ALTER TABLE).
+            table is rewritten (TRUNCATE, VACUUM FULL, some of ALTER TABLE).
         whole: no publication of the subscription has a column list for it.
     """
 
