@@ -156,3 +156,14 @@ def test_every_link_of_these_pages_leads_to_a_heading(document):
         assert not anchor or anchor in {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}, (
             link
         )
+
+
+def test_the_glossary_has_every_term_once_and_in_order():
+    """A term may be there twice only where PostgreSQL and Spark both have it: then each says which one it is."""
+    tables = re.findall(r"^\| Term \|.*?\n\n", GLOSSARY.read_text(), re.MULTILINE | re.DOTALL)
+    terms = [[row.split(" | ")[0].strip("| `").lower() for row in table.splitlines()[2:] if row] for table in tables]
+    assert len(terms) == 3
+    assert all(table == sorted(table) for table in terms)
+    flat = [term for table in terms for term in table]
+    assert len(flat) == len(set(flat))
+    assert {"lsn", "journal", "micro-batch (batch)", "target"} <= set(flat)
