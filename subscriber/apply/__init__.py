@@ -1,4 +1,4 @@
-"""Changes into one target transaction, progress included (semantics section C).
+"""Changes into one target transaction, progress included (section C of the rules).
 
 Read :mod:`~subscriber.protocol.changes` first: it is the contract with the stage before. Then
 :mod:`~subscriber.apply.exact`, the definition of correct; it leans on ``relations`` (which table),

@@ -1,4 +1,4 @@
-"""What is published: which changes go on, as which table, with which columns (semantics section B).
+"""What is published: which changes go on, as which table, with which columns (section B of the rules).
 
 ::
 

@@ -4,7 +4,7 @@ What a target does not know is left out (C20): who wrote a row, and when, only P
 their own for some indexes. Numbers and times of transactions differ between two servers' worth of history and are blotted out. A
 column that the publisher does not have is shown as ``default`` in an inserted row, where PostgreSQL shows the default's value.
 
-18.4 prints ``row`` where semantics.md has ``tuple`` for all of 18 (C21). A deferred constraint is not even checked: its trigger does not
+18.4 prints ``row`` (C21). A deferred constraint is not even checked: its trigger does not
 fire in a replica session, and the row is there twice (C22).
 """
 

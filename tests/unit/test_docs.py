@@ -43,7 +43,7 @@ INVARIANTS = {
     "any_crash",
     "one_does_not_end_another",
 }
-"""Those of the design that hold; fast_equals_exact comes with the bulk path."""
+"""Each has a row in the architecture's table and in the README's. fast_equals_exact comes with the bulk path."""
 
 FROM_OPTIONS = {"SUBSCRIBER_TARGET", "SUBSCRIBER_PUBLISHER"}
 """Variables that stand for an option of a command."""

@@ -114,7 +114,7 @@ def test_fixed_sizes_are_those_of_the_table(message, size):
     assert len(encode(message)) == size
 
 
-# --- defects of other decoders (style.md section 1) --------------------------------------------
+# --- defects of other decoders -------------------------------------------------------------------
 
 
 def test_the_xid_of_begin_is_four_bytes():
