@@ -1,12 +1,13 @@
-"""What ``make docs`` adds to mkdocs, as its hooks (``mkdocs.yml``).
+r"""What ``make docs`` adds to mkdocs, as its hooks (``mkdocs.yml``).
 
-The pages are written to be read on GitHub: a link is a path in the repository, and an anchor is what GitHub makes of a
-heading. The site has the same pages, so three things are translated for it:
+The pages are written to be read on GitHub: a link is a path in the repository, and an anchor is
+what GitHub makes of a heading. The site has the same pages. Four things are translated for it:
 
 - `OUTSIDE`: pages of the repository that are outside ``docs/`` and belong to the site;
-- `site_links`: a link to such a page leads to its place in the site, and a link to any other file outside ``docs/`` becomes
-  plain text, because the site has no such file;
-- `github_anchor`: headings get GitHub's anchors. The tests use it, too.
+- `site_links`: a link to such a page leads to its place in the site. A link to any other file
+  outside ``docs/`` becomes plain text, because the site has no such file;
+- `github_anchor`: headings get GitHub's anchors. The tests use it, too;
+- `site_tables`: GitHub wants ``\|`` for a bar in a table's code. mkdocs would show the backslash.
 
 Nothing here needs mkdocs until mkdocs calls it.
 """
@@ -56,6 +57,15 @@ def site_links(markdown: str, path: str) -> str:
     return CODE_OR_LINK.sub(translated, markdown)
 
 
+def site_tables(markdown: str) -> str:
+    """A page with plain bars in the code of its tables."""
+
+    def row(found: re.Match[str]) -> str:
+        return re.sub(r"`[^`\n]+`", lambda code: code[0].replace("\\|", "|"), found[0])
+
+    return re.sub(r"^\|.*$", row, markdown, flags=re.MULTILINE)
+
+
 # --- the hooks ------------------------------------------------------------------------------------
 
 
@@ -74,6 +84,6 @@ def on_files(files: Any, config: Any) -> None:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Translate the links of a page."""
+    """Translate a page."""
     places = {place: path for path, place in OUTSIDE.items()}
-    return site_links(markdown, places.get(page.file.src_uri, _DOCS + page.file.src_uri))
+    return site_tables(site_links(markdown, places.get(page.file.src_uri, _DOCS + page.file.src_uri)))

@@ -90,7 +90,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def commands_in(text: str) -> list[str]:
-    """Everything after ``subscriber`` in shell blocks, behind a shell's prompt in other blocks, and in code spans."""
+    """Everything after ``subscriber`` in shell blocks, after a shell's prompt, and in code spans."""
     typed = [line for line in fenced(text) if line.startswith("$ ")]
     candidates = [*fenced(text, "sh"), *typed, *inline(text)]
     # "docker compose exec subscriber subscriber sql": the program is the last word of that name.
@@ -160,7 +160,7 @@ def test_the_backslash_commands_of_the_prompt_are_listed():
 
 
 def statements_in(text: str) -> list[str]:
-    """The SQL of every ``subscriber sql -c``, and of SQL blocks the subscription commands that end with a semicolon."""
+    """The SQL of every ``subscriber sql -c``; the subscription commands in SQL blocks (with a ``;``)."""
     given = re.findall(r"subscriber sql -c \"([^\"]+)\"", text)
     blocks = re.split(r"\n(?=[A-Z])", "\n".join(fenced(text, "sql")))
     typed = [
@@ -186,7 +186,7 @@ def test_the_documents_show_statements_at_all():
 
 
 def test_the_wheel_and_its_extras_are_those_of_the_project():
-    """README and quick start install the same wheel, and each extra that a user may want is explained."""
+    """README and quick start install the same wheel, and explain every extra for users."""
     extras = set(PROJECT["project"]["optional-dependencies"]) - {"test", "dev", "docs"}
     assert {row[0].strip("`") for row in table(PAGES["docs/quick-start.md"], "Install")} == extras
     for page in ("README.md", "docs/quick-start.md"):
@@ -311,7 +311,7 @@ def test_the_documented_defaults_are_those_of_the_code():
             assert getattr(read, field.name) == field.default, variable
 
 
-# --- tables of the target, and the source -------------------------------------------------------------
+# --- tables of the target, and the source ---------------------------------------------------------
 
 
 def test_every_table_of_the_catalog_is_documented():

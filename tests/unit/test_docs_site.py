@@ -1,8 +1,9 @@
-"""README and the pages of docs/ hold together: links lead somewhere, the site has every page, README is short."""
+"""README is short, the links of the pages lead somewhere, and the site has every page."""
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from tests.markdown import anchors, links
-from tools.docs_site import OUTSIDE, github_anchor, site_links
+from tools.docs_site import OUTSIDE, github_anchor, site_links, site_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", *OUTSIDE, *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -31,6 +32,16 @@ def test_every_relative_link_leads_somewhere(page):
         assert file.exists(), link
         if anchor:
             assert anchor in anchors(file.read_text()), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_list_begins_after_a_blank_line(page):
+    """GitHub does not need the line, the site does."""
+    prose = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = prose.splitlines()
+    for before, line in pairwise(lines):
+        if re.match(r"(-|\d+\.) ", line):
+            assert not before or re.match(r"(-|\d+\.| ) ?", before), line
 
 
 def test_links_are_found_at_all():
@@ -105,3 +116,8 @@ def test_links_of_the_site(page, link, translated):
 )
 def test_anchors_are_githubs(heading, anchor):
     assert github_anchor(heading) == anchor
+
+
+def test_bars_in_the_code_of_a_table():
+    page = "| `a \\| b` | c \\| d |\n`e \\| f`"
+    assert site_tables(page) == "| `a | b` | c \\| d |\n`e \\| f`"
