@@ -1,5 +1,5 @@
-# One image for the subscriber and for Spark's master and worker, so that Python, Spark and this package
-# have the same version everywhere. Bookworm, because it is the Debian that has Java 17.
+# One image serves the subscriber and Spark's master and worker, so that Python, Spark and this package
+# have the same version everywhere. It is Bookworm because that Debian has Java 17.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \
@@ -11,7 +11,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY subscriber ./subscriber
 RUN pip install --no-cache-dir ".[mysql,duckdb]"
 
-# spark-class is a script of the pyspark wheel and looks for Spark beside itself unless told.
+# spark-class is a script of the pyspark wheel. Without SPARK_HOME it looks for Spark beside itself.
 ENV SPARK_HOME=/usr/local/lib/python3.11/site-packages/pyspark
 
 RUN useradd --uid 10001 --create-home subscriber \

@@ -46,17 +46,23 @@ scenarios: .venv/.installed .venv/.servers ## the library on PostgreSQL's own su
 demo: .venv/.installed ## a real PostgreSQL replicates into SQLite through Spark, on this machine
 	@$(WITH_JAVA) $(BIN)/subscriber demo
 
-bench: .venv/.installed ## the numbers of the README (ARGS="..." goes to the benchmarks)
+bench: .venv/.installed ## the figures of docs/performance.md (ARGS="..." goes to the benchmarks)
 	@$(WITH_JAVA) $(BIN)/python -m benchmarks $(ARGS)
 
-docs: .venv/.installed ## the pages that are made from the code
+# mkdocs is for this target only, so `venv` does not install it.
+.venv/.docs: pyproject.toml | .venv/.installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: .venv/.docs ## the pages that are made from the code, and the site of all pages in site/
 	$(BIN)/python -m subscriber.filters.row_filters_page > docs/row-filters.md
 	$(BIN)/python -m subscriber.targets.types_page > docs/types.md
+	$(BIN)/mkdocs build --strict --quiet
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml
 	@python3 tools/make_secrets.py
 
 clean: ## what was built, the virtual environment included
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

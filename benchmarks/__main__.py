@@ -1,4 +1,4 @@
-"""``make bench``: every number that the README quotes, medians of three, beside the native subscriber in the same run."""
+"""``make bench``: every figure of ``docs/performance.md``, medians of three, beside the native subscriber in the same run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""``docs/row-filters.md``, made from what is registered: ``make docs`` writes it, and a test keeps it true.
+"""The page ``docs/row-filters.md``, generated from the registry of functions.
 
-What a publication may have at all (immutable built-ins) is PostgreSQL 18's; of that, what is computed here and what is refused.
+``make docs`` writes the page, and a test compares it with the registry. PostgreSQL 18 decides what a filter may contain
+(immutable built-in functions); the page says what of that is computed here and what is refused.
 """
 
 from __future__ import annotations
@@ -24,85 +25,90 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "Geometry",
         r"\b(point|box|circle|lseg|line|path|polygon)\b",
-        "distances and intersections depend on the rounding of the C library's functions and on EPSILON, step by step",
+        "distances and intersections depend on EPSILON and on how the C library rounds at each step",
     ),
     (
         "Text search",
         r"\b(tsvector|tsquery|gtsvector|regconfig|regdictionary)\b",
-        "documents are made with dictionaries, which are files and catalogs of the server",
+        "documents depend on dictionaries, which are files and catalogs of the server",
     ),
     (
-        "Multiranges, and the insides of ranges",
+        "Multiranges, and internal functions of ranges",
         r"range\b",
-        "multiranges are not written yet; the others are parts of types and indexes",
+        "multiranges are not implemented yet; the other functions serve types and indexes",
     ),
     ("Money", r"\bmoney\b", "its text depends on lc_monetary of the session"),
     (
         "Names of objects and access rights",
         r"\b(reg\w+|aclitem|oidvector|int2vector|cid|xid|xid8|tid|pg_snapshot|txid_snapshot|pg_node_tree)\b",
-        "they are looked up in the catalogs, or say something about the server and not about the row",
+        "their values refer to the catalogs, or describe the server and not the row",
     ),
     (
         "Records and enums",
         r"\b(record|anyenum)\b",
-        "the types of the fields, and the order of the labels, are the publisher's own",
+        "the types of the fields and the order of the labels are defined at the publisher",
     ),
     (
         "XML and jsonpath",
         r"\b(xml|jsonpath)\b",
-        "they are languages of their own, for which the server has a parser and an engine",
+        "the server has a parser and an engine for each of these languages",
     ),
     (
         "Hash functions",
         r"^(hash|\w+_hash)",
-        "what they give is an implementation's own, and may change with the version",
+        "their results depend on the implementation, and may change with the version",
     ),
     (
-        "Comparison functions of C",
+        "Comparison functions",
         r"^(\w+cmp|bt\w+|gin_\w+|jsonb_cmp|uuid_cmp|byteacmp|network_cmp)\b",
-        "of what memcmp gives only the sign is laid down; use the operators",
+        "only the sign of their result is defined; use the operators",
     ),
     (
-        "Aggregates' and windows' helpers",
+        "Support functions of aggregates and windows",
         r"(_accum|_combine|_inv|_sum|_avg|transfn|in_range|statefunc|int\dinc|int8dec|corr|covar|regr|stddev|var_)",
         "they compute states of aggregates",
     ),
     (
         "Input, output and type modifiers",
         r"(send|recv|out|typmodin|typmodout)\(",
-        "they make and read the bytes of a type",
+        "they convert between values and bytes or text",
     ),
 )
 """Families that are refused: a name, what finds their signatures (operators: their name and types), and why."""
 
-_OTHER_REASON: Final = "they are not written yet"
+_OTHER_REASON: Final = "they are not implemented yet"
 
 _HEAD: Final = """\
 # Row filters that the subscriber evaluates
 
-This page is made by `make docs` from the registry that filters are compiled with.
+`make docs` generates this page from the registry of functions with which filters are compiled.
 
-An emulated publication (`CREATE PUBLICATION` given to `subscriber sql`) takes the expressions that PostgreSQL 18 takes in `WHERE`:
+[Emulated publications](publications.md) are evaluated by the subscriber. Their `WHERE` takes the expressions that PostgreSQL 18 takes:
 columns, constants, immutable built-in operators and functions, `AND`, `OR`, `NOT`, `CASE`, `COALESCE`, `NULLIF`, `GREATEST`, `LEAST`,
 `IS [NOT] NULL`, `IS [NOT] TRUE | FALSE | UNKNOWN`, `IS [NOT] DISTINCT FROM`, `IN`, `BETWEEN`, `LIKE`, `ILIKE`, `SIMILAR TO`, regular
-expressions, `ANY` and `ALL` over arrays, comparisons of rows, `ARRAY[...]`, casts that are no conversion through text, and `COLLATE`. The
-rest is refused with PostgreSQL's own error.
+expressions, `ANY` and `ALL` over arrays, row comparisons, `ARRAY[...]`, casts other than those that convert through text, and `COLLATE`.
+Everything else is refused with PostgreSQL's own error.
 
-Of what PostgreSQL takes, the lists below say what is computed here, with the server's results and errors, and what is refused by name
-when the publication is made. An operator or function marked with `*` compares or folds case: it is computed for collations that
-do so by bytes ("C", "POSIX"), and refused for others; write `COLLATE "C"` behind the value.
+Of what PostgreSQL takes, some is computed here, with the server's results and errors. The rest is refused by name when the publication is
+created. The lists below say which is which.
 
-A regular expression that is a constant is refused when the publication is made if it cannot be evaluated exactly: POSIX's own regular
-expressions (`(?b)`, `(?e)`), and those that are very large. One that comes from a column is read at each row, and such a row is an error
-(0A000). A pattern of `SIMILAR TO` is refused where PostgreSQL's minor releases of August 2025 and before read its brackets differently.
+**Collations.** An operator or function marked with `*` compares or folds case. It is computed for collations that do so by bytes ("C",
+"POSIX"), and refused for others. Write `COLLATE "C"` after the value.
 
-Documents of type jsonb are ordered (`<`) in databases whose collation compares by bytes, and refused in others: the strings in them are
-compared by it, whatever the expression says.
+**Regular expressions.** A constant regular expression that cannot be evaluated exactly is refused when the publication is created. These are
+basic and extended expressions of POSIX (`(?b)`, `(?e)`), and very large ones. An expression that comes from a column is read for each row; a row
+with such an expression is an error (0A000). A pattern of `SIMILAR TO` is refused if its brackets mean something else in PostgreSQL's minor
+releases up to August 2025.
 
-Time zones are those of the tz database in the Python package `tzdata`, on every machine the same, the abbreviations of PostgreSQL's set
-`Default`, and POSIX specifications. A PostgreSQL server has another release of that database, its own or the system's: the two differ where a
-government has decided something in between, and for years before 1970 in the zones that the maintainers have merged. Filters are
-evaluated, and constants are read, as in a session with `TimeZone = 'UTC'`, `DateStyle = 'ISO, MDY'` and `IntervalStyle = 'postgres'`.
+**jsonb.** The order of jsonb documents (`<`) depends on the collation of the database, whatever the expression says. It is computed for
+databases whose collation compares by bytes, and refused for others.
+
+**Time zones.** Time zones are those of the tz database in the Python package `tzdata`, the abbreviations of PostgreSQL's set `Default`, and
+POSIX specifications. They are the same on every machine. A PostgreSQL server has another release of the tz database, its own or the system's.
+The two differ where a government has changed its rules in between, and for years before 1970 in the zones that the maintainers have merged.
+
+**Session settings.** Filters are evaluated, and constants are read, as in a session with `TimeZone = 'UTC'`, `DateStyle = 'ISO, MDY'` and
+`IntervalStyle = 'postgres'`.
 """
 
 
@@ -127,7 +133,7 @@ def _types(catalog: Catalog) -> Iterator[str]:
     yield ""
     yield f"Arrays: {_listed(arrays)}."
     yield ""
-    yield f"Refused: {_listed([name for name in refused if not name.endswith('[]')])}, arrays of these, and every type of a user."
+    yield f"Refused: {_listed([name for name in refused if not name.endswith('[]')])}, arrays of these, and all user-defined types."
 
 
 def _operators(catalog: Catalog) -> Iterator[str]:
@@ -148,7 +154,7 @@ def _operators(catalog: Catalog) -> Iterator[str]:
             computed[operator.name].append(what + ("*" if found.bytewise else ""))
     yield "## Operators"
     yield ""
-    yield "Of two types, the left and the right one."
+    yield "Where two types stand, the first is that of the left operand."
     yield ""
     yield "| Operator | Computed for | Refused for |"
     yield "|---|---|---|"
@@ -168,7 +174,7 @@ def _functions(catalog: Catalog) -> Iterator[str]:
         computed[function.name].append(f"({arguments})" + ("*" if found.bytewise else ""))
     yield "## Functions and casts"
     yield ""
-    yield "A cast is the function of its type's name. Every function that is not here is refused by its name."
+    yield "A cast is listed as the function with the name of its type. A function that is not listed is refused."
     yield ""
     yield "| Function | Computed for |"
     yield "|---|---|"
@@ -185,7 +191,7 @@ def _refused(catalog: Catalog) -> Iterator[str]:
             families[_reason(f"{signature} {_name(catalog, function.result)}")].add(function.name)
     yield "## What is refused, and why"
     yield ""
-    yield "Operators are the functions behind them. `VARIADIC` with an array is refused for functions of any type."
+    yield "Operators are listed by the functions that implement them. `VARIADIC` with an array is refused for functions with an argument of the pseudo-type `any`."
     yield ""
     yield "| What | Why | Functions |"
     yield "|---|---|---|"

@@ -69,26 +69,29 @@ _LONG: Final = {
 _HEAD: Final = """\
 # Types
 
-This page is made by `make docs` from the code that replicates values.
+`make docs` generates this page from the code that replicates values.
 
-The tables show how `create_tables` declares a column of each PostgreSQL type, so that every value comes back as it was:
+The tables show how [`create_tables`](tables.md#create_tables) declares a column of each PostgreSQL type, so that every value comes back as
+it was:
 
-- without a mark, the target has a type of its own for it, with the same values;
-- *text* means that the column keeps the text that PostgreSQL's output function writes (dates in ISO format, times in UTC, bytea in hex).
-  It is exact as well, but the target sorts, compares and computes with it as with any text.
+- Without a mark, the target has a type with the same values.
+- *text* means that the column stores the text that PostgreSQL's output function writes (dates in ISO format, times in UTC, bytea in hex).
+  The text is exact as well, but the target sorts, compares and computes with it as with any text.
 
-What a column has no place for is named in a note. Such a value is never changed: the subscription stops with the SQLSTATE of the note,
-and the error names relation, column and LSN, but not the value. PostgreSQL has no character of code 0 in a text, so no target has to keep one.
+A note names the values that a column cannot store. Such a value is never changed: the subscription stops with the SQLSTATE of the note. The
+error names relation, column and LSN, but not the value. A text of PostgreSQL never contains the character with code 0, so no target needs to
+store it.
 
-Tables that you have made yourself may declare columns in other ways. One whose type would change values without saying so is refused when the
-first change for its table arrives, with a hint how to declare it.
+A table that you have created yourself may declare its columns in other ways. A column whose type would silently change values is refused when
+the first change for its table arrives, with a hint how to declare it.
 """
 _CONVERSIONS: Final = """\
 ## Columns of another type
 
-As with PostgreSQL, a column may have another type than the publisher's. Then its value is what PostgreSQL's input function makes of the
-publisher's text, or the error that it raises, 22P02 or 22003. A number that PostgreSQL would round is refused with 22003. This
-is done for the pairs of this table; other columns are refused as above. A PostgreSQL target reads all texts itself.
+As with PostgreSQL, a column may have another type than the publisher's. Its value is then what PostgreSQL's input function makes of the
+publisher's text. If the input function raises an error (22P02 or 22003), the subscription stops with it. A number that PostgreSQL would round
+is refused with 22003. The table lists the pairs for which this is done; other columns are refused as above. A PostgreSQL target reads all
+texts itself.
 
 | The target's column | The publisher's |
 |---|---|"""
@@ -96,14 +99,15 @@ _BINARY_FORMS: Final = """\
 
 ## Values in binary form
 
-A subscription with `binary = true` gets values in the form of their type's send function. A PostgreSQL target then takes a value other than
-NULL only for a column that reads this form, as PostgreSQL's subscriber does, and stops with PostgreSQL's error where there is one (08P01,
-22P03, 42804, 42883). It stops with 22P03 also where PostgreSQL would read the bytes as another value and say nothing, such as those of a
-`bigint` as a `timestamp`. The initial copy from PostgreSQL 16 and later goes by the same rule.
+A subscription with `binary = true` receives values in the form of their type's send function. A PostgreSQL target then takes a value only
+if the column reads this form, as PostgreSQL's subscriber does; NULL fits every column. Otherwise the subscription stops, with PostgreSQL's
+error where there is one (08P01, 22P03, 42804, 42883). It stops with 22P03 also where PostgreSQL would silently read the bytes as another value,
+such as those of a `bigint` as a `timestamp`. The initial copy from PostgreSQL 16 and later follows the same rule.
 
-Read are columns of the same type, domains by their base type, and the pairs of this table; enums and extensions' texts (`citext`) as
-`text`. What is refused goes through as text, with `ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no
-binary form: there values are converted as in the table above, whatever way they came.
+A column reads the form of its own type, and of the types that the table lists for it. A domain counts as its base type; enums and text types
+of extensions (`citext`) count as `text`. A value that is refused in binary form can be sent as text, after
+`ALTER SUBSCRIPTION … SET (binary = false)`. Columns of other databases have no binary form. There, values are converted as in the table above,
+whichever form they had.
 
 | The publisher's | Read by columns of |
 |---|---|"""
@@ -142,7 +146,7 @@ _IN_KEYS: Final = (
     _Row(_VARCHAR, "character varying(300)", "`character varying(300)`"),
     _Row(17, "bytea", "`bytea`"),
     _Row(_NUMERIC, "numeric", "`numeric`"),
-    _Row(_OF_A_USER, "mood", "every type that is kept as a text"),
+    _Row(_OF_A_USER, "mood", "every type that is stored as text"),
 )
 
 
@@ -218,9 +222,9 @@ def _short(declared: str) -> str:
 
 
 def _conversions() -> Iterator[str]:
-    yield "| a text | every type |"
+    yield "| a text type | every type |"
     for into, sources in SOURCES.items():
-        own = ", types of a user" if _TEXT in sources else ""
+        own = ", user-defined types" if _TEXT in sources else ""
         names = ", ".join(f"`{type_name(oid)}`" for oid in sorted(sources - {into}))
         yield f"| `{type_name(into)}` | {names}{own} |"
 

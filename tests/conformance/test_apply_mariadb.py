@@ -127,7 +127,7 @@ def test_a_row_that_stays_locked_is_said_to_be_so(target):
 
 
 def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepared(target):
-    """C49: InnoDB looks at the value behind it too, which PostgreSQL does not; the hint has the way out, the README the warning"""
+    """C49: InnoDB locks the next value too, PostgreSQL does not (docs/prepared-transactions.md)."""
     create(target, "CREATE TABLE t (a int PRIMARY KEY, b varchar(9) UNIQUE)", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     with target.prepared.begin("pg_gid_1_1") as connection:
         connection.exec_driver_sql("UPDATE t SET b = 'z' WHERE a = 2")
