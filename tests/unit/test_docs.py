@@ -12,9 +12,9 @@ from pathlib import Path
 
 import click
 import pytest
+from subscriber.apply.progress import STATE
 
 from subscriber import __version__
-from subscriber.apply.progress import STATE
 from subscriber.catalog.own_tables import CATALOG
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli import cli
