@@ -7,7 +7,8 @@ import pytest
 from subscriber import catalog
 from subscriber.errors import AlreadyRunning
 from subscriber.runtime.heartbeat import beating
-from subscriber.runtime.subscription_status import RunnerStatus, runner_status
+from subscriber.runtime.read_status import runner_status
+from subscriber.runtime.subscription_status import RunnerStatus
 from subscriber.targets import Target, open_target
 from tests.crash.harness import wait_until
 from tests.targets.tables import created, shape_of

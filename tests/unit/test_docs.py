@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 import pytest
-from subscriber.apply.progress import STATE
 
 from subscriber import __version__
 from subscriber.catalog.own_tables import CATALOG
@@ -316,7 +315,7 @@ def test_the_documented_defaults_are_those_of_the_code():
 
 def test_every_table_of_the_catalog_is_documented():
     documented = {name for row in table(OPERATING, "The catalog") for name in re.findall(r"`(\w+)`", row[0])}
-    assert documented == {*CATALOG.tables, *STATE.tables}
+    assert documented == {*CATALOG.tables}
 
 
 def test_every_option_and_column_of_the_source_is_documented():
