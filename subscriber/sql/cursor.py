@@ -1,9 +1,9 @@
 """Reading lexemes in order: what the grammars of commands and of expressions have in common.
 
-A grammar asks what comes next and takes it; what it does not take is PostgreSQL's syntax error. Of commands,
-option lists are read here too. Two forms that PostgreSQL parses are syntax errors there, since no option accepts
-what they mean: an option's value that is a type with more to it than a name (``numeric(10,2)``, ``a.b``,
-``int``, ``x[]``), and one that is an operator.
+A grammar asks what comes next and takes it; what it does not take is PostgreSQL's syntax error.
+Names and option lists of commands are read here, too. Two forms that PostgreSQL parses are syntax
+errors in an option list, since no option accepts what they mean: a value that is a type with more
+to it than a name (``numeric(10,2)``, ``a.b``, ``int``, ``x[]``), and one that is an operator.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ class Cursor:
         return self.sql[read[0].start : read[-1].end] if read else ""
 
     def error(self) -> SQLSyntaxError:
-        """The error for what comes next, which cannot stand here. A string constant is not shown."""
+        """The error for what comes next, which cannot stand here; a string constant is not shown.
+
+        Raises:
+            SQLSyntaxError: what comes next is no lexeme, which is another error.
+        """
         lexeme = self.peek()
         if lexeme.kind is Kind.END and self._in_parentheses:
             return syntax_error(self.sql, len(self.sql), 'syntax error at or near ")"')

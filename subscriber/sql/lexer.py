@@ -6,21 +6,24 @@ r"""Lexemes of PostgreSQL's SQL, by the rules of ``scan.l``.
     word   word        w w   w     w w     ^^^^^
                                            symbol, word, operator @-, integer, symbol, string, symbol
 
-Everything that reads SQL text stands on :func:`scan`: the cutter of statements, the grammars of the commands,
-the parser of expressions. A text is scanned once, and its lexemes are passed on (:class:`Lexed`).
+Everything that reads SQL text stands on :func:`scan`: the cutter of statements, the grammars of
+the commands, the parser of expressions. A text is scanned once, and its lexemes are passed on
+(:class:`Lexed`).
 
 Invariants:
 
-- Scanning never fails. What PostgreSQL's scanner refuses is a lexeme with a :class:`Fault`, which becomes an
-  error when somebody reads it. So psql's rules can cut a file whose third statement is wrong, an error in the
-  grammar comes before one of a later constant, as on the server, and a prompt sees what is not terminated.
-- The version of the server counts for numbers alone (``1_000``, ``0x1F``).
-- Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``. In these commands it
-  is usually a connection string (names_are_data), in the wrong quotes too.
+- Scanning never fails. What PostgreSQL's scanner refuses is a lexeme with a :class:`Fault`, which
+  becomes an error when somebody reads it. So a file can be cut whose third statement is wrong, an
+  error in the grammar comes before one of a later constant, as on the server, and a prompt sees
+  what is not terminated.
+- The version of the server counts for numbers and parameters alone (``1_000``, ``0x1F``, ``$1a``).
+- Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``. In these
+  commands it is usually a connection string (names_are_data), in the wrong quotes too.
 
-*Rejected:* sqlglot's tokenizer. It has numbers, operators and identifiers of its own: ``a@-1`` has other tokens
-there, ``1..2`` too, a blank of Unicode separates words, and ``{#`` begins a comment of another language. A
-wrapper had to read each token again, and expressions had a second lexer.
+*Rejected:* sqlglot's tokenizer. It reads numbers, operators and identifiers by other rules:
+``a@-1`` has other tokens there, ``1..2`` too, a blank of Unicode separates words, and ``{#`` begins
+a comment of another language. A wrapper had to read each token again, and expressions had a second
+lexer.
 """
 
 from __future__ import annotations
@@ -176,7 +179,7 @@ def fold(word: str) -> str:
 
 
 def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
-    """The lexemes that begin at ``position`` or later, one by one, UESCAPE still apart: for the cutter of statements."""
+    """The lexemes from ``position`` on, one by one, UESCAPE still apart: for the cutter of statements."""
     while True:
         while blank := _BLANK.match(sql, position):
             position = blank.end()
@@ -241,7 +244,7 @@ def _unterminated(sql: str, kind: Kind, start: int, what: str, near: str) -> Lex
 
 
 def _operator(start: int, characters: str) -> Lexeme:
-    """As many characters as belong to it: no comment, and no sign at its end unless it is no operator of SQL's."""
+    """As many characters as belong to it: no comment, and no sign at the end of an operator of SQL's."""
     ends = [at for mark in ("/*", "--") if (at := characters.find(mark)) >= 0]
     characters = characters[: min(ends, default=len(characters))]
     if _MORE_THAN_SQL.isdisjoint(characters):
@@ -311,7 +314,8 @@ def _number(sql: str, start: int, major: int) -> Lexeme:
 def _fault_behind(sql: str, start: int, end: int, major: int, *, is_based: bool) -> tuple[int, Fault] | None:
     """What makes a number wrong that has been read to ``end``, and where that ends.
 
-    flex takes the longest match: a part of the number with a word behind it may be longer than the number (``1_0$``).
+    flex takes the longest match: a part of the number with a word behind it may be longer than
+    the number (``1_0$``).
     """
     words = (_WORD.match(sql, place) for place in range(start + 1, end + 1) if sql[place - 1] in _PREFIX_ENDS)
     junk = max((word.end() for word in words if word), default=0)

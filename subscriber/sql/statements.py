@@ -6,9 +6,10 @@ psql does not parse SQL. A semicolon ends a statement unless it is
 - in parentheses (``CREATE RULE … DO (a; b)``), or between BEGIN and END of a function's body;
 - behind a backslash: ``\;`` separates statements that are sent as one.
 
-Any other backslash begins a command of psql's own, which goes to the end of its line and ends the statement
-before it: ``SELECT 1 \gexec``. Comments before a statement are not sent. A statement keeps its semicolon, as psql
-sends it, so that error texts and positions are the ones that psql would show, and it keeps its lexemes.
+Any other backslash begins a command of psql's, which goes to the end of its line and ends the
+statement before it: ``SELECT 1 \gexec``. Comments before a statement are not sent. A statement keeps
+its semicolon, as psql sends it, so that error texts and positions are the ones that psql would show,
+and it keeps its lexemes.
 """
 
 from __future__ import annotations

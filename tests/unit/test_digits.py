@@ -74,7 +74,7 @@ FILTERS = {
     "v = interval({}) '1'": "42601",
     "v = interval '1' second({})": "42601",
     "i IN ({}, 1)": "taken",
-    "i = ${}": "42P02",
+    "i = ${}": "42601",
     "t ~ '(a)\\{}'": "taken",
     "t ~ 'a{{{}}}'": "taken",
     "j #> '{{{}}}' IS NULL": "taken",

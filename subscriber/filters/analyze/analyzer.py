@@ -81,7 +81,12 @@ class Analysis:
         return self.collations.assign(made)
 
     def expression(self, node: syntax.Node) -> tree.Expression:
-        """``transformExprRecurse``."""
+        """``transformExprRecurse``.
+
+        Raises:
+            UsageError: PostgreSQL's error for names, types, operators and functions.
+            NotSupportedError: 0A000, a publication may not have it.
+        """
         match node:
             case syntax.Constant():
                 return self._constant(node)

@@ -189,7 +189,11 @@ class Coercions:
         return self.common_type_of([node.type_oid for node in nodes], construct)
 
     def common_type_of(self, oids: Sequence[int], construct: str | None) -> int:
-        """The same, of types."""
+        """``select_common_type`` of types.
+
+        Raises:
+            UsageError: 42804, there is none, and a construct is given.
+        """
         if oids[0] != UNKNOWN and len(set(oids)) == 1:
             return oids[0]
         chosen = self.types.base(oids[0])

@@ -65,7 +65,12 @@ class Columns:
     def indirection(
         self, node: syntax.Indirection, analyse: Callable[[syntax.Node], tree.Expression]
     ) -> tree.Expression:
-        """``transformIndirection``: fields and subscripts of a value; a field of the whole row is a column."""
+        """``transformIndirection``: fields and subscripts of a value; a field of the whole row is a column.
+
+        Raises:
+            UsageError: 42703 no such column, 42809 and 42804 the value has no fields or elements.
+            NotSupportedError: 0A000, a field of another value.
+        """
         made = analyse(node.argument)
         for part in node.parts:
             if isinstance(part, tuple):

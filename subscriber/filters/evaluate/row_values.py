@@ -87,7 +87,12 @@ class Rows:
 
 
 def read_column(array: pa.Array, type_oid: int) -> Value:
-    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type there."""
+    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type there.
+
+    Raises:
+        NotSupportedError: a type that is not computed with.
+        RowFilterError: a value cannot be read.
+    """
     form = required_form(type_oid)
     is_text = pa.types.is_string(array.type)
     if is_text and form.from_texts is not None:

@@ -97,7 +97,12 @@ class Parser:
         self.cursor = cursor
 
     def expression(self, above: int = 0, *, restricted: bool = False) -> syntax.Node:
-        """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence ``above``."""
+        """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence ``above``.
+
+        Raises:
+            SQLSyntaxError: it does not parse.
+            UsageError: 22023, the precision of a type is wrong.
+        """
         node = self._operand(restricted=restricted)
         while True:
             precedence = self._next_precedence(restricted=restricted)
@@ -158,7 +163,11 @@ class Parser:
         return syntax.Operation(position, names, left, self.expression(precedence, restricted=restricted))
 
     def operator(self) -> tuple[str, ...]:
-        """``qual_all_Op``: an operator, or ``OPERATOR (schema.op)``."""
+        """``qual_all_Op``: an operator, or ``OPERATOR (schema.op)``.
+
+        Raises:
+            SQLSyntaxError: something else comes next.
+        """
         cursor = self.cursor
         if not cursor.accept("operator"):
             return (cursor.take(Kind.OPERATOR, Kind.SYMBOL).value,)

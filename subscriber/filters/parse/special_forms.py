@@ -160,7 +160,11 @@ def _legacy_json_object(parser: Expressions, position: int) -> syntax.Node | Non
 
 
 def check_overlaps(parser: Expressions, left: syntax.RowLiteral, right: syntax.RowLiteral) -> None:
-    """Both sides of OVERLAPS have two."""
+    """Both sides of OVERLAPS have two.
+
+    Raises:
+        SQLSyntaxError: one has not.
+    """
     for side, row in (("left", left), ("right", right)):
         if len(row.fields) != 2:
             message = f"wrong number of parameters on {side} side of OVERLAPS expression"

@@ -56,7 +56,11 @@ def read_literal_type(cursor: Cursor, read_expression: ReadExpression) -> syntax
 
 
 def interval_fields(cursor: Cursor) -> tuple[syntax.Node, ...]:
-    """``opt_interval``: ``YEAR TO MONTH``, ``SECOND (3)``, as the modifiers of the type."""
+    """``opt_interval``: ``YEAR TO MONTH``, ``SECOND (3)``, as the modifiers of the type.
+
+    Raises:
+        SQLSyntaxError: there is no such range of fields.
+    """
     position = cursor.position
     first = cursor.accept_any(*_FIELDS)
     if first is None:

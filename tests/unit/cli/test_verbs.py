@@ -169,6 +169,21 @@ def test_a_backslash_command_that_is_none_is_refused(run, target, typed, said):
     assert (code, err.splitlines()[0]) == (1, f"ERROR:  {said}")
 
 
+def test_a_file_may_hold_backslash_commands_between_its_statements(run, target, tmp_path):
+    file = tmp_path / "commands.sql"
+    file.write_text("\\dRs\nSELECT 1 AS one;\n\\dRs it's\n")
+    code, out, err = run("sql", "--target", target, "-f", str(file))
+    assert (code, out.count("(0 rows)"), out.count("(1 row)")) == (1, 1, 1)
+    assert err.splitlines()[0] == r"ERROR:  \dRs takes no argument"
+    assert f"{file}:3" in err
+
+
+def test_a_backslash_command_behind_a_statement_is_refused(run, target):
+    code, out, err = run("sql", "--target", target, "-c", r"SELECT 1 \gx")
+    assert (code, out) == (1, "")
+    assert err.startswith("ERROR:  a backslash command behind a statement is not supported")
+
+
 def test_every_backslash_command_is_in_the_help(run, target):
     _, out, _ = run("sql", "--target", target, "-c", r"\?")
     assert [name for name in (r"\dRp[+]", r"\dRs[+]", r"\h", r"\?", r"\q") if name not in out] == []

@@ -1,4 +1,4 @@
-"""scenario.typed: text is cut where psql cuts it."""
+"""scenario.session.psql_input: text is cut where psql cuts it."""
 
 from __future__ import annotations
 
