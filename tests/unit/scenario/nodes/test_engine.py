@@ -175,7 +175,7 @@ def test_starting_waits_for_a_supervisor_that_is_about_to_end_or_looks_at_the_ca
                 self.worker = STREAMING
             stop.wait()
 
-    target: Any = SimpleNamespace(run_lock=contextlib.nullcontext)
+    target: Any = SimpleNamespace(running=contextlib.nullcontext)
     pipeline: Any = SimpleNamespace(copy_table=None, start_query=None)
     monkeypatch.setattr("subscriber.scenario.nodes.engine.Supervisor", Supervisor)
     monkeypatch.setattr(Engine, "_subscriptions", lambda self: [SUBSCRIPTION])
