@@ -24,7 +24,7 @@ MOMENT = "294276-12-31 23" + ":59:59.4242"
 
 REFUSED = [
     ("sqlite", "b INTEGER", "text", CANARY, "22P02", True),
-    ("sqlite", "b INT", "numeric", NUMBER, "22P02", True),
+    ("sqlite", "b INT", "numeric", NUMBER, "22003", True),
     ("sqlite", "b REAL", "numeric", "4242424242424242424242" + ".42", "22003", True),
     ("sqlite", "b CHARACTER VARYING(3)", "text", CANARY, "22001", True),
     ("sqlite", "b TEXT CHECK (length(b) < 3)", "text", CANARY, "23514", False),
