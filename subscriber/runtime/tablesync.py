@@ -251,7 +251,8 @@ class TableSync:
                     release()
 
     def _apply_held(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """Keep the apply worker back for a while when all that it could apply is still to be copied.
+        """Keep the apply worker back for a while when all that it could apply is still to be
+        copied.
 
         Gives a function that lets it go when the while is over.
         """
