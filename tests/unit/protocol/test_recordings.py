@@ -30,7 +30,7 @@ from subscriber.protocol import messages as m
 from subscriber.protocol.envelope import Keepalive, XLogData
 
 DIRECTORY = Path(__file__).parents[2] / "recordings"
-NAMES = sorted(path.name.removesuffix(".json.gz") for path in DIRECTORY.glob("*.json.gz"))
+NAMES = sorted(path.name.removesuffix(".json.gz") for path in DIRECTORY.glob("pg*.json.gz"))
 FIXED_SIZES = {"B": 21, "C": 26, "S": 6, "E": 1, "c": 30}
 EVERY_NAME = pytest.mark.parametrize("name", NAMES)
 
