@@ -1,4 +1,6 @@
-"""``make bench``: every figure of ``docs/performance.md``, medians of three, beside the native subscriber in the same run."""
+"""``make bench``: every figure of ``docs/performance.md``, medians of three, beside the native
+subscriber in the same run.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How fast the exact path applies prepared frames to SQLite: one transaction of a million inserts.
 
-What it measures is the driver's part of a micro-batch: frame bytes to a committed target. Run it with
-``python -m benchmarks.apply``.
+What it measures is the driver's part of a micro-batch: frame bytes to a committed target. Run it
+with ``python -m benchmarks.apply``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The initial copy of one table into every kind of target, and PostgreSQL's own table synchronization beside it."""
+"""The initial copy of one table into every kind of target, and PostgreSQL's own table
+synchronization beside it.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,9 @@ class CopyBench:
             )
 
     def native(self, rows: int) -> float:
-        """Rows/s of PostgreSQL's own table synchronization, from CREATE SUBSCRIPTION until the rows are visible."""
+        """Rows/s of PostgreSQL's own table synchronization, from CREATE SUBSCRIPTION until the rows
+        are visible.
+        """
         with open_postgresql(18, SERVER_SETTINGS) as subscriber:
             subscriber.execute(f"CREATE TABLE {TABLE}")
             began = time.monotonic()
@@ -132,7 +136,8 @@ def copy_bench() -> Iterator[CopyBench]:
 
 
 def measure(rows: int, runs: int, large: int, note: Callable[[str, float], None]) -> None:
-    """Native and every target in turn, ``runs`` times; notes the median of each and its ratio to native.
+    """Native and every target in turn, ``runs`` times; notes the median of each and its ratio to
+    native.
 
     Then every target once with ``large`` rows, for the memory it takes.
     """

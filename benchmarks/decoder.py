@@ -1,4 +1,5 @@
-"""How fast tuples become Arrow columns: split, gather and decode five text columns, rows/s on one core.
+"""How fast tuples become Arrow columns: split, gather and decode five text columns, rows/s on one
+core.
 
 ``python -m benchmarks.decoder`` prints the median of three runs over a million rows, in batches of
 16384, the size that the pipeline uses. The rows have a bigint key, an integer, a text of 32

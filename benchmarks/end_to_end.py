@@ -1,4 +1,6 @@
-"""A backlog of one large transaction into SQLite, memory, latency, idling; and the native subscriber beside it."""
+"""A backlog of one large transaction into SQLite, memory, latency, idling; and the native
+subscriber beside it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _BACKLOG_FROM = 10_000_000
 
 
 def drain(bench: Rig, rows: int) -> tuple[float, float]:
-    """Rows/s from enabling a subscription with a backlog until all is visible; peak MiB of a Python process."""
+    """Rows/s from enabling a subscription with a backlog until all is visible; peak MiB of a Python
+    process.
+    """
     bench.enable(enabled=False)
     wait_until(lambda: not bench.supervisor.workers)
     insert_rows(bench.publisher, rows, first=_BACKLOG_FROM)
@@ -38,7 +42,8 @@ def drain(bench: Rig, rows: int) -> tuple[float, float]:
     with ProcessWatch() as watch:
         began = time.monotonic()
         bench.enable(enabled=True)
-        # The progress row is committed with the data, and reading it does not slow the writer down as a count would.
+        # The progress row is committed with the data, and reading it does not slow the writer down
+        # as a count would.
         wait_until(lambda: bench.applied() > before)
         elapsed = time.monotonic() - began
     found = bench.count(f"a >= {_BACKLOG_FROM}")
@@ -90,7 +95,9 @@ def _silent(_event: str, **_fields: str) -> None:
 
 
 def latency(bench: Rig, transactions: int = 60) -> tuple[float, float]:
-    """Milliseconds from a commit at the publisher to its row in SQLite: median and 95th percentile."""
+    """Milliseconds from a commit at the publisher to its row in SQLite: median and 95th
+    percentile.
+    """
     seen = []
     before = bench.count()
     for number in range(1, transactions + 1):
@@ -104,7 +111,9 @@ def latency(bench: Rig, transactions: int = 60) -> tuple[float, float]:
 
 
 def idle(seconds: float = 30.0) -> float:
-    """The part of one core that all processes together use, the publisher's included, while nothing happens."""
+    """The part of one core that all processes together use, the publisher's included, while nothing
+    happens.
+    """
     time.sleep(5)
     began, before = time.monotonic(), processor_seconds()
     time.sleep(seconds)
@@ -115,7 +124,9 @@ def idle(seconds: float = 30.0) -> float:
 
 
 def native(rows: int) -> float:
-    """Rows/s of PostgreSQL 18's own subscriber for the same backlog, from ENABLE until the rows are visible."""
+    """Rows/s of PostgreSQL 18's own subscriber for the same backlog, from ENABLE until the rows are
+    visible.
+    """
     with open_postgresql(18, SERVER_SETTINGS) as publisher, open_postgresql(18, SERVER_SETTINGS) as subscriber:
         publisher.execute(f"CREATE TABLE {TABLE}; CREATE PUBLICATION p FOR TABLE t")
         subscriber.execute(f"CREATE TABLE {TABLE}")

@@ -1,7 +1,9 @@
-"""How fast a row filter is evaluated, rows/s on one core: ``a > 500 AND c = 'NSW'`` and some others, each alone.
+"""How fast a row filter is evaluated, rows/s on one core: ``a > 500 AND c = 'NSW'`` and some
+others, each alone.
 
-``python -m benchmarks.filters`` prints the median of three runs over two million rows, in batches of 16384, the size that the pipeline
-uses. Columns are as a frame holds them: numbers and text decoded, numeric and timestamp as PostgreSQL's text.
+``python -m benchmarks.filters`` prints the median of three runs over two million rows, in batches
+of 16384, the size that the pipeline uses. Columns are as a frame holds them: numbers and text
+decoded, numeric and timestamp as PostgreSQL's text.
 """
 
 from __future__ import annotations

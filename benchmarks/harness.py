@@ -1,4 +1,6 @@
-"""What the end-to-end benchmarks share: a publisher with a backlog, a supervisor on warm Spark, processes under watch."""
+"""What the end-to-end benchmarks share: a publisher with a backlog, a supervisor on warm Spark,
+processes under watch.
+"""
 
 from __future__ import annotations
 
@@ -193,7 +195,9 @@ def descendants(root: int) -> list[int]:
 
 
 def processor_seconds() -> dict[int, float]:
-    """Processor time used so far by this process and each of its living descendants, by process id."""
+    """Processor time used so far by this process and each of its living descendants, by
+    process id.
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}
     for pid in descendants(os.getpid()):

@@ -1,8 +1,10 @@
-"""How fast changes are decoded, filtered and rewritten: UPDATEs with full old rows, changes/s on one core.
+"""How fast changes are decoded, filtered and rewritten: UPDATEs with full old rows, changes/s on
+one core.
 
-``python -m benchmarks.transform`` prints the median of three runs over half a million changes, in batches of 16384, the size that the
-pipeline uses. Rows have a key, a number and a state to filter by, a text of 32 characters and a numeric; about a quarter of the rows
-pass ``a > 500 AND c = 'NSW'``, before and after alike, so that each row of the truth table comes up.
+``python -m benchmarks.transform`` prints the median of three runs over half a million changes, in
+batches of 16384, the size that the pipeline uses. Rows have a key, a number and a state to filter
+by, a text of 32 characters and a numeric; about a quarter of the rows pass
+``a > 500 AND c = 'NSW'``, before and after alike, so that each row of the truth table comes up.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _RELATION_ID = 16_384
 
 
 def measure_transform() -> dict[str, float]:
-    """Changes a second of decoding alone, and with the filters of one and of two publications: medians."""
+    """Changes a second of decoding alone, and with the filters of one and of two publications:
+    medians.
+    """
     messages, lsns = _batch()
     steps = {"decode": None, "transform": 1, "transform_two_publications": 2}
     programs = {step: None if count is None else _programs(count) for step, count in steps.items()}

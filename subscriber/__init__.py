@@ -13,8 +13,8 @@ protocol, types, sql and schema are what all of them stand on: the wire, Postgre
 words of its commands, and descriptions of tables.
 
 Public names: :func:`subscriber.emulate`, the same stages in one process without Spark,
-:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and :class:`subscriber.ReceivedMessage`, what
-``subscriber run --on-message`` calls a function with.
+:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and
+:class:`subscriber.ReceivedMessage`, what ``subscriber run --on-message`` calls a function with.
 """
 
 from __future__ import annotations

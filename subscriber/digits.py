@@ -1,6 +1,8 @@
-"""Integers of any length from text and as text. Python's own conversions refuse those of more than 4,300 digits with a bare ``ValueError``.
+"""Integers of any length from text and as text. Python's own conversions refuse those of more than
+4,300 digits with a bare ``ValueError``.
 
-Whatever a user may have written goes through here: a constant, an option, a value. The caller says what is too large, in PostgreSQL's words.
+Whatever a user may have written goes through here: a constant, an option, a value. The caller says
+what is too large, in PostgreSQL's words.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class SubscriberError(Exception):
         sqlstate: five characters; the class's default unless given.
         detail: what was found, if that needs a sentence of its own.
         hint: what to do next.
-        relation: ``schema.table`` as the publisher names it, or what the subscription's map makes of it.
+        relation: ``schema.table`` as the publisher names it, or what the subscription's map makes
+            of it.
         column: a column's name.
         lsn: the position concerned; for an apply error the transaction's finish LSN (the one that
             ``ALTER SUBSCRIPTION ... SKIP`` takes).
@@ -105,7 +106,8 @@ class SubscriberError(Exception):
         return "\n".join(lines)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy of this error with other values for some attributes, and with the frames that this one was raised in.
+        """A copy of this error with other values for some attributes, and with the frames that this
+        one was raised in.
 
         >>> UsageError("wrong").replace(message="right").report()
         'ERROR:  right'
@@ -115,12 +117,15 @@ class SubscriberError(Exception):
         return copy.with_traceback(self.__traceback__)
 
     def without_frames(self) -> Self:
-        """This error without the frames that it was raised in, for whoever keeps it: they hold rows, files and connections."""
+        """This error without the frames that it was raised in, for whoever keeps it: they hold
+        rows, files and connections.
+        """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors cross process boundaries (Spark executors, the walreceiver), so they must survive pickling.
+        # Errors cross process boundaries (Spark executors, the walreceiver), so they must survive
+        # pickling.
         return (_rebuild, (type(self), self.args, self.__dict__))
 
 
@@ -141,7 +146,8 @@ class SQLSyntaxError(UsageError):
     """The command does not parse.
 
     Attributes:
-        position: of the character concerned in the command, from 1; None where it is about no place.
+        position: of the character concerned in the command, from 1; None where it is about no
+            place.
     """
 
     sqlstate = "42601"
@@ -212,10 +218,12 @@ class SlotInUse(PublisherError):
 
 
 class PublisherTablesOutdated(PublisherError):
-    """The stream describes a table that is not among the publisher's tables as they were read: read them anew, and try again.
+    """The stream describes a table that is not among the publisher's tables as they were read: read
+    them anew, and try again.
 
     Attributes:
-        shape: the table as the stream describes it (:class:`~subscriber.protocol.messages.Relation`).
+        shape: the table as the stream describes it
+            (:class:`~subscriber.protocol.messages.Relation`).
     """
 
     sqlstate = "55000"
@@ -227,10 +235,12 @@ class PublisherTablesOutdated(PublisherError):
 
 
 class HistoryDiverged(PublisherError):
-    """The publisher's WAL is not the history that was received: it was restored to an older state, or a server that was behind was promoted.
+    """The publisher's WAL is not the history that was received: it was restored to an older state,
+    or a server that was behind was promoted.
 
     Attributes:
-        diverged_at: the last position that both histories are known to share, or the end of the publisher's WAL.
+        diverged_at: the last position that both histories are known to share, or the end of the
+            publisher's WAL.
     """
 
     sqlstate = "55000"
@@ -241,7 +251,9 @@ class HistoryDiverged(PublisherError):
 
 
 class BinaryFormNotRead(PublisherError):
-    """The stream describes a column whose type's binary form is not read: begin the stream anew, and ask for text."""
+    """The stream describes a column whose type's binary form is not read: begin the stream anew,
+    and ask for text.
+    """
 
     sqlstate = "0A000"
 
@@ -287,13 +299,15 @@ class TargetUnavailable(TargetError):
 
 
 class ColumnsToAdd(TargetError):
-    """A table of the target is to get columns, and what comes first cannot be done inside the batch's transaction.
+    """A table of the target is to get columns, and what comes first cannot be done inside the
+    batch's transaction.
 
-    The publisher has to be asked which value older rows have in them; and where DDL commits, the table is altered by itself. Then the batch
-    is applied again.
+    The publisher has to be asked which value older rows have in them; and where DDL commits, the
+    table is altered by itself. Then the batch is applied again.
 
     Attributes:
-        shape: the table as the stream describes it (:class:`~subscriber.protocol.messages.Relation`).
+        shape: the table as the stream describes it
+            (:class:`~subscriber.protocol.messages.Relation`).
         mixed: the transaction has written rows of the table in its shape of before.
     """
 
@@ -326,8 +340,8 @@ class Stopped(SubscriberError):
 
 
 class PublicationsChanged(SubscriberError):
-    """A command was given while a batch was on its way, and what is published, or from which slot, is another thing now: the batch is
-    taken back, and its changes are looked at again.
+    """A command was given while a batch was on its way, and what is published, or from which slot,
+    is another thing now: the batch is taken back, and its changes are looked at again.
     """
 
     sqlstate = "40001"
@@ -351,7 +365,8 @@ class DataException(SubscriberError):
 
 
 class RowFilterError(DataException):
-    """A row filter met a value that it cannot be evaluated for, such as a zero to divide by; the server would stop, too.
+    """A row filter met a value that it cannot be evaluated for, such as a zero to divide by; the
+    server would stop, too.
 
     The message is PostgreSQL's where that shows no value of the row.
     """
@@ -360,7 +375,9 @@ class RowFilterError(DataException):
 
 
 class MessageListenerError(SubscriberError):
-    """The user's function for logical messages raised; only its name and the class of what it raised are told."""
+    """The user's function for logical messages raised; only its name and the class of what it
+    raised are told.
+    """
 
     sqlstate = "38000"
 

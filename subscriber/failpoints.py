@@ -6,9 +6,9 @@ inherit them::
 
     SUBSCRIBER_FAILPOINTS="journal.rename.before=kill@3:/tmp/once"
 
-means: the third time this process passes ``journal.rename.before``, send it SIGKILL - unless the file
-``/tmp/once`` exists; it is created first, so that the restarted process survives. ``@N`` and the
-file are optional. Actions: ``kill`` (SIGKILL), ``enospc`` (an OSError as from a full disk).
+means: the third time this process passes ``journal.rename.before``, send it SIGKILL - unless the
+file ``/tmp/once`` exists; it is created first, so that the restarted process survives. ``@N`` and
+the file are optional. Actions: ``kill`` (SIGKILL), ``enospc`` (an OSError as from a full disk).
 Several failpoints are separated by commas.
 
 The names are a closed list, so that a typo in a test is an error and not a test that cannot fail.

@@ -1,7 +1,9 @@
-"""Where the Python processes that we start find their modules: where we do, and never in the current directory.
+"""Where the Python processes that we start find their modules: where we do, and never in the
+current directory.
 
-``python -m`` looks in the current directory first. In one that others can write, such as ``/tmp``, a file ``json.py`` would be run as
-whoever runs us; and files that our processes unpickle would be read by it.
+``python -m`` looks in the current directory first. In one that others can write, such as ``/tmp``,
+a file ``json.py`` would be run as whoever runs us; and files that our processes unpickle would be
+read by it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ def search_path(environ: Mapping[str, str]) -> dict[str, str]:
     The package that it imports is this one, also when that is a checkout which is not installed.
 
     Args:
-        environ: what the child would inherit. Empty entries of its PYTHONPATH, which are the current directory, are left out.
+        environ: what the child would inherit. Empty entries of its PYTHONPATH, which are the
+            current directory, are left out.
     """
     root = Path(__file__).resolve().parents[1]
     own = [] if root.name in _INSTALLED else [str(root)]

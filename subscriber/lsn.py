@@ -14,7 +14,9 @@ from subscriber.errors import UsageError
 LSN = NewType("LSN", int)
 
 INVALID_LSN: Final = LSN(0)
-"""``0/0``: no position (InvalidXLogRecPtr). A keepalive or an envelope may carry it; it is never progress."""
+"""``0/0``: no position (InvalidXLogRecPtr). A keepalive or an envelope may carry it; it is never
+progress.
+"""
 
 MAX_LSN: Final = LSN(0xFFFF_FFFF_FFFF_FFFF)
 

@@ -1,9 +1,10 @@
 """Every tunable of the package: its unit, its default and the reason for it.
 
 Settings come from the environment alone (``SUBSCRIBER_`` and the field's name in capitals), so that
-every process of a run - supervisor, walreceiver, Spark's executors - reads the same ones. Numbers are
-written as in ``postgresql.conf``: ``10s``, ``500ms``, ``1min``, ``64MB``, ``64kB``, or a bare number in
-PostgreSQL's base unit of that parameter. What cannot be read is refused, never replaced by a default.
+every process of a run - supervisor, walreceiver, Spark's executors - reads the same ones. Numbers
+are written as in ``postgresql.conf``: ``10s``, ``500ms``, ``1min``, ``64MB``, ``64kB``, or a bare
+number in PostgreSQL's base unit of that parameter. What cannot be read is refused, never replaced
+by a default.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ class Settings:
     """
 
     wal_receiver_timeout: float = 60.0
-    """A connection that is silent for this long is given up and made anew; 0 waits for ever. PostgreSQL's default."""
+    """A connection that is silent for this long is given up and made anew; 0 waits for ever.
+    PostgreSQL's default.
+    """
 
     wal_receiver_status_interval: float = 10.0
-    """At most this long between two status updates to the publisher; 0 sends them only when it asks.
+    """At most this long between two status updates to the publisher; 0 sends them only when it
+    asks.
 
     PostgreSQL's default; it must be well below the publisher's ``wal_sender_timeout`` (60 s).
     """
@@ -56,19 +60,21 @@ class Settings:
     segment_bytes: int = 8 * MIB
     """A journal segment is closed when it reaches this size.
 
-    A segment of a large transaction is a partition. On its way to the driver Spark holds it some five times over,
-    twice with the one that is decoded ahead, so its size is what bounds the JVM's heap; 8 MB drained a
-    backlog as fast as 32 MB.
+    A segment of a large transaction is a partition. On its way to the driver Spark holds it some
+    five times over, twice with the one that is decoded ahead, so its size is what bounds the JVM's
+    heap; 8 MB drained a backlog as fast as 32 MB.
     """
 
     journal_keep_size: int = 0
-    """This much of the journal is kept although every target has it, for ``subscriber explain`` and ``journal show``.
+    """This much of the journal is kept although every target has it, for ``subscriber explain`` and
+    ``journal show``.
 
     As PostgreSQL's ``wal_keep_size``: a bare number is in megabytes.
     """
 
     max_batch_bytes: int = 64 * MIB
-    """Spark's read limit: a micro-batch is at most this many journal bytes, but at least one journal entry.
+    """Spark's read limit: a micro-batch is at most this many journal bytes, but at least one
+    journal entry.
 
     A batch is one target transaction, and this is what bounds its
     memory (invariant bounded_memory) when transactions are small.
@@ -77,7 +83,8 @@ class Settings:
     partition_bytes: int = 64 * MIB
     """The initial copy cuts a table into ranges of about this size on the publisher's disk.
 
-    A Spark task reads a range, or as much of it as may be in the JVM at once (``pipeline/jobs.py``), and another the rest.
+    A Spark task reads a range, or as much of it as may be in the JVM at once
+    (``pipeline/jobs.py``), and another the rest.
     """
 
     @classmethod
@@ -87,7 +94,8 @@ class Settings:
         A variable that is unset or empty has its default.
 
         Raises:
-            UsageError: SQLSTATE 22023, ``invalid value for parameter "SUBSCRIBER_…"`` with what is accepted.
+            UsageError: SQLSTATE 22023, ``invalid value for parameter "SUBSCRIBER_…"`` with what is
+                accepted.
         """
         env = os.environ if environment is None else environment
         numbers = {name: rule.read(PREFIX + name.upper(), env) for name, rule in _NUMBERS.items()}
@@ -123,7 +131,9 @@ def default_journal(environment: Mapping[str, str], platform: str = sys.platform
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """How one number is written: its units, the unit of a bare number, and its range (in that unit's base)."""
+    """How one number is written: its units, the unit of a bare number, and its range (in that
+    unit's base).
+    """
 
     default: float
     units: Mapping[str, float]
@@ -155,7 +165,9 @@ class _Number:
         return value
 
     def parse(self, text: str) -> float | None:
-        """``text`` in seconds or bytes, or None when it is no such number (units are case-sensitive, as in PostgreSQL)."""
+        """``text`` in seconds or bytes, or None when it is no such number (units are
+        case-sensitive, as in PostgreSQL).
+        """
         text = text.strip()
         digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
         factor = self.units.get(text[len(digits) :] or self.base)
@@ -187,10 +199,12 @@ _SECRETS: Final = frozenset(
 
 
 def redact_conninfo(conninfo: str) -> str:
-    """``conninfo`` without its password and other secrets, for messages, logs, status and the terminal.
+    """``conninfo`` without its password and other secrets, for messages, logs, status and the
+    terminal.
 
     Both of libpq's forms are understood; everything else keeps its text. What libpq could not read
-    itself becomes :data:`UNREADABLE_CONNINFO`, since a secret may hide anywhere in it (names_are_data).
+    itself becomes :data:`UNREADABLE_CONNINFO`, since a secret may hide anywhere in it
+    (names_are_data).
 
     >>> redact_conninfo("host=h password='a b' dbname=d")
     'host=h dbname=d'
@@ -208,7 +222,9 @@ def redact_conninfo(conninfo: str) -> str:
 
 
 def _conninfo_parameters(conninfo: str) -> list[tuple[str, str]] | None:
-    """The ``keyword=value`` parameters with the text each was written as; None when libpq would refuse it."""
+    """The ``keyword=value`` parameters with the text each was written as; None when libpq would
+    refuse it.
+    """
     parameters = []
     position = _skip_space(conninfo, 0)
     while position < len(conninfo):
@@ -226,7 +242,9 @@ def _conninfo_parameters(conninfo: str) -> list[tuple[str, str]] | None:
 
 
 def _value_end(conninfo: str, position: int) -> int | None:
-    """Where the value that starts at ``position`` ends: a backslash takes the next character, quotes hold spaces."""
+    """Where the value that starts at ``position`` ends: a backslash takes the next character,
+    quotes hold spaces.
+    """
     quoted = conninfo.startswith("'", position)
     position += quoted
     while position < len(conninfo):
@@ -250,7 +268,8 @@ def _redact_uri(rest: str) -> str | None:
     place, _, query = rest.partition("?")
     authority, slash, database = place.partition("/")
     userinfo, at, hosts = authority.rpartition("@")
-    # A password with a bare "/", "?" or "@" splits at the wrong place; then what follows looks like no host or database.
+    # A password with a bare "/", "?" or "@" splits at the wrong place; then what follows looks like
+    # no host or database.
     if "@" in database or "@" in userinfo or not all(map(_is_host, hosts.split(","))):
         return None
     kept = [pair for pair in query.split("&") if pair and unquote(pair.partition("=")[0]) not in _SECRETS]
@@ -261,7 +280,9 @@ def _redact_uri(rest: str) -> str | None:
 
 
 def _is_host(host: str) -> bool:
-    """Whether ``host`` is ``name``, ``name:port``, ``[address]`` or ``[address]:port``; a name may be missing."""
+    """Whether ``host`` is ``name``, ``name:port``, ``[address]`` or ``[address]:port``; a name may
+    be missing.
+    """
     if host.startswith("["):
         _, bracket, tail = host.partition("]")
         return bool(bracket) and (not tail or (tail[0] == ":" and tail[1:].isdigit()))

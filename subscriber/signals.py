@@ -1,9 +1,10 @@
 """Setting an event by a signal, without a deadlock.
 
-Python runs a signal's handler in the main thread, between any two of its instructions. An event has a lock, which is not reentrant. A
-handler that sets the event while the main thread is inside ``event.wait`` or ``event.set`` waits for a lock that its own thread holds:
-for ever, and so does every thread that looks at the event. So the handler only puts a number into a queue, which Python documents as
-reentrant, and a thread of its own sets the event.
+Python runs a signal's handler in the main thread, between any two of its instructions. An event has
+a lock, which is not reentrant. A handler that sets the event while the main thread is inside
+``event.wait`` or ``event.set`` waits for a lock that its own thread holds: for ever, and so does
+every thread that looks at the event. So the handler only puts a number into a queue, which Python
+documents as reentrant, and a thread of its own sets the event.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def set_by_signals(
     Args:
         event: is set soon after the first of the signals.
         numbers: the signals.
-        again: called in the handler with each signal that comes when there was one, or the event is set; it may raise, and must take no
-            lock.
+        again: called in the handler with each signal that comes when there was one, or the event is
+            set; it may raise, and must take no lock.
     """
     received: SimpleQueue[int] = SimpleQueue()
     has_received: list[int] = []

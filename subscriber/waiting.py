@@ -5,11 +5,14 @@
     with watched(ask):         two seconds ──▶ ask(), in a thread and over another connection ──▶ tell: NOTICE in a command, INFO in a run
         what may wait          and again, for as long as it waits, when the answer is another
 
-What may wait registers itself; one thread looks after all that is registered, so a batch that does not wait pays for a lock and nothing
-else. Who is waited for only the server knows, or the kernel. ``ask`` gives one text for each session: process id, user, since when, the
-first words of its state. It never gives a query's text, which may hold values. It gives nothing where what takes so long is the work itself.
+What may wait registers itself; one thread looks after all that is registered, so a batch that does
+not wait pays for a lock and nothing else. Who is waited for only the server knows, or the kernel.
+``ask`` gives one text for each session: process id, user, since when, the first words of its state.
+It never gives a query's text, which may hold values. It gives nothing where what takes so long is
+the work itself.
 
-Rejected: a time limit on every lock. Whoever waits for a transaction to end wants to wait, and to know for whom.
+Rejected: a time limit on every lock. Whoever waits for a transaction to end wants to wait, and to
+know for whom.
 """
 
 from __future__ import annotations
@@ -56,7 +59,9 @@ def told_by(tell: Tell) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Wait:
-    """Something that may wait; ``over`` is set when it does not any more, and ``asking`` is held while a question is under way."""
+    """Something that may wait; ``over`` is set when it does not any more, and ``asking`` is held
+    while a question is under way.
+    """
 
     what: str
     ask: Ask
@@ -71,7 +76,8 @@ def watched(what: str, ask: Ask) -> Iterator[None]:
 
     Args:
         what: the message without its end: ``creating replication slot "s"`` waits for …
-        ask: who it waits for, a text each; called in another thread, as long as the block lasts. What it raises is passed over.
+        ask: who it waits for, a text each; called in another thread, as long as the block lasts.
+            What it raises is passed over.
     """
     wait = _Wait(what, ask, _tell.get() or _log)
     _watch.add(wait)

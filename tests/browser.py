@@ -62,8 +62,8 @@ class Browser:
 
         Args:
             page: a file.
-            steps: JavaScript, run beside the page as it is, with ``window`` and ``document`` of the page, and ``seen``, an
-                object to put findings into.
+            steps: JavaScript, run beside the page as it is, with ``window`` and ``document`` of the
+                page, and ``seen``, an object to put findings into.
             dark: whether the person prefers dark pages.
             height: of the window, which is 1280 pixels wide.
         """

@@ -1,11 +1,13 @@
-"""Row filters made from a server's own catalogs: every operator, function and cast over edge values of each type, and random nestings.
+"""Row filters made from a server's own catalogs: every operator, function and cast over edge values
+of each type, and random nestings.
 
 ::
 
     pg_operator, pg_proc, pg_cast ──entries──▶ Entry ──Writer.calls──▶ expressions over the columns of a table, and over constants
                                                  └────Writer.nested──▶ the same inside each other, and inside CASE, COALESCE, IN, AND …
 
-The table has two columns of each type that is computed here, and in its rows the edge values of the type in two random orders.
+The table has two columns of each type that is computed here, and in its rows the edge values of the
+type in two random orders.
 """
 
 from __future__ import annotations
@@ -294,10 +296,12 @@ class Writer:
                         if name.endswith("[]") == (entry.result in _ARRAYS):
                             self._making[name].append(entry)
 
-    # One entry ------------------------------------------------------------------------------------------
+    # One entry ------------------------------------------------------------------------------------
 
     def calls(self, entry: Entry) -> Iterator[str]:
-        """Calls of an entry: over columns, over columns and constants, over constants, and over untyped constants."""
+        """Calls of an entry: over columns, over columns and constants, over constants, and over
+        untyped constants.
+        """
         element = self._random.choice(ELEMENTS)
         types = [_instance(name, element) for name in entry.arguments]
         given = types[:1] if entry.kind == "cast" else types
@@ -348,7 +352,7 @@ class Writer:
     def _null(self, name: str) -> str:
         return "NULL"
 
-    # Inside each other ----------------------------------------------------------------------------------
+    # Inside each other ----------------------------------------------------------------------------
 
     def nested(self) -> str:
         """A boolean expression, some levels deep."""

@@ -1,10 +1,12 @@
-"""``subscriber``'s short verbs, each in a process of its own that is forked where their modules are loaded already.
+"""``subscriber``'s short verbs, each in a process of its own that is forked where their modules are
+loaded already.
 
 ::
 
     test ──▶ fork server (imported everything once) ──fork──▶ main() with these arguments, this environment, and files for its output
 
-Of the second that such a command takes, nine tenths are imports; the tests run some hundred of them.
+Of the second that such a command takes, nine tenths are imports; the tests run some hundred of
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ CONTEXT.set_forkserver_preload(
 def run_command(
     arguments: Sequence[str], environment: Mapping[str, str], folder: Path, timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end, as `subprocess.run` would; its output is kept in ``folder`` meanwhile.
+    """Run one command to its end, as `subprocess.run` would; its output is kept in ``folder``
+    meanwhile.
 
     Raises:
         subprocess.TimeoutExpired: it has not ended in ``timeout`` seconds; it is killed.

@@ -1,7 +1,8 @@
 """Servers and settings that all tests share.
 
-A server starts when the first test asks for it and serves the whole session. Where none can be had, the
-test is skipped with the reason, and fails in CI (``CI=true``): a pipeline that tests nothing must not be green.
+A server starts when the first test asks for it and serves the whole session. Where none can be had,
+the test is skipped with the reason, and fails in CI (``CI=true``): a pipeline that tests nothing
+must not be green.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _Server = TypeVar("_Server")
 
 
 def server_or_skip(open_server: Callable[[], _Server]) -> _Server:
-    """The server; where there is none, the test is skipped, and fails in CI. A server that does not start is an error."""
+    """The server; where there is none, the test is skipped, and fails in CI. A server that does not
+    start is an error.
+    """
     try:
         return open_server()
     except UsageError as error:

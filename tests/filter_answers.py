@@ -1,8 +1,8 @@
 """A server and the subscriber, asked about the same row filters.
 
-An answer is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and its value for
-each row. Tests compare the subscriber's answers with those of a running server, and with the
-recorded ones of :mod:`tests.recordings.record_filters`.
+An answer is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and its
+value for each row. Tests compare the subscriber's answers with those of a running server, and with
+the recorded ones of :mod:`tests.recordings.record_filters`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,9 @@ class Both:
                 yield from self.ours.differences_from(theirs, text)
 
     def server_answers(self, texts: Sequence[str]) -> list[tuple[str, Answer]]:
-        """Of all that the server can compute in time: some text is a gigabyte long, and that again and again."""
+        """Of all that the server can compute in time: some text is a gigabyte long, and that again
+        and again.
+        """
         try:
             rows = self._connection.execute(_ANSWERS, [list(texts)]).fetchall()
         except psycopg.errors.QueryCanceled:

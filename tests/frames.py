@@ -53,7 +53,9 @@ def _value(text: str | bytes | m.Absence | None) -> m.ColumnValue:
 def transaction(
     finish: int, *changes: m.Message, xid: int = 731, timestamp: int = 1_000_000, commit_lsn: int | None = None
 ) -> list[m.Message]:
-    """Begin, the changes, Commit; ``finish`` is the commit record's end, eight bytes after its start."""
+    """Begin, the changes, Commit; ``finish`` is the commit record's end, eight bytes after its
+    start.
+    """
     commit_lsn = finish - 8 if commit_lsn is None else commit_lsn
     return [m.Begin(LSN(commit_lsn), timestamp, xid), *changes, m.Commit(LSN(commit_lsn), LSN(finish), timestamp)]
 
@@ -70,7 +72,9 @@ def prepared(finish: int, *changes: m.Message, xid: int = 731, gid: str = "g") -
 
 
 def finishes_of(messages: Iterable[m.Message], *, two_phase: bool = False) -> dict[int, LSN]:
-    """Where each prepared transaction finishes: as part of its COMMIT PREPARED, or with ``two_phase`` by itself."""
+    """Where each prepared transaction finishes: as part of its COMMIT PREPARED, or with
+    ``two_phase`` by itself.
+    """
     last = m.Prepare if two_phase else m.CommitPrepared
     return {message.xid: LSN(message.end_lsn) for message in messages if isinstance(message, last)}
 

@@ -1,4 +1,6 @@
-"""Numbers as text, for comparisons with a server, as :mod:`tests.typed_values` has them of other types."""
+"""Numbers as text, for comparisons with a server, as :mod:`tests.typed_values` has them of other
+types.
+"""
 
 from __future__ import annotations
 

@@ -51,7 +51,9 @@ def tables(*known: PublisherTable, version: int = 180000) -> PublisherTables:
 
 
 def as_sent(one: PublisherTable, *, without: Sequence[str] = ()) -> Relation:
-    """The relation that a carrier without column lists describes; it sends what is generated, too."""
+    """The relation that a carrier without column lists describes; it sends what is
+    generated, too.
+    """
     return Relation(
         one.oid,
         one.schema,

@@ -1,4 +1,6 @@
-"""Random expressions over a table's columns, as SQL and as the tree that PostgreSQL's parser makes of it."""
+"""Random expressions over a table's columns, as SQL and as the tree that PostgreSQL's parser makes
+of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Random filters as text, with few parentheses, so that precedence decides: mostly valid ones, of every type that filters have.
+"""Random filters as text, with few parentheses, so that precedence decides: mostly valid ones, of
+every type that filters have.
 
 They are written from templates, in which ``{int}`` stands for any expression of that type.
 """

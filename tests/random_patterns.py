@@ -1,4 +1,6 @@
-"""Random patterns for LIKE, SIMILAR TO and regular expressions, over a small alphabet, so that they match."""
+"""Random patterns for LIKE, SIMILAR TO and regular expressions, over a small alphabet, so that they
+match.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Functions of ours beside the server's: the same arguments, as text, and both answers as text.
 
-An answer is the result as the type's output function prints it, None for NULL, ``ERROR sqlstate``, or of ours ``REFUSED`` for what is
-understood and not computed.
+An answer is the result as the type's output function prints it, None for NULL, ``ERROR sqlstate``,
+or of ours ``REFUSED`` for what is understood and not computed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ Row = tuple[str | None, ...]
 
 @contextmanager
 def zones_of(server: Any) -> Iterator[bool]:
-    """Inside, time zones are those of the server's own files, and not of the package ``tzdata``: releases of the tz database differ.
+    """Inside, time zones are those of the server's own files, and not of the package ``tzdata``:
+    releases of the tz database differ.
 
     Gives whether the files are on this machine; where they are not, nothing is changed.
     """
@@ -200,7 +201,9 @@ def _specialised(implementation: Any, context: list[Context], values: list[Any])
 
 
 def differences(server: Server, signature: str, types: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """Each row for which the answers differ, with both; what we refuse is none unless the server's answer is one."""
+    """Each row for which the answers differ, with both; what we refuse is none unless the server's
+    answer is one.
+    """
     theirs = server.call(signature, types, rows)
     ours = our_answers(server, signature, types, rows)
     return [

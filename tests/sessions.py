@@ -52,8 +52,8 @@ def played(
     error: str = "",
     leftover: str = "",
 ) -> Result:
-    """A result in which every statement printed what was expected, but for those whose line is in ``printed``; the
-    statement at line ``ended_at`` did not end, for ``error``."""
+    """A result in which every statement printed what was expected, but for those whose line is in
+    ``printed``; the statement at line ``ended_at`` did not end, for ``error``."""
     exchanges = []
     statements = iter(scenario.statements)
     for statement in statements:

@@ -1,12 +1,14 @@
-"""Spark's JVM from an archive of its classes: the tests start some sixty of them, and each spends most of its time loading classes.
+"""Spark's JVM from an archive of its classes: the tests start some sixty of them, and each spends
+most of its time loading classes.
 
 ::
 
     first test that starts Spark ──▶ train: a session, a query and a job ──▶ .pytest_cache/d/spark/….jsa
     every JVM after it           ◀── SPARK_SUBMIT_OPTS: the archive, and the compiler that starts fast
 
-A session starts with a third of the processor time; what it does is the same. The JVM compares the archive with its own
-version and with every jar, and does without when they differ; so an archive is never wrong, at worst of no use.
+A session starts with a third of the processor time; what it does is the same. The JVM compares the
+archive with its own version and with every jar, and does without when they differ; so an archive is
+never wrong, at worst of no use.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def start_fast(cache: Path) -> None:
-    """Let every Spark that this process or its children start use the archive in ``cache``; the first makes it, others wait.
+    """Let every Spark that this process or its children start use the archive in ``cache``; the
+    first makes it, others wait.
 
     Nothing changes where it cannot be made: without Java, say, of which the test itself will tell.
     """
@@ -51,7 +54,9 @@ def start_fast(cache: Path) -> None:
 
 
 def jvm_options(archive: Path, use: str = "SharedArchiveFile") -> str:
-    """Options of the JVM: a class that cannot be archived is no news, and C2 costs more than a test's JVM lives to win back."""
+    """Options of the JVM: a class that cannot be archived is no news, and C2 costs more than a
+    test's JVM lives to win back.
+    """
     return f'"-XX:{use}={archive}" -XX:TieredStopAtLevel=1 -Xlog:disable'
 
 
@@ -94,7 +99,8 @@ def _work() -> None:
             query.processAllAvailable()
             query.stop()
             spark.sparkContext.parallelize([1, 2], 2).mapPartitions(list).collect()
-            # The archive is written when the JVM ends, which is when it is asked to, and takes some seconds.
+            # The archive is written when the JVM ends, which is when it is asked to, and takes some
+            # seconds.
             gateway: Any = spark.sparkContext._gateway
     gateway.proc.stdin.close()
     gateway.proc.wait()

@@ -31,7 +31,9 @@ def keepalive(wal_end: int, *, reply_requested: bool = False) -> bytes:
 
 
 class ScriptedStream:
-    """Hands out frames; None in the script is a moment in which nothing has arrived. Keeps what is sent."""
+    """Hands out frames; None in the script is a moment in which nothing has arrived. Keeps what is
+    sent.
+    """
 
     def __init__(self, script: Iterable[bytes | m.Message | None]) -> None:
         self._script = [item if item is None or isinstance(item, bytes) else frame(item) for item in script]
@@ -83,7 +85,9 @@ def receive(
     clock: Callable[[], float] = lambda: 0.0,
     **options: bool,
 ) -> ScriptedStream:
-    """Run a receiver over a script into the journal at ``folder``; gives the stream with its replies."""
+    """Run a receiver over a script into the journal at ``folder``; gives the stream with its
+    replies.
+    """
     stream = ScriptedStream(script)
     with journal_at(folder) as journal:
         receiver = WalReceiver(stream, journal, settings or Settings(journal=str(folder)), clock=clock, **options)

@@ -1,4 +1,6 @@
-"""Commands about subscriptions, given to a target without a process of its own, and what they say."""
+"""Commands about subscriptions, given to a target without a process of its own, and what
+they say.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ class AppliedTo:
 def set_sequence(
     target: Target, connection: sa.Connection, table: TargetTable, column: str, position: SequencePosition
 ) -> bool:
-    """Set what makes the values of a column; whether there is such a thing, and it can stand there."""
+    """Set what makes the values of a column; whether there is such a thing, and it can
+    stand there.
+    """
     found = target.sequences.of_column(connection, table, column)
     if found is None or found.obstacle(position) is not None:
         return False

@@ -1,4 +1,6 @@
-"""Values of PostgreSQL's types as text, for comparisons with a server: those at the edges, and random ones in between."""
+"""Values of PostgreSQL's types as text, for comparisons with a server: those at the edges, and
+random ones in between.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Make the passwords of docker-compose.yml: random, in ``.secrets/``, and never made twice.
 
-The directory is closed to others; the files in it are not, because a container's user is another one.
+The directory is closed to others; the files in it are not, because a container's user is another
+one.
 """
 
 from __future__ import annotations

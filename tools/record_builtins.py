@@ -1,6 +1,8 @@
-"""Record what PostgreSQL has built in, for ``subscriber/publication/expression/builtins``: run it when a new major version is out.
+"""Record what PostgreSQL has built in, for ``subscriber/publication/expression/builtins``: run it
+when a new major version is out.
 
-Each line of ``objects.tsv`` begins with the major versions that have it, or with nothing when all recorded ones do.
+Each line of ``objects.tsv`` begins with the major versions that have it, or with nothing when all
+recorded ones do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Record the abbreviations of time zones that every installation of PostgreSQL knows (``timezone_abbreviations = Default``).
+"""Record the abbreviations of time zones that every installation of PostgreSQL knows
+(``timezone_abbreviations = Default``).
 
-They are in ``share/timezonesets/Default`` of the server, and have been the same from PostgreSQL 15 to 18.
+They are in ``share/timezonesets/Default`` of the server, and have been the same from PostgreSQL 15
+to 18.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ FILE = Path(__file__).resolve().parent.parent / "subscriber/types/datetimes/time
 
 
 def main(source: str) -> None:
-    """Read the server's file and write ours: abbreviation, seconds east of Greenwich or the zone that it stands for, D for daylight saving time."""
+    """Read the server's file and write ours: abbreviation, seconds east of Greenwich or the zone
+    that it stands for, D for daylight saving time.
+    """
     found = {}
     for line in Path(source).read_text().splitlines():
         words = line.partition("#")[0].split()

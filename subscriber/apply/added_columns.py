@@ -1,4 +1,5 @@
-"""What a new relation message says beside the one before it: columns renamed or replaced, and which value older rows have in a new one.
+"""What a new relation message says beside the one before it: columns renamed or replaced, and which
+value older rows have in a new one.
 
 ::
 
@@ -7,23 +8,29 @@
             c was added   b was renamed,  b was dropped;     b and c were renamed, or dropped
                           or replaced     nothing to do      and added again
 
-*Names.* The stream tells columns apart by their names alone. A column that is renamed is one that is gone and one that is new, and so is one
-that is dropped while another is added. Which of them it was nobody can tell from the messages, and each answer is wrong for the other, so
-people are asked. Columns are announced in the order of their numbers, which they keep for life; so a common column in another place has been
-renamed, too, or was dropped and added again.
+*Names.* The stream tells columns apart by their names alone. A column that is renamed is one that
+is gone and one that is new, and so is one that is dropped while another is added. Which of them it
+was nobody can tell from the messages, and each answer is wrong for the other, so people are asked.
+Columns are announced in the order of their numbers, which they keep for life; so a common column in
+another place has been renamed, too, or was dropped and added again.
 
-*Values.* The rows that were there when the publisher's table got a column have its *missing value* (``attmissingval``), which ALTER TABLE
-ADD COLUMN works out once; nothing changes it later, but it is gone when the table is written anew. A change of such a row brings the
-column's value with it, and comes later in the stream. So it is exact to give the missing value to all rows of the target in the place of
-the new message, whatever the publisher has done with its rows since. Without a missing value they have NULL, provided that the table was
-not written anew: a default that is volatile does that, and so does VACUUM FULL. What must be known besides:
+*Values.* The rows that were there when the publisher's table got a column have its *missing value*
+(``attmissingval``), which ALTER TABLE ADD COLUMN works out once; nothing changes it later, but it
+is gone when the table is written anew. A change of such a row brings the column's value with it,
+and comes later in the stream. So it is exact to give the missing value to all rows of the target in
+the place of the new message, whatever the publisher has done with its rows since. Without a missing
+value they have NULL, provided that the table was not written anew: a default that is volatile does
+that, and so does VACUUM FULL. What must be known besides:
 
-- The column is new. A column of before may have come into a column list, or the list may be gone; its number tells, beside the highest one
-  that the table had when it was copied or last looked at (:class:`Baseline`).
-- The publisher's catalog still speaks of the column that the message means. Numbers are never given twice, and a table that has all columns
-  of the message in the message's order, and others only behind them, is the one of the message.
+- The column is new. A column of before may have come into a column list, or the list may be gone;
+  its number tells, beside the highest one that the table had when it was copied or last looked at
+  (:class:`Baseline`).
+- The publisher's catalog still speaks of the column that the message means. Numbers are never given
+  twice, and a table that has all columns of the message in the message's order, and others only
+  behind them, is the one of the message.
 
-*Rejected:* reading the values of the rows from the publisher. They are of another moment than the place in the stream.
+*Rejected:* reading the values of the rows from the publisher. They are of another moment than the
+place in the stream.
 """
 
 from __future__ import annotations
@@ -55,7 +62,8 @@ class OlderRows:
 def renames(before: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> list[tuple[str, str]]:
     """The renames that may be what has happened: pairs of the old and the new name.
 
-    Between two columns that are in both, those that are gone and those that are new belong together in their order, if their types do.
+    Between two columns that are in both, those that are gone and those that are new belong together
+    in their order, if their types do.
     """
     common = {column.name for column in before} & {column.name for column in now}
     pairs = []
@@ -129,7 +137,8 @@ def older_rows(
 def next_baseline(remote: Relation, baseline: Baseline | None, now: TableAttributes | None) -> Baseline | None:
     """What is known when ``remote`` has been applied.
 
-    Files are those of the moment of the question. With columns that the message has not they may have been written anew for one of those.
+    Files are those of the moment of the question. With columns that the message has not they may
+    have been written anew for one of those.
     """
     found = _attributes_of(remote, now)
     if now is None or found is None or not now.whole:

@@ -1,12 +1,13 @@
-"""What applies batches of one subscription to one target, as those see it who hand the batches over.
+"""What applies batches of one subscription to one target, as those see it who hand the batches
+over.
 
 ::
 
     start, end, frames ──▶ Applier.apply ──┬─▶ ApplyResult             the progress is ``end``
                                            └─▶ error, ApplyFailure     nothing of the batch is in the target
 
-:class:`~subscriber.apply.exact.ExactApplier` is the first, and the definition of correct. What is to be done after a failure is the
-same for every applier: :mod:`subscriber.apply.apply_batch`.
+:class:`~subscriber.apply.exact.ExactApplier` is the first, and the definition of correct. What is
+to be done after a failure is the same for every applier: :mod:`subscriber.apply.apply_batch`.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class ApplyResult:
         transactions: how many of the publisher's transactions were applied.
         changes: row changes and truncates in them.
         conflicts: kind to number, such as ``{"update_missing": 2}``.
-        commit_timestamp: the last applied transaction's commit time at its origin (microseconds since
-            2000-01-01 UTC), None when there was none.
+        commit_timestamp: the last applied transaction's commit time at its origin (microseconds
+            since 2000-01-01 UTC), None when there was none.
     """
 
     progress: LSN
@@ -60,10 +61,13 @@ class Applier(Protocol):
 
     @property
     def two_phase(self) -> bool:
-        """Whether frames are to have prepared transactions where they were prepared, for the target to prepare them."""
+        """Whether frames are to have prepared transactions where they were prepared, for the target
+        to prepare them.
+        """
 
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
-        """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the progress.
+        """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the
+        progress.
 
         Args:
             frames: the batch, consumed one at a time.
@@ -72,12 +76,14 @@ class Applier(Protocol):
             before: stop after the transaction that finished here; ``end`` must be the same.
 
         Raises:
-            SubscriberError: nothing of the batch is in the target; where trying again does not help, the error
-                carries an :class:`~subscriber.apply.failure.ApplyFailure`.
+            SubscriberError: nothing of the batch is in the target; where trying again does not
+                help, the error carries an :class:`~subscriber.apply.failure.ApplyFailure`.
         """
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
-        """All of what a conflict that stopped :meth:`apply` violates; None where that cannot be found out."""
+        """All of what a conflict that stopped :meth:`apply` violates; None where that cannot be
+        found out.
+        """
 
     def has_not_asked(self, needed: ColumnsToAdd) -> bool:
         """Whether the publisher is to be asked about columns, and has not been."""
@@ -90,7 +96,8 @@ class Applier(Protocol):
         """
 
     def add_columns(self, needed: ColumnsToAdd) -> None:
-        """Alter a table of the target by itself, where that cannot be a part of the batch's transaction.
+        """Alter a table of the target by itself, where that cannot be a part of the batch's
+        transaction.
 
         Raises:
             TargetRelationError: the target refused.

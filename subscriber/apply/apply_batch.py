@@ -1,7 +1,8 @@
-"""One batch into the target, with what a failure asks for: commit what comes before it, ask the publisher, look for every violated key.
+"""One batch into the target, with what a failure asks for: commit what comes before it, ask the
+publisher, look for every violated key.
 
-An :class:`~subscriber.apply.applier.Applier` applies a batch or raises. Here is what happens between two of its attempts. Spark's sink and
-:func:`subscriber.emulate` both call it.
+An :class:`~subscriber.apply.applier.Applier` applies a batch or raises. Here is what happens
+between two of its attempts. Spark's sink and :func:`subscriber.emulate` both call it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ _Result = TypeVar("_Result")
 
 
 def asking(applier: Applier, attempt: Callable[[], _Result]) -> _Result:
-    """Make an attempt, and another whenever the publisher has been asked about columns that are to be added.
+    """Make an attempt, and another whenever the publisher has been asked about columns that are to
+    be added.
 
-    It is asked here, after the attempt, so that nothing of the target is held while it is waited for.
+    It is asked here, after the attempt, so that nothing of the target is held while it is waited
+    for.
 
     Raises:
         PublisherError: it cannot be asked.
@@ -38,8 +41,8 @@ def asking(applier: Applier, attempt: Callable[[], _Result]) -> _Result:
 def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
     """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
 
-    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35). A unique violation is examined, so that
-    the error tells all keys that are violated (rule C22).
+    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35). A
+    unique violation is examined, so that the error tells all keys that are violated (rule C22).
 
     Args:
         applier: what applies it.
@@ -50,8 +53,9 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
     Raises:
         ColumnsToAdd: the publisher is to be asked (:func:`asking`).
         Stopped: the applier was told to end.
-        SubscriberError: a change cannot be applied, with its :class:`~subscriber.apply.failure.ApplyFailure`;
-            what comes before its transaction is committed.
+        SubscriberError: a change cannot be applied, with its
+            :class:`~subscriber.apply.failure.ApplyFailure`; what comes before its transaction is
+            committed.
     """
     while True:
         try:
@@ -63,7 +67,8 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
                 raise
             good = ApplyFailure.of(missing).applied_before
             if good is not None and good > start:
-                # Then only the transaction that brings the columns is left to be applied with them there.
+                # Then only the transaction that brings the columns is left to be applied with them
+                # there.
                 apply_before(applier, read, start, good)
                 start = good
             else:

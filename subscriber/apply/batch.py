@@ -7,12 +7,14 @@
                       │  ▲
                       └──┘ changes, O, T, P
 
-With ``two_phase`` the target prepares what the publisher has prepared (rules C49, C50), in a transaction of its own::
+With ``two_phase`` the target prepares what the publisher has prepared (rules C49, C50), in a
+transaction of its own::
 
             b                P             K, r
     (none) ───▶ transaction ───▶ (none) ─────────▶ (none), applied := the message's end
 
-Each of these steps may be met again after a crash, and then finds its work done (:mod:`subscriber.apply.prepared`).
+Each of these steps may be met again after a crash, and then finds its work done
+(:mod:`subscriber.apply.prepared`).
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class Scope:
         subid: its number.
         end: nothing may finish beyond it.
         before: stop after the transaction that finished here.
-        two_phase: the target prepares what the publisher has prepared; else it is applied when it commits.
+        two_phase: the target prepares what the publisher has prepared; else it is applied when it
+            commits.
         listens: logical messages are kept for a listener.
         policy: decides about conflicts.
     """
@@ -91,8 +94,8 @@ class Batch:
         """Apply all frames.
 
         Raises:
-            SubscriberError: with an :class:`~subscriber.apply.failure.ApplyFailure` that says where the last whole
-                transaction before it finished, unless trying again may help.
+            SubscriberError: with an :class:`~subscriber.apply.failure.ApplyFailure` that says where
+                the last whole transaction before it finished, unless trying again may help.
         """
         try:
             for frame in frames:
@@ -153,7 +156,8 @@ class Batch:
     def _apply_control(self, control: Control) -> None:
         tag = chr(control.message[0])
         if (tag == "M" and not self.scope.listens) or (tag == "r" and not self.scope.two_phase):
-            # Messages are not for us (C38); a rolled back prepared transaction was never in a frame (C50).
+            # Messages are not for us (C38); a rolled back prepared transaction was never in a frame
+            # (C50).
             return
         message = decode(control.message)
         match message:
@@ -208,7 +212,7 @@ class Batch:
         except SubscriberError as error:
             self._fail(error, "T", wanted[0])
 
-    # Prepared transactions ------------------------------------------------------------------------------
+    # Prepared transactions ------------------------------------------------------------------------
 
     def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
         """Begin what is to be prepared, unless a replay finds that it was (rules C49, C50a)."""
@@ -258,7 +262,9 @@ class Batch:
             self._advance(LSN(message.end_lsn))
 
     def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
-        """What was never prepared here, as another transaction of this number may have been, is nothing to us (rule C50)."""
+        """What was never prepared here, as another transaction of this number may have been, is
+        nothing to us (rule C50).
+        """
         if not self._is_due(message):
             return
         known = read_prepared(self._local.connection, self.scope.subid, message.xid)
@@ -275,7 +281,9 @@ class Batch:
         self._continue()
 
     def _is_due(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
-        """Whether a COMMIT PREPARED or ROLLBACK PREPARED is still to be carried out, and in this batch."""
+        """Whether a COMMIT PREPARED or ROLLBACK PREPARED is still to be carried out, and in this
+        batch.
+        """
         if self._open is not None:
             raise out_of_order(message.type_byte)
         self.done = self._is_beyond(LSN(message.end_lsn))
@@ -292,10 +300,12 @@ class Batch:
         self.applied = finish
         self.done = self.scope.before is not None and finish >= self.scope.before
 
-    # ----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def _finish(self, finish: LSN, timestamp: int) -> None:
-        """The open transaction is complete; ``finish`` is what feedback and progress speak of (C32)."""
+        """The open transaction is complete; ``finish`` is what feedback and progress speak of
+        (C32).
+        """
         transaction = self._in_transaction("C")
         self._check_end(finish, transaction.final_lsn)
         self._open = None

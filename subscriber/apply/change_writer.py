@@ -1,7 +1,8 @@
 """Runs of changes become statements on the target's connection.
 
-What is worked out once is kept where it stays true: compiled SQL for the life of the applier (a shape of
-change on a shape of table never changes its SQL), tables for one batch, converted rows for one frame.
+What is worked out once is kept where it stays true: compiled SQL for the life of the applier (a
+shape of change on a shape of table never changes its SQL), tables for one batch, converted rows for
+one frame.
 """
 
 from __future__ import annotations
@@ -31,15 +32,20 @@ from subscriber.targets import Target
 StatementCache = dict[tuple[LocalRelation, tuple[object, ...]], Statement]
 
 ROWS_AT_A_TIME: Final = 1_024
-"""Rows of one ``executemany``: enough that a call costs nothing beside them, and few enough to be taken back between two calls."""
+"""Rows of one ``executemany``: enough that a call costs nothing beside them, and few enough to be
+taken back between two calls.
+"""
 
 _MOST_STATEMENTS = 1_000
-"""Compiled statements to keep: far more than shapes in any real stream, and some megabytes at most."""
+"""Compiled statements to keep: far more than shapes in any real stream, and some megabytes at most.
+"""
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """A group made ready: its statement, and all its rows unless one of them cannot be converted."""
+    """A group made ready: its statement, and all its rows unless one of them cannot be
+    converted.
+    """
 
     statement: Statement
     rows: Rows | None
@@ -89,7 +95,8 @@ class ChangeWriter:
         return self._relations.alterations
 
     def look_up(self, relation: Relation) -> None:
-        """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does before it asks (rule C4).
+        """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does
+        before it asks (rule C4).
 
         Raises:
             TargetRelationError: as :meth:`RelationMap.look_up`.
@@ -107,7 +114,8 @@ class ChangeWriter:
         self._prepared = {}
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
-        """Apply a run in order; gives the conflicts that do not stop it, each with how often it was met.
+        """Apply a run in order; gives the conflicts that do not stop it, each with how often it was
+        met.
 
         Args:
             run: of the open frame.
@@ -122,7 +130,8 @@ class ChangeWriter:
         if prepared is None:
             prepared = self._prepared[run.group] = self._prepare(group)
         if prepared.rows is None:
-            # Some other change of the group cannot be converted; only its own transaction shall suffer.
+            # Some other change of the group cannot be converted; only its own transaction shall
+            # suffer.
             rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
@@ -156,7 +165,9 @@ class ChangeWriter:
         return self._execute(statement, rows, count=True)
 
     def _touched(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
-        """The rows that somebody else has written, where the target can tell; they are changed all the same."""
+        """The rows that somebody else has written, where the target can tell; they are changed all
+        the same.
+        """
         origins = self._target.origins
         differs = None if origins is None else origins.others(self._connection)
         if differs is not None:

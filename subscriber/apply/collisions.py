@@ -1,14 +1,15 @@
 """Which unique keys a change violates, and what the rows in its way look like (rules C20-C22).
 
-A database names one violated key at most, in its own words. So the row is looked for by every unique index, in a transaction that
-stands right before the change::
+A database names one violated key at most, in its own words. So the row is looked for by every
+unique index, in a transaction that stands right before the change::
 
     INSERT (10, 'x', 34)     SELECT … FROM t WHERE a = 10                      t_pkey
                              SELECT … FROM t WHERE c = 34                      t_c_key
     UPDATE … WHERE a = 41    SELECT … FROM t WHERE c = 54 AND NOT (a = 41)     a row does not stand in its own way
 
-A key that the change does not say is the row's own for UPDATE; for INSERT it is a default that nobody knows yet, and such an index is
-left out, as are NULLs, which equal nothing. *Rejected:* a savepoint before each change, which costs all changes for the sake of one.
+A key that the change does not say is the row's own for UPDATE; for INSERT it is a default that
+nobody knows yet, and such an index is left out, as are NULLs, which equal nothing. *Rejected:* a
+savepoint before each change, which costs all changes for the sake of one.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Collisions:
         violated: the keys, in the order of the indexes.
         search: what the row of an UPDATE was found by.
         remote_row: the row that the change would have made.
-        leaf: schema and name of the partition that the first row in the way is in, where it is in one.
+        leaf: schema and name of the partition that the first row in the way is in, where it is in
+            one.
     """
 
     violated: tuple[ViolatedKey, ...]
@@ -56,7 +58,9 @@ class Collisions:
 
 
 def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:
-    """The values of a batch of one row, as PostgreSQL writes them; what was not sent is not there."""
+    """The values of a batch of one row, as PostgreSQL writes them; what was not sent is not
+    there.
+    """
     if batch is None:
         return {}
     return {name: output_text(column[0]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
@@ -119,7 +123,9 @@ def find_collisions(
 
 @dataclass(frozen=True, slots=True)
 class _OwnRow:
-    """The row that an UPDATE is for: its stored values, how they are shown, and what tells it from all others."""
+    """The row that an UPDATE is for: its stored values, how they are shown, and what tells it from
+    all others.
+    """
 
     stored: Mapping[str, Any]
     texts: Mapping[str, str | None]
@@ -194,7 +200,8 @@ class _Look:
             column.label(f"subscriber_{number}")
             for number, column in enumerate([*keys, *columns, *self.target.row_versions.columns()])
         ]
-        # At most one, the index being unique. DuckDB 2.0 fails with a limit on what its rowid excludes.
+        # At most one, the index being unique. DuckDB 2.0 fails with a limit on what its rowid
+        # excludes.
         found = self._texts(self._own(sa.select(*wanted).select_from(self.table).where(*conditions)))
         if not found:
             return None
@@ -280,7 +287,8 @@ def search_conditions(
     for name in identity.columns:
         column = _column(local, name)
         value = bind_column(target, Parameter(side, column, types[name]), change)[0] if name in sent else None
-        # What cannot be compared is found by nothing (rule C17); whether that is an error, the change itself tells.
+        # What cannot be compared is found by nothing (rule C17); whether that is an error, the
+        # change itself tells.
         if value is None or (identity.whole_row and not target.matching.equality(types[name], column).exists):
             conditions.append(table.c[name].is_(None))
         elif identity.whole_row:

@@ -1,14 +1,15 @@
 """Conflicts and apply errors in PostgreSQL's words (sections C.4 and C.8).
 
-A missing row is counted, recorded, logged and skipped (C18); a constraint stops the transaction (C22). What is said names the
-relation, the index, the transaction and its finish LSN. It shows a row's values only where the subscription's option
-``log_conflict_values`` asks for them; the texts are PostgreSQL 18's, which has ``row`` where earlier minor releases said ``tuple``.
+A missing row is counted, recorded, logged and skipped (C18); a constraint stops the transaction
+(C22). What is said names the relation, the index, the transaction and its finish LSN. It shows a
+row's values only where the subscription's option ``log_conflict_values`` asks for them; the texts
+are PostgreSQL 18's, which has ``row`` where earlier minor releases said ``tuple``.
 
 ::
 
     conflict detected on relation "public.t": conflict=insert_exists          headline
-    Key already exists in unique index "t_pkey", modified in transaction 779. describe: one pair of lines for each violated key
-    Key (a)=(10); existing local row (10, x); remote row (10, y).
+    Key already exists in unique index "t_pkey", modified in transaction 779.     describe:
+    Key (a)=(10); existing local row (10, x); remote row (10, y).                     one pair of lines for each key
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ _ROW_BYTES: Final = 64
 """Of each value of a row this much is shown (rule C21)."""
 
 RowText = tuple[str | None, ...]
-"""Values as text; None is NULL. A row's are in the target's column order, and cut (:func:`row_text`)."""
+"""Values as text; None is NULL. A row's are in the target's column order, and cut
+(:func:`row_text`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ class Conflict:
         kind: its name in pg_stat_subscription_stats, such as ``insert_exists``.
         relation: ``schema.table`` at the target, the partition where the target can tell.
         place: the change that met it.
-        violated: the keys that are there already, in the order of the target's indexes; none where the target cannot tell.
+        violated: the keys that are there already, in the order of the target's indexes; none where
+            the target cannot tell.
         search: what the row was looked for by; None for INSERT.
         remote_row: the publisher's row, None where values are not to be shown and for DELETE.
         local_row: the row that somebody else has written (``…_origin_differs``).
@@ -130,7 +134,7 @@ class Conflict:
     version: RowVersion | None = None
 
 
-# What is said ---------------------------------------------------------------------------------------
+# What is said -------------------------------------------------------------------------------------
 
 
 def headline(kind: ConflictKind, relation: str) -> str:
@@ -169,7 +173,9 @@ def _row_parts(conflict: Conflict) -> list[str]:
 
 
 def _modified(version: RowVersion | None, by_origin: str) -> str:
-    """By whom the row was modified, as far as that is known, with a blank before: `` in transaction 779`` (rule C20)."""
+    """By whom the row was modified, as far as that is known, with a blank before:
+    `` in transaction 779`` (rule C20).
+    """
     if version is None:
         return ""
     if version.at is None:
@@ -205,7 +211,9 @@ def _text(value: str | None) -> str:
 
 
 def row_text(values: Iterable[str | None]) -> RowText:
-    """A row as it is shown and kept: long values are cut (rule C21), so that a conflict's size is bounded."""
+    """A row as it is shown and kept: long values are cut (rule C21), so that a conflict's size is
+    bounded.
+    """
     return tuple(None if value is None else _cut(value) for value in values)
 
 

@@ -1,12 +1,14 @@
-"""What becomes of a change that is in conflict with the rows of the target: the one place where that is decided.
+"""What becomes of a change that is in conflict with the rows of the target: the one place where
+that is decided.
 
 ::
 
     a row is missing, or was written by another origin ──▶ the policy ──┬─▶ SKIP, APPLY_REMOTE   counted, recorded, logged
     a key exists: the target has refused the change    ──▶ the policy ──┴─▶ ERROR                the transaction stops
 
-PostgreSQL's way is the only policy: skip what is missing, change what another origin has written, stop at what exists (rules C18-C22).
-Whatever decides, a change that goes on does so as PostgreSQL's does; what no writer can do yet is refused.
+PostgreSQL's way is the only policy: skip what is missing, change what another origin has written,
+stop at what exists (rules C18-C22). Whatever decides, a change that goes on does so as PostgreSQL's
+does; what no writer can do yet is refused.
 """
 
 from __future__ import annotations

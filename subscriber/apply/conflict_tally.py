@@ -5,8 +5,9 @@
     row missing        ConflictTally ─▶ the batch's transaction      goes and comes again with the batch
     key violated       on the error  ─▶ a transaction of its own     the batch was rolled back; each further attempt counts up
 
-A tally is bounded, as the table is (:mod:`subscriber.catalog.conflicts`): of the first :data:`SAID_ROWS` of a batch, relation and
-kind the log has all that is known, of the others the number.
+A tally is bounded, as the table is (:mod:`subscriber.catalog.conflicts`): of the first
+:data:`SAID_ROWS` of a batch, relation and kind the log has all that is known, of the others the
+number.
 """
 
 from __future__ import annotations
@@ -69,13 +70,17 @@ class ConflictTally:
         return dict(totals)
 
     def records(self) -> Iterator[ConflictRecord]:
-        """The rows of ``subscriber_conflict`` for :attr:`pending`; of each conflict as many as are kept at most."""
+        """The rows of ``subscriber_conflict`` for :attr:`pending`; of each conflict as many as are
+        kept at most.
+        """
         for conflict, number in self.pending:
             (record,) = records_of(conflict)
             yield from repeat(record, min(number, KEPT_ROWS))
 
     def log(self, origin: str) -> None:
-        """Say what happened, as PostgreSQL does (rules C18-C21); ``origin`` is the replication origin's name."""
+        """Say what happened, as PostgreSQL does (rules C18-C21); ``origin`` is the replication
+        origin's name.
+        """
         for (relation, kind), conflicts in sorted(self.said.items()):
             for conflict in conflicts:
                 place = transaction_context(conflict.place.xid, conflict.place.final_lsn)
@@ -87,7 +92,9 @@ class ConflictTally:
 
 
 def records_of(conflict: Conflict) -> list[ConflictRecord]:
-    """The rows of ``subscriber_conflict`` for a conflict: one for each key that is violated, else one."""
+    """The rows of ``subscriber_conflict`` for a conflict: one for each key that is violated, else
+    one.
+    """
     place, search = conflict.place, conflict.search
     found = ConflictRecord(
         conflict.kind,

@@ -1,12 +1,14 @@
-"""What a target refuses only when its transaction commits: deferred constraints, and constraint triggers that wait until then.
+"""What a target refuses only when its transaction commits: deferred constraints, and constraint
+triggers that wait until then.
 
-The target's transaction has many of the publisher's, and does not say which of them it was. So the batch is applied in parts, each
-half as long as the one that failed: what commits is kept, and at the end one transaction is left, which PostgreSQL's worker would have
-stopped at too (rule C35)::
+The target's transaction has many of the publisher's, and does not say which of them it was. So the
+batch is applied in parts, each half as long as the one that failed: what commits is kept, and at
+the end one transaction is left, which PostgreSQL's worker would have stopped at too (rule C35)::
 
     1 2 3 4 5 6 7 8    fails        1 2 3 4   commits    5 6   fails    5   commits    6 fails
 
-*Rejected:* SET CONSTRAINTS ALL IMMEDIATE after each transaction, which costs all of them, and cannot be taken back.
+*Rejected:* SET CONSTRAINTS ALL IMMEDIATE after each transaction, which costs all of them, and
+cannot be taken back.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def apply_before(applier: Applier, read: ReadFrames, start: LSN, good: LSN) -> N
 def apply_committable(
     applier: Applier, read: ReadFrames, start: LSN, end: LSN, error: SubscriberError
 ) -> SubscriberError:
-    """Commit the transactions before the one that cannot be committed; gives the error with which that is.
+    """Commit the transactions before the one that cannot be committed; gives the error with which
+    that is.
 
     Args:
         applier: what has raised ``error`` when it committed.

@@ -11,16 +11,17 @@
       count conflicts
     COMMIT                           failpoints target.commit.before / .after around it
 
-A target transaction holds whole transactions of the publisher, in their order (invariant commit_order), and
-one frame at a time is in memory (invariant bounded_memory).
+A target transaction holds whole transactions of the publisher, in their order (invariant
+commit_order), and one frame at a time is in memory (invariant bounded_memory).
 
-When a change cannot be applied everything is rolled back, and the error tells (:class:`~subscriber.apply.failure.ApplyFailure`) where
-the last good transaction finished. The caller then applies once more with ``end`` and ``before`` at that LSN:
-the good prefix is committed as PostgreSQL would have, and the subscription stops at the bad transaction.
-Savepoints around every transaction would spare the second pass, and cost every batch for the sake of the
-failing one.
+When a change cannot be applied everything is rolled back, and the error tells
+(:class:`~subscriber.apply.failure.ApplyFailure`) where the last good transaction finished. The
+caller then applies once more with ``end`` and ``before`` at that LSN: the good prefix is committed
+as PostgreSQL would have, and the subscription stops at the bad transaction. Savepoints around every
+transaction would spare the second pass, and cost every batch for the sake of the failing one.
 
-A target that can prepare transactions has more than one of its own in a batch: :mod:`subscriber.apply.local`.
+A target that can prepare transactions has more than one of its own in a batch:
+:mod:`subscriber.apply.local`.
 """
 
 from __future__ import annotations
@@ -69,9 +70,11 @@ class ExactApplier:
         subid: its number; the replication origin is ``pg_<subid>`` (rule C34).
         read_rules: what to apply; everything where it is not given.
         kept: what is moved with the data; the subscription's own progress where it is not given.
-        ask: asks the publisher for the attributes of a relation's table (see :mod:`subscriber.apply.added_columns`); where it is not given,
-            nothing is known of older rows.
-        on_message: called with the publisher's logical messages, see :mod:`subscriber.apply.logical_messages`.
+        ask: asks the publisher for the attributes of a relation's table (see
+            :mod:`subscriber.apply.added_columns`); where it is not given, nothing is known of older
+            rows.
+        on_message: called with the publisher's logical messages, see
+            :mod:`subscriber.apply.logical_messages`.
         policy: decides about conflicts.
 
     Attributes:
@@ -79,7 +82,8 @@ class ExactApplier:
         target: where to.
         subscription: its name.
         subid: its number.
-        two_phase: whether frames are to have prepared transactions where they were prepared, for the target to prepare them.
+        two_phase: whether frames are to have prepared transactions where they were prepared, for
+            the target to prepare them.
     """
 
     def __init__(
@@ -115,10 +119,12 @@ class ExactApplier:
         return self._progress.name
 
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
-        """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the progress.
+        """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the
+        progress.
 
-        ``start`` may lie below the stored progress: then the stored progress is what counts, and what
-        finished at or below it is read past. Replaying a batch that is already applied does nothing.
+        ``start`` may lie below the stored progress: then the stored progress is what counts, and
+        what finished at or below it is read past. Replaying a batch that is already applied does
+        nothing.
 
         Args:
             frames: the batch, consumed one at a time.
@@ -129,9 +135,11 @@ class ExactApplier:
         Raises:
             JournalGap: the stored progress lies below ``start``.
             ProgressConflict: another runner moved the progress.
-            ApplyError: a change cannot be applied; see :class:`~subscriber.apply.failure.ApplyFailure`.
+            ApplyError: a change cannot be applied; see
+                :class:`~subscriber.apply.failure.ApplyFailure`.
             ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
-            ColumnsToAdd: :meth:`ask_publisher`, where it :meth:`has_not_asked`, else :meth:`add_columns`; and try again.
+            ColumnsToAdd: :meth:`ask_publisher`, where it :meth:`has_not_asked`, else
+                :meth:`add_columns`; and try again.
             MessageListenerError: all is applied, but not everything was heard.
             Stopped: :attr:`interruption` has asked for the end; what was begun is rolled back.
             TargetUnavailable: try again.
@@ -212,10 +220,11 @@ class ExactApplier:
         return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
-        """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates (rules C20-C22).
+        """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates
+        (rules C20-C22).
 
-        The batch is applied once more, up to the change, and taken back. What stands before its transaction should have been committed
-        meanwhile.
+        The batch is applied once more, up to the change, and taken back. What stands before its
+        transaction should have been committed meanwhile.
 
         Args:
             frames: the batch, as :meth:`apply` was given it.
@@ -245,7 +254,8 @@ class ExactApplier:
         return needed.shape not in self._answers
 
     def ask_publisher(self, needed: ColumnsToAdd) -> None:
-        """Ask the publisher what older rows have in columns that are to be added. The target need not be held meanwhile.
+        """Ask the publisher what older rows have in columns that are to be added. The target need
+        not be held meanwhile.
 
         Raises:
             PublisherError: it cannot be asked.
@@ -264,9 +274,11 @@ class ExactApplier:
         self._answers[needed.shape] = Answer(None if needed.lsn is None else LSN(needed.lsn), attributes)
 
     def add_columns(self, needed: ColumnsToAdd) -> None:
-        """Alter a table of the target by itself, where that cannot be a part of the batch's transaction.
+        """Alter a table of the target by itself, where that cannot be a part of the batch's
+        transaction.
 
-        It stays altered whatever becomes of the batch; a column that somebody else has added meanwhile is no error.
+        It stays altered whatever becomes of the batch; a column that somebody else has added
+        meanwhile is no error.
 
         Raises:
             TargetRelationError: the target refused.

@@ -1,4 +1,5 @@
-"""A second look at the change that stopped a batch: which of several was it, and which keys does it violate?
+"""A second look at the change that stopped a batch: which of several was it, and which keys does it
+violate?
 
 ::
 
@@ -34,7 +35,9 @@ class ExaminedError(Exception):
 
 
 def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
-    """The conflict with what was found: with more than one key it is another one (rule C22). None where nothing was found."""
+    """The conflict with what was found: with more than one key it is another one (rule C22). None
+    where nothing was found.
+    """
     if collisions is None or not collisions.violated:
         return None
     return replace(

@@ -17,10 +17,12 @@ class ApplyFailure:
     """What an error of an applier carries besides (:attr:`SubscriberError.failure`).
 
     Attributes:
-        applied_before: where the last transaction before the failing one finished: what can still be
-            committed. None when the error is no change's fault: then the whole batch is to be tried again.
+        applied_before: where the last transaction before the failing one finished: what can still
+            be committed. None when the error is no change's fault: then the whole batch is to be
+            tried again.
         conflict: the conflict that the error is; None for any other error.
-        at_commit: the target refused the whole transaction when it was to commit, and would do so again.
+        at_commit: the target refused the whole transaction when it was to commit, and would do so
+            again.
     """
 
     applied_before: LSN | None = None
@@ -34,16 +36,20 @@ class ApplyFailure:
 
 
 def with_failure(error: SubscriberError, **fields: Any) -> SubscriberError:
-    """A copy of ``error`` that carries these attributes of :class:`ApplyFailure`; a transient one carries none."""
+    """A copy of ``error`` that carries these attributes of :class:`ApplyFailure`; a transient one
+    carries none.
+    """
     if error.transient:
         return error
     return error.replace(failure=replace(ApplyFailure.of(error), **fields))
 
 
 def violation(error: SubscriberError, action: str, relation: str, place: ChangePlace) -> Conflict | None:
-    """The conflict that an error of the target is (rule C22): a unique violation of an INSERT or UPDATE; else None.
+    """The conflict that an error of the target is (rule C22): a unique violation of an INSERT or
+    UPDATE; else None.
 
-    Which keys are violated, the database has told of one at most: :meth:`Applier.examine` finds them all.
+    Which keys are violated, the database has told of one at most: :meth:`Applier.examine` finds
+    them all.
     """
     if error.sqlstate != _UNIQUE_VIOLATION or action not in EXISTS:
         return None
@@ -51,7 +57,9 @@ def violation(error: SubscriberError, action: str, relation: str, place: ChangeP
 
 
 def as_conflict(error: SubscriberError, conflict: Conflict) -> SubscriberError:
-    """A copy of ``error`` that carries ``conflict``, with PostgreSQL 18's message (rule C19) and what is known in DETAIL."""
+    """A copy of ``error`` that carries ``conflict``, with PostgreSQL 18's message (rule C19) and
+    what is known in DETAIL.
+    """
     detail = describe(conflict) or error.detail
     worded = error.replace(message=headline(conflict.kind, conflict.relation), detail=detail)
     return with_failure(worded, conflict=conflict)

@@ -10,8 +10,8 @@ none                  not FULL                    error C12 "has neither ..."
 ====================  ==========================  =========================================
 
 The local key may be a subset of the remote one. A row is compared *whole*: a column that only the
-target has is NULL in the search (rule C15), a generated one is left out (rule C14). Values that are equal without
-being stored alike are :mod:`subscriber.apply.search`'s.
+target has is NULL in the search (rule C15), a generated one is left out (rule C14). Values that are
+equal without being stored alike are :mod:`subscriber.apply.search`'s.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Rows of a partitioned table of which only the partitions have keys (rules C12, C26).
 
-What is unique in each partition need not be in the whole table, so a row is looked for where its partition's bounds send it, as
-PostgreSQL's worker routes it::
+What is unique in each partition need not be in the whole table, so a row is looked for where its
+partition's bounds send it, as PostgreSQL's worker routes it::
 
-    … WHERE id = 7 AND tableoid = (SELECT CASE WHEN r >= 0 AND r < 10 THEN 16391 … END FROM (SELECT CAST(3 AS integer) AS r) AS …)
+    … WHERE id = 7 AND tableoid = (SELECT CASE WHEN r >= 0 AND r < 10 THEN 16391 … END
+                                     FROM (SELECT CAST(3 AS integer) AS r) AS …)
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def in_leaf(
     sent: Collection[str],
     bound: Callable[[TargetColumn], sa.ColumnElement[Any]],
 ) -> Iterator[sa.ColumnElement[bool]]:
-    """The condition that keeps a search in the one partition whose key is looked by; nothing where the table has a key of its own.
+    """The condition that keeps a search in the one partition whose key is looked by; nothing where
+    the table has a key of its own.
 
     Args:
         target: where it is.
@@ -36,8 +38,8 @@ def in_leaf(
         bound: gives a column's value in it.
 
     Raises:
-        TargetRelationError: the search tuple does not tell the partition. PostgreSQL's worker looks for the one of NULL then, and
-            finds the row in none.
+        TargetRelationError: the search tuple does not tell the partition. PostgreSQL's worker looks
+            for the one of NULL then, and finds the row in none.
     """
     routing = target.matching.routing(local.table)
     if routing is None:

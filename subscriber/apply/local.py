@@ -1,4 +1,5 @@
-"""The transactions of the target that one batch is applied in: one, and more around each that is prepared there.
+"""The transactions of the target that one batch is applied in: one, and more around each that is
+prepared there.
 
 ::
 
@@ -6,8 +7,8 @@
     └── begin ───┘       └───────┘   └───────┘           commits: data, progress, statistics
                  └───────┘       └───┘                   prepare; COMMIT PREPARED, outside of every transaction
 
-What is prepared keeps its locks until it is finished, so nothing that others write is written in it: its progress, and the skip LSN
-that it used up, are moved by the transaction after it.
+What is prepared keeps its locks until it is finished, so nothing that others write is written in
+it: its progress, and the skip LSN that it used up, are moved by the transaction after it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from subscriber.targets import Interruption, Target
 
 
 class MakeWriter(Protocol):
-    """Makes what writes changes in one of the transactions; ``prepared``: in one that is to be prepared."""
+    """Makes what writes changes in one of the transactions; ``prepared``: in one that is to be
+    prepared.
+    """
 
     def __call__(self, connection: sa.Connection, rules: Rules, *, prepared: bool = False) -> ChangeWriter:
         """The writer."""
@@ -141,7 +144,8 @@ class LocalTransactions:
     def begin_prepared(self, transaction: PreparedTransaction) -> None:
         """Begin one that is to be prepared; it does not touch the progress.
 
-        Nor does it read the catalog, whose tables it would lock: the rules are those of the transaction before.
+        Nor does it read the catalog, whose tables it would lock: the rules are those of the
+        transaction before.
 
         Raises:
             ApplyError: its name is in use.

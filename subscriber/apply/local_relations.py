@@ -1,20 +1,23 @@
 """Which table of the target a change is for, and which of its columns (rules C1-C5).
 
-A relation is looked up when the first change for it arrives and is remembered for one batch only: between
-batches the target's tables may change, and looking again costs a millisecond. A relation message with
-another shape is another key, so a change is always applied by the shape that was announced before it.
+A relation is looked up when the first change for it arrives and is remembered for one batch only:
+between batches the target's tables may change, and looking again costs a millisecond. A relation
+message with another shape is another key, so a change is always applied by the shape that was
+announced before it.
 
-A message that differs from the last one that was applied is looked at (:mod:`subscriber.apply.added_columns`): a column that may have been
-renamed stops the subscription, and so does one that was replicated until now and is gone from the target. What is new the target's
+A message that differs from the last one that was applied is looked at
+(:mod:`subscriber.apply.added_columns`): a column that may have been renamed stops the subscription,
+and so does one that was replicated until now and is gone from the target. What is new the target's
 table gets, with ``schema_changes = 'add_columns'``::
 
     open ──▶ ColumnsToAdd ──▶ the publisher is asked what older rows have in them ──▶ the batch is applied again
                                  ├─ DDL is part of a transaction: ALTER TABLE and older rows, in its place in the stream
                                  └─ it is not: ColumnsToAdd; what comes before is committed, the table altered by itself, and again
 
-By itself is how tables are altered where DDL commits (MariaDB), and for a transaction that the target prepares: that would keep its lock on
-the table. The columns are then there before the rows that the same transaction has written in the shape of before, which get NULL; where
-that is not what the publisher has, it is written down. Columns are added nullable and without a default.
+By itself is how tables are altered where DDL commits (MariaDB), and for a transaction that the
+target prepares: that would keep its lock on the table. The columns are then there before the rows
+that the same transaction has written in the shape of before, which get NULL; where that is not what
+the publisher has, it is written down. Columns are added nullable and without a default.
 """
 
 from __future__ import annotations
@@ -53,7 +56,8 @@ class LocalRelation:
         remote: as announced.
         table: the target's.
         columns: the target's column for each remote column, in remote order (rule C2).
-        qualified_name: ``schema.table`` for messages: the publisher's name, or what the subscription maps it to.
+        qualified_name: ``schema.table`` for messages: the publisher's name, or what the
+            subscription maps it to.
     """
 
     remote: Relation
@@ -84,7 +88,8 @@ class Following:
         answers: what the publisher has said, by message.
         is_shared: whether another subscription writes to the target's table of a relation, too.
         copies: the table is about to be copied: no row of the target's comes from before.
-        mixed: rows of the table were written in the shape of before, in the transaction that is to come.
+        mixed: rows of the table were written in the shape of before, in the transaction that is to
+            come.
     """
 
     changes: SchemaChanges
@@ -103,8 +108,10 @@ class RelationMap:
         names: the target's names of relations.
         add_columns: columns that a table lacks are added to it.
         alone: nothing else is in the transaction, so that DDL may commit it.
-        prepared: the transaction is to be prepared: neither a table nor the catalog is to be locked by it.
-        following: how schema changes are followed; None: columns are added without a look at what was before.
+        prepared: the transaction is to be prepared: neither a table nor the catalog is to be locked
+            by it.
+        following: how schema changes are followed; None: columns are added without a look at what
+            was before.
 
     Attributes:
         alterations: what was written down in the transaction.
@@ -136,9 +143,10 @@ class RelationMap:
         """The target's side of ``remote``.
 
         Raises:
-            TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table, columns
-                missing, columns generated; or a column that would change values.
-            ColumnsToAdd: columns are to be added, and the publisher has not been asked about them, or this is not the transaction for it.
+            TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table,
+                columns missing, columns generated; or a column that would change values.
+            ColumnsToAdd: columns are to be added, and the publisher has not been asked about them,
+                or this is not the transaction for it.
         """
         local = self._open.get(remote)
         if local is None:
@@ -149,9 +157,11 @@ class RelationMap:
         return local
 
     def look_up(self, remote: Relation) -> None:
-        """Find the table of a relation whose changes are ignored: PostgreSQL's worker opens it before it asks (rule C4).
+        """Find the table of a relation whose changes are ignored: PostgreSQL's worker opens it
+        before it asks (rule C4).
 
-        Whether its columns could hold the values does not matter then; nor what columns it lacks, where missing ones are added.
+        Whether its columns could hold the values does not matter then; nor what columns it lacks,
+        where missing ones are added.
 
         Raises:
             TargetRelationError: as :meth:`open`.
@@ -168,7 +178,8 @@ class RelationMap:
         self._looked_up.add(remote)
 
     def compare(self, remote: Relation) -> LocalRelation:
-        """What :meth:`open` gives, of a table that is left as it is: a column that :meth:`open` would add is left out.
+        """What :meth:`open` gives, of a table that is left as it is: a column that :meth:`open`
+        would add is left out.
 
         Raises:
             TargetRelationError: as :meth:`open`.
@@ -264,7 +275,9 @@ class RelationMap:
             raise self._missing_error(remote, table, missing, before, replaced)
 
     def _replaced(self, remote: Relation, table: TargetTable, before: KeptShape | None) -> list[str]:
-        """The target's columns that were replicated, and that the message has not; where nothing is known from before, all it has not."""
+        """The target's columns that were replicated, and that the message has not; where nothing is
+        known from before, all it has not.
+        """
         if self._following is None or self._following.copies:
             return []
         announced = {column.name for column in remote.columns}
@@ -276,7 +289,9 @@ class RelationMap:
         ]
 
     def _note_moved(self, remote: Relation, table: TargetTable, before: KeptShape) -> None:
-        """Write down what nobody can follow by names: the same columns in another order, and a new one beside one that is gone."""
+        """Write down what nobody can follow by names: the same columns in another order, and a new
+        one beside one that is gone.
+        """
         assert self._following is not None
         announced = {column.name for column in remote.columns}
         there = {column.name for column in table.columns}
@@ -483,7 +498,9 @@ class RelationMap:
         )
 
     def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
-        """Of the columns that ``table`` lacks those that it cannot be given, each with the column whose name is in the way."""
+        """Of the columns that ``table`` lacks those that it cannot be given, each with the column
+        whose name is in the way.
+        """
         if self._target.capabilities.column_case:
             return {}
         there = {column.name.lower(): column.name for column in table.columns}
@@ -493,7 +510,8 @@ class RelationMap:
 def with_shapes(error: SubscriberError, local: LocalRelation) -> SubscriberError:
     """An error of a row that was written, with what publisher and target say of the columns.
 
-    Of a NULL where the target's table has none, that is both shapes; of a value that a column cannot hold, the two types of the column.
+    Of a NULL where the target's table has none, that is both shapes; of a value that a column
+    cannot hold, the two types of the column.
     """
     if error.sqlstate == _NOT_NULL_VIOLATION:
         return error.replace(detail=_joined(error.detail, side_by_side(local.remote, local.table)))
@@ -510,7 +528,8 @@ def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> s
 
 
 def check_required(local: LocalRelation) -> None:
-    """Refuse a table with a column that every new row needs a value for, and that the publisher does not send.
+    """Refuse a table with a column that every new row needs a value for, and that the publisher
+    does not send.
 
     The database itself refuses such a row; this is for who asks before there is one.
 
@@ -530,9 +549,11 @@ def check_required(local: LocalRelation) -> None:
 
 
 def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
-    """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule C5).
+    """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule
+    C5).
 
-    Old rows count as well, whether rows are looked for by that column or not; NULL is nothing, whatever the types.
+    Old rows count as well, whether rows are looked for by that column or not; NULL is nothing,
+    whatever the types.
 
     Raises:
         UnsupportedValue: with PostgreSQL's text and SQLSTATE, of the first such column.
@@ -576,7 +597,9 @@ def _additions(target: Target, table: TargetTable, missing: Iterable[RelationCol
 
 
 def _addition(target: Target, table: TargetTable, column: RelationColumn) -> AddColumn:
-    """A type that somebody has made (CREATE TYPE, CREATE DOMAIN, extensions) is its text: the stream has no more of it than a number."""
+    """A type that somebody has made (CREATE TYPE, CREATE DOMAIN, extensions) is its text: the
+    stream has no more of it than a number.
+    """
     if column.type_oid not in BUILT_IN_TYPES:
         return add_column(target, table, column.name, _TEXT, "text")
     return add_column(target, table, column.name, column.type_oid, declared_type(column.type_oid, column.type_modifier))

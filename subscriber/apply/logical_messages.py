@@ -1,4 +1,5 @@
-"""What ``pg_logical_emit_message`` wrote, handed to a Python function (rule C38: PostgreSQL's own worker ignores it).
+"""What ``pg_logical_emit_message`` wrote, handed to a Python function (rule C38: PostgreSQL's own
+worker ignores it).
 
 ::
 
@@ -6,12 +7,14 @@
     COMMIT
     listener(message) …        in commit order; then the rows are deleted
 
-So the function sees a target that has everything from before the message, and hears of every message at least once: one whose
-call did not come back, or whose row was not deleted when the process died, is offered again. Without a listener nothing is kept, and
-the publisher is not asked for messages.
+So the function sees a target that has everything from before the message, and hears of every
+message at least once: one whose call did not come back, or whose row was not deleted when the
+process died, is offered again. Without a listener nothing is kept, and the publisher is not asked
+for messages.
 
-*Rejected:* calling while the batch is applied. What is rolled back would have been heard, and the function would not see the
-changes that came before it. And calling after the commit from memory: a process that dies in between never calls.
+*Rejected:* calling while the batch is applied. What is rolled back would have been heard, and the
+function would not see the changes that came before it. And calling after the commit from memory: a
+process that dies in between never calls.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ from subscriber.targets import Target
 _AT_ONCE: Final = 100
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BARRIER: Final = "subscriber"
-"""Prefix of the empty message by which we ask a publisher how far it is (``Publisher.write_barrier``)."""
+"""Prefix of the empty message by which we ask a publisher how far it is
+(``Publisher.write_barrier``).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,8 @@ class ReceivedMessage:
         lsn: what ``pg_logical_emit_message`` returned at the publisher.
         prefix: its first word there, for telling one's own messages from others'.
         content: the bytes.
-        transactional: it belongs to a transaction, and everything that was committed before is in the target.
+        transactional: it belongs to a transaction, and everything that was committed before is in
+            the target.
         xid: of the transaction, at the publisher; None outside one.
         commit_time: of the transaction, at the publisher; None outside one.
     """
@@ -60,8 +66,8 @@ class ReceivedMessage:
 
 
 MessageListener = Callable[[ReceivedMessage], object]
-"""Called with one message at a time, in the process that applies; what it returns is ignored, what it raises stops the
-subscription."""
+"""Called with one message at a time, in the process that applies; what it returns is ignored, what
+it raises stops the subscription."""
 
 
 def keep_message(
@@ -91,7 +97,8 @@ def deliver_messages(target: Target, subid: int, subscription: str, listener: Me
     """Hand over every message that is committed in the target; returns how many.
 
     Raises:
-        MessageListenerError: the listener raised; its message, and those after it, are offered again.
+        MessageListenerError: the listener raised; its message, and those after it, are offered
+            again.
         TargetUnavailable: try again; what was handed over and not deleted is offered again.
     """
     delivered = 0

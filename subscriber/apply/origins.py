@@ -1,7 +1,9 @@
-"""Rows that somebody else has written last, about to be changed: update_origin_differs, delete_origin_differs (rules C19-C21).
+"""Rows that somebody else has written last, about to be changed: update_origin_differs,
+delete_origin_differs (rules C19-C21).
 
-Where commit times are kept, a target knows of each row which origin its last version came from (:meth:`Origins.others`). The rows
-of a run are asked for together, right before they are changed; rows that the run itself changes twice are its own by then.
+Where commit times are kept, a target knows of each row which origin its last version came from
+(:meth:`Origins.others`). The rows of a run are asked for together, right before they are changed;
+rows that the run itself changes twice are its own by then.
 """
 
 from __future__ import annotations

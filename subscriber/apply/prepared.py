@@ -1,7 +1,8 @@
-"""Transactions that are prepared in the target: their names, and what is written down about them (rules C49, C50).
+"""Transactions that are prepared in the target: their names, and what is written down about them
+(rules C49, C50).
 
-The publisher's transaction 731 is prepared as ``pg_gid_<subid>_731``. What its name does not say is kept in one row a transaction,
-which a crash between any two steps leaves in one of these states::
+The publisher's transaction 731 is prepared as ``pg_gid_<subid>_731``. What its name does not say is
+kept in one row a transaction, which a crash between any two steps leaves in one of these states::
 
     row            target              means                              the stream has b … P      K                r
     none           -                   never prepared here                prepare it                error            nothing to do
@@ -9,8 +10,9 @@ which a crash between any two steps leaves in one of these states::
     false          prepared            prepared                           read past                 COMMIT PREPARED  ROLLBACK PREPARED
     true           -                   committed                          read past                 forget it        forget it
 
-The row is committed before the transaction is prepared, and the transaction itself sets ``committed`` in it, so that this shows exactly
-when its other changes do. PostgreSQL writes its replication origin into the record of PREPARE, and of COMMIT PREPARED, instead.
+The row is committed before the transaction is prepared, and the transaction itself sets
+``committed`` in it, so that this shows exactly when its other changes do. PostgreSQL writes its
+replication origin into the record of PREPARE, and of COMMIT PREPARED, instead.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from subscriber.targets import Target
 
 
 def prepared_gid(subid: int, xid: int) -> str:
-    """The name under which a subscription prepares the publisher's transaction (rule C49): ``pg_gid_16394_731``."""
+    """The name under which a subscription prepares the publisher's transaction (rule C49):
+    ``pg_gid_16394_731``.
+    """
     return f"pg_gid_{subid}_{xid}"
 
 
@@ -43,7 +47,8 @@ def prepared_names(target: Target, connection: sa.Connection) -> frozenset[str]:
 def write_to_prepare(
     target: Target, connection: sa.Connection, subid: int, message: BeginPrepare
 ) -> PreparedTransaction | None:
-    """Write down what is about to be prepared; None when a replay finds that it was (rules C49, C50a).
+    """Write down what is about to be prepared; None when a replay finds that it was (rules C49,
+    C50a).
 
     Raises:
         ApplyError: 42710, its name is in use.
@@ -92,7 +97,9 @@ def still_prepared(target: Target, connection: sa.Connection, subid: int) -> lis
 
 
 def forget_finished(target: Target, connection: sa.Connection, subid: int) -> list[PreparedTransaction]:
-    """A subscription is no more: forget what was prepared for it but for what still is, which is given back."""
+    """A subscription is no more: forget what was prepared for it but for what still is, which is
+    given back.
+    """
     left = still_prepared(target, connection, subid)
     for transaction in list_prepared(connection, subid):
         if transaction not in left:

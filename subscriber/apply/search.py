@@ -1,22 +1,27 @@
-"""Rows that are not found at once: stored otherwise, not to be compared, or changed meanwhile by another session (rules C14, C16, C17).
+"""Rows that are not found at once: stored otherwise, not to be compared, or changed meanwhile by
+another session (rules C14, C16, C17).
 
-A target that keeps PostgreSQL's text finds ``1.0`` by ``1.0``, and not by ``1.00``. So a row that the statement did not find is looked
-for once more by canonical forms (:mod:`subscriber.types.equality`), and when there is one the statement runs again with the values
+A target that keeps PostgreSQL's text finds ``1.0`` by ``1.0``, and not by ``1.00``. So a row that
+the statement did not find is looked for once more by canonical forms
+(:mod:`subscriber.types.equality`), and when there is one the statement runs again with the values
 as that row has them::
 
     UPDATE … WHERE a = '1.00' AND b = 'x'           no row
     SELECT a FROM … WHERE b = 'x'                   '7', '1.0': the second has the canonical form of '1.00'
     UPDATE … WHERE a = '1.0' AND b = 'x'            one row
 
-The SELECT reads what the other columns and a range of spellings leave of the table, row by row, and ends at the first match.
-*Rejected:* storing canonical forms, which are not what the publisher has; and looking by them at once, which costs every change for
-the sake of rows that somebody has written at the subscriber.
+The SELECT reads what the other columns and a range of spellings leave of the table, row by row, and
+ends at the first match. *Rejected:* storing canonical forms, which are not what the publisher has;
+and looking by them at once, which costs every change for the sake of rows that somebody has written
+at the subscriber.
 
-A type without equality stops the transaction only when two of its values have to be compared (rule C17): when some row equals the
-search in every column before, and has a value where the search has one.
+A type without equality stops the transaction only when two of its values have to be compared (rule
+C17): when some row equals the search in every column before, and has a value where the search has
+one.
 
-Where a statement cannot see what another session has put in the place of a row that it waited for (PostgreSQL), it runs a second time:
-PostgreSQL's worker, too, looks again for a row that somebody has deleted or updated under its hands.
+Where a statement cannot see what another session has put in the place of a row that it waited for
+(PostgreSQL), it runs a second time: PostgreSQL's worker, too, looks again for a row that somebody
+has deleted or updated under its hands.
 """
 
 from __future__ import annotations
@@ -38,7 +43,9 @@ _ROWS_AT_A_TIME: Final = 1_000
 _FEW: Final = 4
 """So many changes are made one by one; for more a savepoint costs less."""
 _PART: Final = 64
-"""Where one row of many is not found, this many changes are tried together once more before they are made one by one."""
+"""Where one row of many is not found, this many changes are tried together once more before they
+are made one by one.
+"""
 
 
 class RowSearch:
@@ -58,7 +65,8 @@ class RowSearch:
             changes: what they are from.
 
         Raises:
-            TargetRelationError: 42883, a row may be there, but a type without equality would have to tell.
+            TargetRelationError: 42883, a row may be there, but a type without equality would have
+                to tell.
             SubscriberError: as :meth:`Errors.translate` words it.
         """
         if len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1) and all(
@@ -78,14 +86,17 @@ class RowSearch:
         )
 
     def _change_all(self, statement: Statement, rows: Rows) -> bool:
-        """Nearly always every row is stored as the publisher has it: try that, many times as fast; if not, nothing has changed."""
+        """Nearly always every row is stored as the publisher has it: try that, many times as fast;
+        if not, nothing has changed.
+        """
         if not (self._target.capabilities.savepoints and self._target.capabilities.multi_rowcount):
             return False
         savepoint = self._connection.begin_nested()
         try:
             found = self._connection.exec_driver_sql(statement.sql, rows).rowcount
         except sa.exc.SQLAlchemyError:
-            # After a deadlock, or a lost connection, there is none to roll back to, and that is not what is to be said.
+            # After a deadlock, or a lost connection, there is none to roll back to, and that is not
+            # what is to be said.
             with suppress(sa.exc.SQLAlchemyError):
                 savepoint.rollback()
             raise
@@ -119,7 +130,9 @@ class RowSearch:
         return None if column.parameter is None else bind_column(self._target, column.parameter, change)[0]
 
     def _refuse_to_compare(self, search: Search, column: ComparedColumn, bound: dict[str, Any]) -> None:
-        """No row can be found by such a column; what is before it decides whether PostgreSQL would have come to it."""
+        """No row can be found by such a column; what is before it decides whether PostgreSQL would
+        have come to it.
+        """
         before = search.columns[: search.columns.index(column)]
         if self._first_alike(search, before, bound, present=column) is None:
             return
@@ -139,7 +152,8 @@ class RowSearch:
         *,
         present: ComparedColumn | None = None,
     ) -> dict[str, Any] | None:
-        """Of the first row that equals ``bound`` in ``columns``, the values that may be stored otherwise; None where there is none.
+        """Of the first row that equals ``bound`` in ``columns``, the values that may be stored
+        otherwise; None where there is none.
 
         ``present`` must not be NULL in it.
         """

@@ -1,8 +1,9 @@
 """The SQL of one shape of change, and the rows to bind to it.
 
-SQLAlchemy Core writes the statement (names are quoted there, and nowhere by hand); it is compiled once
-per shape and then run as driver SQL on lists of tuples, because Core's own parameter processing costs more than
-the statement. NULL, unchanged and not-sent stay different here (invariant absence_is_typed)::
+SQLAlchemy Core writes the statement (names are quoted there, and nowhere by hand); it is compiled
+once per shape and then run as driver SQL on lists of tuples, because Core's own parameter
+processing costs more than the statement. NULL, unchanged and not-sent stay different here
+(invariant absence_is_typed)::
 
     column          INSERT     UPDATE ... SET     search by key    search by whole row
     value           bound      bound              = bound          IS NOT DISTINCT FROM bound
@@ -12,9 +13,10 @@ the statement. NULL, unchanged and not-sent stay different here (invariant absen
     no equality     bound      bound              -                IS NULL (C17)
     key, the same   -          left out           = bound          -
 
-An UPDATE that leaves its row's key as it is does not set it, where the row is known to have just that (:func:`unchanged_key`).
-The statement compares values as the target stores them. Where that is not how their type compares them, :class:`Search` says what else
-there is to do for a row that is not found (:mod:`subscriber.apply.search`).
+An UPDATE that leaves its row's key as it is does not set it, where the row is known to have just
+that (:func:`unchanged_key`). The statement compares values as the target stores them. Where that is
+not how their type compares them, :class:`Search` says what else there is to do for a row that is
+not found (:mod:`subscriber.apply.search`).
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ _Change = TypeVar("_Change", sa.Update, sa.Delete)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One bound value: from which tuple, which column; ``side`` is None for a NULL that was not sent.
+    """One bound value: from which tuple, which column; ``side`` is None for a NULL that was not
+    sent.
 
     ``finds``: the value is compared, rather than written.
     """
@@ -70,7 +73,8 @@ class ComparedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How rows are found, where a value can equal one that is stored otherwise, or cannot be compared at all (rules C14, C17).
+    """How rows are found, where a value can equal one that is stored otherwise, or cannot be
+    compared at all (rules C14, C17).
 
     Attributes:
         table: where to look.
@@ -103,10 +107,12 @@ class Statement:
 def unchanged_key(
     target: Target, local: LocalRelation, group: ChangeGroup, identity: RowIdentity | None
 ) -> frozenset[str]:
-    """The columns of the key that no change of ``group`` changes, and that SET therefore leaves out.
+    """The columns of the key that no change of ``group`` changes, and that SET therefore leaves
+    out.
 
-    Without an old tuple the key has not changed; with one, its values are compared, bit by bit. Whether a row that was found by such a value
-    has it to the letter, the target knows (:meth:`Matching.found_as_written`). Of rows that are found whole nothing is left out.
+    Without an old tuple the key has not changed; with one, its values are compared, bit by bit.
+    Whether a row that was found by such a value has it to the letter, the target knows
+    (:meth:`Matching.found_as_written`). Of rows that are found whole nothing is left out.
     """
     if group.action != "U" or identity is None or identity.whole_row or group.new is None:
         return frozenset()
@@ -139,8 +145,8 @@ def build_statement(
         unchanged: what :func:`unchanged_key` gives.
 
     Raises:
-        TargetRelationError: an UPDATE would have to change an identity column that cannot be set, or one of several equal
-            rows, and the target has no way to say which.
+        TargetRelationError: an UPDATE would have to change an identity column that cannot be set,
+            or one of several equal rows, and the target has no way to say which.
     """
     builder = _Builder(target, local)
     if group.action == "I":
@@ -347,7 +353,8 @@ def _parameter_names(table: TargetTable) -> Iterator[str]:
 
 
 def _is_untouched_identity(column: TargetColumn, group: ChangeGroup) -> bool:
-    """Whether the column is GENERATED ALWAYS AS IDENTITY and keeps its value, so that SET can leave it out.
+    """Whether the column is GENERATED ALWAYS AS IDENTITY and keeps its value, so that SET can leave
+    it out.
 
     Raises:
         TargetRelationError: it would get another value, which the target's SQL does not allow.

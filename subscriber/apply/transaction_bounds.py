@@ -1,7 +1,8 @@
 """Where the publisher's transactions begin and end, and which of them are already in the target.
 
-Pure: messages in, decisions out. A transaction *finishes* at the end of its commit record (``C.end_lsn``, for
-a prepared one ``K.end_lsn``); what finished at or below the stored progress has been applied::
+Pure: messages in, decisions out. A transaction *finishes* at the end of its commit record
+(``C.end_lsn``, for a prepared one ``K.end_lsn``); what finished at or below the stored progress has
+been applied::
 
     B ─ changes ─ C                 its commit LSN is in B, so it is known at once whether it is old
     b ─ changes ─ P ─ K             only K tells when it finished; the frame says it beside b
@@ -26,10 +27,12 @@ class RemoteTransaction:
 
     Attributes:
         xid: at the publisher.
-        final_lsn: the LSN that Begin (or Begin Prepare) announced; errors name it, SKIP takes it (C37, C40).
+        final_lsn: the LSN that Begin (or Begin Prepare) announced; errors name it, SKIP takes it
+            (C37, C40).
         two_phase: it began with Begin Prepare.
         skip: it is in the target already; its changes are read past.
-        finish_lsn: where it finishes, of one that began with Begin Prepare; of the others only Commit tells.
+        finish_lsn: where it finishes, of one that began with Begin Prepare; of the others only
+            Commit tells.
         prepared: its Prepare has been read.
         changes: row changes and truncates so far.
         timestamp: when it was committed, or prepared (microseconds since 2000-01-01 UTC).
@@ -54,7 +57,8 @@ class RemoteTransaction:
 
     @classmethod
     def begin_prepare(cls, message: BeginPrepare, finish: LSN, applied: LSN) -> RemoteTransaction:
-        """From a Begin Prepare, and where its frame says that it finishes: old when that has been applied.
+        """From a Begin Prepare, and where its frame says that it finishes: old when that has been
+        applied.
 
         Raises:
             ProtocolError: the frame does not say it.

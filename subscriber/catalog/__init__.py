@@ -1,10 +1,11 @@
-"""The ``subscriber_*`` tables of a target, and every write to them: pg_subscription, pg_publication and their neighbours for any database.
+"""The ``subscriber_*`` tables of a target, and every write to them: pg_subscription, pg_publication
+and their neighbours for any database.
 
-``own_tables`` defines them. Progress, statistics, conflicts, messages, prepared transactions and schema changes are written by apply with
-the data, the rest by commands and workers.
+``own_tables`` defines them. Progress, statistics, conflicts, messages, prepared transactions and
+schema changes are written by apply with the data, the rest by commands and workers.
 
-Every function works in the caller's transaction and leaves the database's own errors to the target's boundary. Names are looked
-up exactly as they are stored: the grammar has folded them.
+Every function works in the caller's transaction and leaves the database's own errors to the
+target's boundary. Names are looked up exactly as they are stored: the grammar has folded them.
 """
 
 from __future__ import annotations

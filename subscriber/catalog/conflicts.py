@@ -81,7 +81,9 @@ class ConflictLog:
                 self._trim()
 
     def write_stop(self, records: Iterable[ConflictRecord]) -> None:
-        """Write a conflict that has stopped the transaction, a record for each key, or count one more attempt of the same."""
+        """Write a conflict that has stopped the transaction, a record for each key, or count one
+        more attempt of the same.
+        """
         table = CONFLICT.c
         for record in records:
             row = self._row(record)

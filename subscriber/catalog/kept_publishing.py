@@ -60,7 +60,8 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
     """What a subscription publishes by; None for one whose publications are the server's.
 
     Raises:
-        UsageError: a publication has been dropped, or the publisher's tables have not been read yet.
+        UsageError: a publication has been dropped, or the publisher's tables have not been read
+            yet.
     """
     if subscription.options.carrier is None:
         return None
@@ -85,7 +86,9 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
 
 
 def keep_publishing(connection: sa.Connection, subid: int, publishing: Publishing) -> None:
-    """Keep the publisher's tables of ``publishing``, but those of the system; the definitions are in the catalog already."""
+    """Keep the publisher's tables of ``publishing``, but those of the system; the definitions are
+    in the catalog already.
+    """
     settled = sorted(encode(relation).hex() for relation in publishing.settled)
     tables = to_json(publishing.tables.without_system())
     set_publisher_tables(connection, subid, json.dumps({_TABLES: tables, _SETTLED: settled}))

@@ -1,7 +1,8 @@
 """The catalog's tables: one schema for every database.
 
-The tables have PostgreSQL's names with the prefix ``subscriber_`` and PostgreSQL's columns, so that whoever knows the catalog can
-read ours; types are the few that every database has (LSNs and times are text, lists are JSON).
+The tables have PostgreSQL's names with the prefix ``subscriber_`` and PostgreSQL's columns, so that
+whoever knows the catalog can read ours; types are the few that every database has (LSNs and times
+are text, lists are JSON).
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the journal, and for emulated publications
-the one that carries them and what the publisher's tables were like at the last look (JSON). ``submap`` and ``subschemachanges`` are
-options of ours, as they are written in the command. ``subslotadopted`` is false while it is still to be found out where the changes of
-the slot begin (:mod:`subscriber.positions.slot_position`). ``subversion`` is another one whenever the row or its tables' states are
-written (:mod:`subscriber.catalog.catalog_version`)."""
+"""pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the
+journal, and for emulated publications the one that carries them and what the publisher's tables
+were like at the last look (JSON). ``submap`` and ``subschemachanges`` are options of ours, as they
+are written in the command. ``subslotadopted`` is false while it is still to be found out where the
+changes of the slot begin (:mod:`subscriber.positions.slot_position`). ``subversion`` is another one
+whenever the row or its tables' states are written (:mod:`subscriber.catalog.catalog_version`)."""
 
 SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",
@@ -72,7 +74,8 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
 )
-"""pg_subscription_rel, with the relation by its name at the publisher since a target has no oids."""
+"""pg_subscription_rel, with the relation by its name at the publisher since a target has no oids.
+"""
 
 PUBLICATION: Final = sa.Table(
     "subscriber_publication",
@@ -89,7 +92,9 @@ PUBLICATION: Final = sa.Table(
     sa.Column("pubgencols", sa.String(1), nullable=False),
     sa.Column("pubversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""pg_publication 18; the owner is a role of the publisher, by name. ``pubversion`` is another one whenever the publication is written."""
+"""pg_publication 18; the owner is a role of the publisher, by name. ``pubversion`` is another one
+whenever the publication is written.
+"""
 
 PUBLICATION_REL: Final = sa.Table(
     "subscriber_publication_rel",
@@ -102,7 +107,9 @@ PUBLICATION_REL: Final = sa.Table(
     sa.Column("prexcept", sa.Boolean, nullable=False),
     sa.Column("prplace", sa.Integer, nullable=False),
 )
-"""pg_publication_rel with the relation and its columns by name, and its filter as SQL; ``prexcept`` is 19's, ``prplace`` their order."""
+"""pg_publication_rel with the relation and its columns by name, and its filter as SQL; ``prexcept``
+is 19's, ``prplace`` their order.
+"""
 
 PUBLICATION_NAMESPACE: Final = sa.Table(
     "subscriber_publication_namespace",
@@ -123,7 +130,9 @@ RELEASED_SLOT: Final = sa.Table(
     sa.Column("subname", NAME, nullable=False),
     sa.Column("releasedat", sa.String(40), nullable=False),
 )
-"""A slot that a subscription was taken off: how far that had applied its changes, which subscription it was, and when (UTC, ISO 8601)."""
+"""A slot that a subscription was taken off: how far that had applied its changes, which
+subscription it was, and when (UTC, ISO 8601).
+"""
 
 SCHEMA_DIFFERENCE: Final = sa.Table(
     "subscriber_schema_difference",
@@ -136,8 +145,9 @@ SCHEMA_DIFFERENCE: Final = sa.Table(
     sa.Column("ddl", TEXT, nullable=False),
     sa.Column("reason", TEXT, nullable=False),
 )
-"""What the publisher has of a table and the target's table, which ``create_tables`` made, has not: the object, its kind, the publisher's
-DDL, and the reason (:mod:`subscriber.catalog.schema_differences`)."""
+"""What the publisher has of a table and the target's table, which ``create_tables`` made, has not:
+the object, its kind, the publisher's DDL, and the reason
+(:mod:`subscriber.catalog.schema_differences`)."""
 
 CONTROL: Final = sa.Table(
     "subscriber_control",
@@ -145,7 +155,9 @@ CONTROL: Final = sa.Table(
     sa.Column("controlid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("targetidentifier", sa.String(32), nullable=False),
 )
-"""One row, with ``controlid`` 1: the target's identifier, as a cluster has its system identifier. Journals know their consumers by it."""
+"""One row, with ``controlid`` 1: the target's identifier, as a cluster has its system identifier.
+Journals know their consumers by it.
+"""
 
 RUNNER: Final = sa.Table(
     "subscriber_runner",
@@ -158,7 +170,9 @@ RUNNER: Final = sa.Table(
     sa.Column("busysince", sa.String(40)),
     sa.Column("endedat", sa.String(40)),
 )
-"""One row, with ``runnerid`` 1: the last `subscriber run` (:mod:`subscriber.runtime.heartbeat`); times are UTC, ISO 8601."""
+"""One row, with ``runnerid`` 1: the last `subscriber run` (:mod:`subscriber.runtime.heartbeat`);
+times are UTC, ISO 8601.
+"""
 
 
 ORIGIN_STATUS: Final = sa.Table(
@@ -168,7 +182,9 @@ ORIGIN_STATUS: Final = sa.Table(
     sa.Column("remote_lsn", sa.String(32), nullable=False),
     sa.Column("updated_at", sa.String(40), nullable=False),
 )
-"""One row an origin: ``external_id`` ("pg_<subid>"), the applied LSN, when it moved (UTC, ISO 8601)."""
+"""One row an origin: ``external_id`` ("pg_<subid>"), the applied LSN, when it moved (UTC, ISO
+8601).
+"""
 
 PREPARED_TRANSACTION: Final = sa.Table(
     "subscriber_prepared_transaction",
@@ -197,8 +213,9 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("last_error_lsn", sa.String(32)),
     sa.Column("last_error_resolved_at", sa.String(40)),
 )
-"""The columns of pg_stat_subscription_stats 18, and the last error: its report (which holds no values), when it was met and by which worker
-("apply" or "sync"), the finish LSN of the transaction that failed if it was one, and when it was over (NULL while it is not)."""
+"""The columns of pg_stat_subscription_stats 18, and the last error: its report (which holds no
+values), when it was met and by which worker ("apply" or "sync"), the finish LSN of the transaction
+that failed if it was one, and when it was over (NULL while it is not)."""
 
 CONFLICT: Final = sa.Table(
     "subscriber_conflict",
@@ -219,12 +236,14 @@ CONFLICT: Final = sa.Table(
     sa.Column("local_row", TEXT),
     sa.Column("remote_row", TEXT),
 )
-"""A row for each row that was missing or somebody else's, and for each key that stops a transaction (section C.4).
+"""A row for each row that was missing or somebody else's, and for each key that stops a transaction
+(section C.4).
 
-``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` move on when a stopped transaction fails in the same
-way again. ``remote_commit_lsn`` is what SKIP takes. ``key_columns`` are those of the index, or what the row was looked for by, NULL
-for the whole row (a JSON list, as are the three of values, which are NULL without ``log_conflict_values``; rows are in the target's
-column order).
+``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` move on when a
+stopped transaction fails in the same way again. ``remote_commit_lsn`` is what SKIP takes.
+``key_columns`` are those of the index, or what the row was looked for by, NULL for the whole row (a
+JSON list, as are the three of values, which are NULL without ``log_conflict_values``; rows are in
+the target's column order).
 """
 
 LOGICAL_MESSAGE: Final = sa.Table(
@@ -239,7 +258,9 @@ LOGICAL_MESSAGE: Final = sa.Table(
     sa.Column("prefix", sa.Text, nullable=False),
     sa.Column("content", sa.LargeBinary(2**32 - 1), nullable=False),
 )
-"""Messages that no listener has had yet. ``final_lsn`` orders them: the commit's, or the message's own outside a transaction."""
+"""Messages that no listener has had yet. ``final_lsn`` orders them: the commit's, or the message's
+own outside a transaction.
+"""
 
 RELATION_SHAPE: Final = sa.Table(
     "subscriber_relation_shape",
@@ -250,8 +271,9 @@ RELATION_SHAPE: Final = sa.Table(
     sa.Column("shape", TEXT, nullable=False),
     sa.Column("baseline", TEXT),
 )
-"""The last relation message of each of a subscription's relations (by the publisher's names) that was applied: ``shape`` is a JSON list of
-its columns, each with name, type's OID and modifier. ``baseline`` is what is known of the publisher's table (JSON), NULL where nothing is."""
+"""The last relation message of each of a subscription's relations (by the publisher's names) that
+was applied: ``shape`` is a JSON list of its columns, each with name, type's OID and modifier.
+``baseline`` is what is known of the publisher's table (JSON), NULL where nothing is."""
 
 SCHEMA_CHANGE: Final = sa.Table(
     "subscriber_schema_change",
@@ -271,12 +293,16 @@ SCHEMA_CHANGE: Final = sa.Table(
     sa.Column("resolved_at", sa.String(40)),
     sa.Column("finished", sa.Boolean, nullable=False),
 )
-"""What was altered in the target, and why. ``relation`` is the target's table, ``nspname`` and ``relname`` the publisher's; ``remote_lsn``
-is the commit LSN of the transaction that brought the new shape, NULL for the initial copy. ``statement`` is the DDL, NULL where none was run.
-``difference`` says why rows may differ from the publisher's, until the table is copied again (``resolved_at``)."""
+"""What was altered in the target, and why. ``relation`` is the target's table, ``nspname`` and
+``relname`` the publisher's; ``remote_lsn`` is the commit LSN of the transaction that brought the
+new shape, NULL for the initial copy. ``statement`` is the DDL, NULL where none was run.
+``difference`` says why rows may differ from the publisher's, until the table is copied again
+(``resolved_at``)."""
 
 OWN_TABLES: Final = frozenset(CATALOG.tables)
-"""Their names. A publisher that is itself a target of ours has such tables too, and its state is not to become this one's."""
+"""Their names. A publisher that is itself a target of ours has such tables too, and its state is
+not to become this one's.
+"""
 
 
 def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
@@ -293,7 +319,8 @@ def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
 def ensure_catalog(engine: sa.Engine) -> None:
     """Create the catalog's tables that do not exist yet.
 
-    A catalog that an earlier version has made gets the columns that it lacks; what is in it stays as it is.
+    A catalog that an earlier version has made gets the columns that it lacks; what is in it stays
+    as it is.
     """
     CATALOG.create_all(engine)
     with engine.connect() as connection:
@@ -309,7 +336,9 @@ def ensure_catalog(engine: sa.Engine) -> None:
 
 
 def target_identifier(connection: sa.Connection) -> str:
-    """The target's identifier, 32 hexadecimal digits: given when its catalog was made, and never changed."""
+    """The target's identifier, 32 hexadecimal digits: given when its catalog was made, and never
+    changed.
+    """
     identifier: str = connection.execute(sa.select(CONTROL.c.targetidentifier)).scalar_one()
     return identifier
 

@@ -1,4 +1,5 @@
-"""What is written down of transactions that are prepared in the target: ``subscriber_prepared_transaction``.
+"""What is written down of transactions that are prepared in the target:
+``subscriber_prepared_transaction``.
 
 :mod:`subscriber.apply.prepared` says what the rows mean and when they are written.
 """
@@ -23,7 +24,8 @@ class PreparedTransaction:
         xid: of the transaction at the publisher.
         gid: its name in the target.
         prepare_end_lsn: where its PREPARE ends.
-        prepare_timestamp: when it was prepared at the publisher (microseconds since 2000-01-01 UTC).
+        prepare_timestamp: when it was prepared at the publisher (microseconds since 2000-01-01
+            UTC).
         committed: whether its changes are in the target.
     """
 
@@ -35,7 +37,9 @@ class PreparedTransaction:
     committed: bool = False
 
     def is_of(self, message: BeginPrepare | RollbackPrepared) -> bool:
-        """Whether the message is about this transaction, and not about another one of the same number (rule C50)."""
+        """Whether the message is about this transaction, and not about another one of the same
+        number (rule C50).
+        """
         end = message.end_lsn if isinstance(message, BeginPrepare) else message.prepare_end_lsn
         return (self.prepare_end_lsn, self.prepare_timestamp) == (end, message.prepare_timestamp)
 
@@ -53,7 +57,9 @@ def list_prepared(connection: sa.Connection, subid: int) -> list[PreparedTransac
 
 
 def write_prepared(connection: sa.Connection, transaction: PreparedTransaction) -> None:
-    """Write down what is about to be prepared, in the place of an earlier one of the same number."""
+    """Write down what is about to be prepared, in the place of an earlier one of the same
+    number.
+    """
     forget_prepared(connection, transaction.subid, transaction.xid)
     connection.execute(
         sa.insert(TABLE).values(

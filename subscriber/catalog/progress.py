@@ -1,11 +1,13 @@
-"""Progress: up to which LSN changes are applied, kept in the target (rules C32-C34; invariant progress_with_data).
+"""Progress: up to which LSN changes are applied, kept in the target (rules C32-C34; invariant
+progress_with_data).
 
 The applied LSN lives beside the data it describes and moves in the same target transaction, by
 compare-and-set, so that two runners started by mistake cannot both apply. PostgreSQL keeps the
 same fact in ``pg_replication_origin_status``; names and texts are its own.
 
-Whoever reads or moves it goes through a :class:`Progress`: :class:`OriginProgress` is a subscription's,
-:class:`~subscriber.catalog.table_states.CatchUpProgress` that of one table which catches up.
+Whoever reads or moves it goes through a :class:`Progress`: :class:`OriginProgress` is a
+subscription's, :class:`~subscriber.catalog.table_states.CatchUpProgress` that of one table which
+catches up.
 
 LSNs are stored as text in the one form that :func:`subscriber.lsn.format_lsn` writes: every target
 has text, not every target has unsigned 64-bit integers. They are compared for equality only, and
@@ -27,7 +29,9 @@ from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 
 class Progress(Protocol):
-    """What has been applied, kept in the target and moved with the data (invariant progress_with_data)."""
+    """What has been applied, kept in the target and moved with the data (invariant
+    progress_with_data).
+    """
 
     @property
     def name(self) -> str:
@@ -37,7 +41,8 @@ class Progress(Protocol):
     def of_subscription(self) -> bool:
         """Whether it is a subscription's, and not one table's.
 
-        Only then are the target's transactions marked with the origin, and may they be prepared (rule C52).
+        Only then are the target's transactions marked with the origin, and may they be prepared
+        (rule C52).
         """
 
     def read(self, connection: sa.Connection) -> LSN:

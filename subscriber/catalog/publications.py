@@ -1,4 +1,6 @@
-"""Emulated publications: what ``pg_publication``, ``pg_publication_rel`` and ``pg_publication_namespace`` know of a publisher's own."""
+"""Emulated publications: what ``pg_publication``, ``pg_publication_rel`` and
+``pg_publication_namespace`` know of a publisher's own.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def owners_of_publications(connection: sa.Connection) -> dict[str, str]:
 
 
 def publication_versions(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:
-    """The version of each of these publications that there is, by its name (:mod:`subscriber.catalog.catalog_version`)."""
+    """The version of each of these publications that there is, by its name
+    (:mod:`subscriber.catalog.catalog_version`).
+    """
     query = sa.select(PUBLICATION.c.pubname, PUBLICATION.c.pubversion).where(PUBLICATION.c.pubname.in_(names))
     return {row.pubname: row.pubversion for row in connection.execute(query)}
 
@@ -82,7 +86,8 @@ def rename_publication(connection: sa.Connection, name: str, new_name: str) -> N
     """Give a publication another name.
 
     Raises:
-        UsageError: 42704, ``publication "…" does not exist``; 42710, ``publication "…" already exists``.
+        UsageError: 42704, ``publication "…" does not exist``; 42710,
+            ``publication "…" already exists``.
     """
     oid = _oid(connection, name)
     _refuse_taken(connection, new_name)

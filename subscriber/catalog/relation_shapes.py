@@ -30,7 +30,9 @@ class PublishedRelation(Protocol):
 
 
 def read_shape(connection: sa.Connection, subid: int, relation: tuple[str, str]) -> KeptShape | None:
-    """What is kept of a relation, given by the publisher's schema and name; None where nothing is."""
+    """What is kept of a relation, given by the publisher's schema and name; None where
+    nothing is.
+    """
     kept = sa.select(RELATION_SHAPE.c.shape, RELATION_SHAPE.c.baseline).where(_shape_of(subid, relation))
     row = connection.execute(kept).one_or_none()
     if row is None:
@@ -48,13 +50,16 @@ def keep_shape(
     columns: Collection[KeptColumn],
     baseline: Baseline | None,
 ) -> None:
-    """Keep a relation's columns, given by the publisher's schema and name, as the last that were applied."""
+    """Keep a relation's columns, given by the publisher's schema and name, as the last that were
+    applied.
+    """
     values = {
         "shape": json.dumps([[one.name, one.type_oid, one.type_modifier] for one in columns], ensure_ascii=False),
         "baseline": None if baseline is None else baseline.to_json(),
     }
     mine = _shape_of(subid, relation)
-    # Not by the number of rows that an UPDATE has changed: MariaDB does not count one that has the values already.
+    # Not by the number of rows that an UPDATE has changed: MariaDB does not count one that has the
+    # values already.
     there = connection.execute(sa.select(RELATION_SHAPE.c.subid).where(mine)).first() is not None
     if there:
         connection.execute(sa.update(RELATION_SHAPE).where(mine).values(values))
@@ -64,7 +69,9 @@ def keep_shape(
 
 
 def forget_shapes(connection: sa.Connection, subid: int, relations: Iterable[tuple[str, str]]) -> None:
-    """Delete what is kept of relations that a subscription has no more; forgetting an unknown one is no error."""
+    """Delete what is kept of relations that a subscription has no more; forgetting an unknown one
+    is no error.
+    """
     for relation in relations:
         connection.execute(sa.delete(RELATION_SHAPE).where(_shape_of(subid, relation)))
 

@@ -1,8 +1,10 @@
-"""Slots that a subscription was taken off, and how far it had applied: ``subscriber_released_slot``.
+"""Slots that a subscription was taken off, and how far it had applied:
+``subscriber_released_slot``.
 
-ALTER SUBSCRIPTION … SET (slot_name = …) leaves the old slot at the publisher, for another subscription to go on with. What the slot
-has confirmed is in the journal, and need not have been applied; this says what has. The row goes when a subscription of this target
-takes the slot over, or makes a slot of that name.
+ALTER SUBSCRIPTION … SET (slot_name = …) leaves the old slot at the publisher, for another
+subscription to go on with. What the slot has confirmed is in the journal, and need not have been
+applied; this says what has. The row goes when a subscription of this target takes the slot over, or
+makes a slot of that name.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def released_slots(connection: sa.Connection) -> list[ReleasedSlot]:
 
 
 def released_position(connection: sa.Connection, system_identifier: str, slot: str) -> LSN | None:
-    """What was applied of a slot's changes; None where no subscription of this target was taken off it."""
+    """What was applied of a slot's changes; None where no subscription of this target was taken off
+    it.
+    """
     slots = {(one.system_identifier, one.slot): one.applied for one in released_slots(connection)}
     return slots.get((system_identifier, slot))
 

@@ -8,7 +8,9 @@ from typing import Final
 
 
 class RowNumbers:
-    """Nanoseconds since 1970, and always more than before, whoever asks: one process writes what it numbers."""
+    """Nanoseconds since 1970, and always more than before, whoever asks: one process writes what it
+    numbers.
+    """
 
     def __init__(self) -> None:
         self._lock: Final = threading.Lock()

@@ -1,4 +1,6 @@
-"""The last `subscriber run` of the target: ``subscriber_runner``, one row that it writes every few seconds."""
+"""The last `subscriber run` of the target: ``subscriber_runner``, one row that it writes every few
+seconds.
+"""
 
 from __future__ import annotations
 

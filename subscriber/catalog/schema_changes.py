@@ -1,4 +1,5 @@
-"""What is kept of schema changes, in the target and beside the data: ``subscriber_schema_change``, a row for each ALTER TABLE.
+"""What is kept of schema changes, in the target and beside the data: ``subscriber_schema_change``,
+a row for each ALTER TABLE.
 
 ::
 
@@ -6,12 +7,15 @@
                     └──▶ another: read subscriber_relation_shape, decide, write it, in the transaction of the changes
                                   └▶ ALTER TABLE ──▶ a row in subscriber_schema_change
 
-Where the target takes DDL back with its transaction, the row, the ALTER TABLE and what older rows get are one transaction. Where DDL
-commits (MariaDB), the row is committed by the ALTER TABLE itself, with ``finished`` false; what older rows get, ``finished`` and the new
-shape are committed together after it. A process that is killed between finds the column there and the row unfinished, and does the rest.
+Where the target takes DDL back with its transaction, the row, the ALTER TABLE and what older rows
+get are one transaction. Where DDL commits (MariaDB), the row is committed by the ALTER TABLE
+itself, with ``finished`` false; what older rows get, ``finished`` and the new shape are committed
+together after it. A process that is killed between finds the column there and the row unfinished,
+and does the rest.
 
-A shape that was read is remembered by whoever reads it, as long as it is the message's own: nobody else writes the shapes of a
-subscription's tables while they are applied. What was written is not remembered, since it may be rolled back.
+A shape that was read is remembered by whoever reads it, as long as it is the message's own: nobody
+else writes the shapes of a subscription's tables while they are applied. What was written is not
+remembered, since it may be rolled back.
 """
 
 from __future__ import annotations
@@ -98,7 +102,9 @@ class SchemaChanges:
         return frozenset(connection.execute(query).scalars())
 
     def begin(self, connection: sa.Connection, remote: Relation, alterations: Iterable[Alteration]) -> None:
-        """Write down what is about to be done, in place of what was begun before and not finished."""
+        """Write down what is about to be done, in place of what was begun before and not
+        finished.
+        """
         table = SCHEMA_CHANGE
         connection.execute(sa.delete(table).where(self._mine(remote), table.c.finished.is_(sa.false())))
         self._insert(connection, remote, alterations, finished=False)
@@ -113,7 +119,9 @@ class SchemaChanges:
         self._insert(connection, remote, [alteration], finished=True)
 
     def copied(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
-        """The table has been copied, in this transaction, as ``remote`` says: its rows are the publisher's."""
+        """The table has been copied, in this transaction, as ``remote`` says: its rows are the
+        publisher's.
+        """
         self.keep(connection, remote, baseline)
         table = SCHEMA_CHANGE
         differing = self._mine(remote) & table.c.difference.is_not(None) & table.c.resolved_at.is_(None)

@@ -1,6 +1,8 @@
-"""``subscriber_schema_difference``: what of the publisher's schema the tables that ``create_tables`` has made do not have.
+"""``subscriber_schema_difference``: what of the publisher's schema the tables that
+``create_tables`` has made do not have.
 
-The rows are for people who move an application to the target, and are written by commands alone. The relation is the publisher's.
+The rows are for people who move an application to the target, and are written by commands alone.
+The relation is the publisher's.
 """
 
 from __future__ import annotations

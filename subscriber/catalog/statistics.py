@@ -22,7 +22,8 @@ def record_error(
     worker: Literal["apply", "sync"] = "apply",
     lsn: int | None = None,
 ) -> None:
-    """Keep an error for ``subscriber status``: counted, with its report and the time (UTC, ISO 8601).
+    """Keep an error for ``subscriber status``: counted, with its report and the time (UTC, ISO
+    8601).
 
     Call it in a transaction of its own: the one that failed is rolled back.
 
@@ -30,7 +31,8 @@ def record_error(
         connection: to the target.
         name: the subscription's; one that was dropped meanwhile is left alone.
         report: :meth:`SubscriberError.report`, which holds no values.
-        worker: who met it; a table's copy and catch-up are counted apart, as in pg_stat_subscription_stats.
+        worker: who met it; a table's copy and catch-up are counted apart, as in
+            pg_stat_subscription_stats.
         lsn: the finish LSN of the transaction that failed; None where it was none.
     """
     stats = SUBSCRIPTION_STATS
@@ -56,8 +58,9 @@ def record_error(
 def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waiting: bool) -> bool:
     """Note that the last error is over, if it is; tells whether there is none any more that is not.
 
-    An error of a transaction is over when that is applied, or skipped. Another one of the apply worker is when nothing is left to apply that
-    could meet it again. An error of a table's copy is over when no table is left with an error.
+    An error of a transaction is over when that is applied, or skipped. Another one of the apply
+    worker is when nothing is left to apply that could meet it again. An error of a table's copy is
+    over when no table is left with an error.
 
     Args:
         connection: to the target.
@@ -102,7 +105,9 @@ def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Ma
 
 
 def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
-    """The row of ``subscriber_stat_subscription_stats``, by column name; empty when there is none."""
+    """The row of ``subscriber_stat_subscription_stats``, by column name; empty when there
+    is none.
+    """
     stats = SUBSCRIPTION_STATS
     row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).mappings().one_or_none()
     return dict(row or {})

@@ -48,11 +48,17 @@ class Subscription:
     system_identifier: str | None
     """The publisher's, in decimal; None until the first connection with this slot."""
     two_phase_state: TwoPhaseState = "d"
-    """Prepared transactions are sent as such in state ``e`` only; ``options.two_phase`` is what was asked for."""
+    """Prepared transactions are sent as such in state ``e`` only; ``options.two_phase`` is what was
+    asked for.
+    """
     slot_adopted: bool = True
-    """Whether it is known where the changes of the slot begin (:mod:`subscriber.positions.slot_position`)."""
+    """Whether it is known where the changes of the slot begin
+    (:mod:`subscriber.positions.slot_position`).
+    """
     version: int = field(default=0, compare=False)
-    """Another one whenever the row or its tables' states were written (:mod:`subscriber.catalog.catalog_version`)."""
+    """Another one whenever the row or its tables' states were written
+    (:mod:`subscriber.catalog.catalog_version`).
+    """
 
     @property
     def origin(self) -> str:
@@ -66,7 +72,9 @@ class Subscription:
 
     @property
     def streamed_publications(self) -> tuple[str, ...]:
-        """The publications of the server that are streamed: those it names, or the one that carries them."""
+        """The publications of the server that are streamed: those it names, or the one that carries
+        them.
+        """
         return self.publications if self.options.carrier is None else (self.options.carrier,)
 
 
@@ -158,7 +166,8 @@ def set_options(connection: sa.Connection, subid: int, changes: Mapping[str, Any
     Args:
         connection: to the target.
         subid: the subscription's number.
-        changes: options by name, values as :class:`SubscriptionOptions` has them. ``two_phase`` starts its state anew: p or d.
+        changes: options by name, values as :class:`SubscriptionOptions` has them. ``two_phase``
+            starts its state anew: p or d.
     """
     columns = {column: to_stored(changes[name]) for name, (column, to_stored) in _OPTIONS.items() if name in changes}
     if columns:
@@ -193,12 +202,15 @@ def set_skip_lsn(connection: sa.Connection, subid: int, lsn: LSN) -> None:
 
 
 def check_replicated(connection: sa.Connection, subscription: Subscription) -> None:
-    """Keep what a subscription replicates, and into which tables, as it is until the transaction ends.
+    """Keep what a subscription replicates, and into which tables, as it is until the transaction
+    ends.
 
-    A table that is copied while a receiver still streams by an older list of publications would miss what that receiver leaves out.
+    A table that is copied while a receiver still streams by an older list of publications would
+    miss what that receiver leaves out.
 
     Raises:
-        ProgressConflict: its slot, publications, origin or map are not any more as ``subscription`` was read.
+        ProgressConflict: its slot, publications, origin or map are not any more as ``subscription``
+            was read.
     """
     table = SUBSCRIPTION.c
     stored = _stored_map(subscription.options.map)
@@ -227,12 +239,16 @@ def adopt_slot(connection: sa.Connection, subid: int, system_identifier: str) ->
 
 
 def take_up_slot(connection: sa.Connection, subid: int) -> None:
-    """The subscription has another slot: where its changes begin is to be found out at the next connection."""
+    """The subscription has another slot: where its changes begin is to be found out at the next
+    connection.
+    """
     _update(connection, subid, subslotadopted=False)
 
 
 def publisher_tables(connection: sa.Connection, subid: int) -> str | None:
-    """What the publisher's tables were like, as :func:`set_publisher_tables` was given it; None where it was not."""
+    """What the publisher's tables were like, as :func:`set_publisher_tables` was given it; None
+    where it was not.
+    """
     query = sa.select(SUBSCRIPTION.c.subpublishertables).where(SUBSCRIPTION.c.subid == subid)
     kept: str | None = connection.execute(query).scalar_one_or_none()
     return kept

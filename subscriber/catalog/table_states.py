@@ -8,8 +8,9 @@
     │     └ being copied, or the copy has failed (srerror says why)
     └ to be copied; srsublsn: once more, since the journal does not hold what it needs from there on, and only when it is empty
 
-Each step names the state that it leaves: what a command has changed meanwhile is not overwritten. Each write gives the subscription a new
-version (:mod:`subscriber.catalog.catalog_version`), by which readers know whether the states that they keep still hold.
+Each step names the state that it leaves: what a command has changed meanwhile is not overwritten.
+Each write gives the subscription a new version (:mod:`subscriber.catalog.catalog_version`), by
+which readers know whether the states that they keep still hold.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 
 
 class RelationState(StrEnum):
-    """The states of a table that the catalog knows (D1); w and c exist in a worker's memory only."""
+    """The states of a table that the catalog knows (D1); w and c exist in a worker's memory
+    only.
+    """
 
     INIT = "i"
     DATASYNC = "d"
@@ -68,7 +71,9 @@ class SubscriptionRelation:
 
     @property
     def applies_from(self) -> LSN | None:
-        """The LSN from which on a transaction's changes of it are applied with everybody's (D5); None where none are yet."""
+        """The LSN from which on a transaction's changes of it are applied with everybody's (D5);
+        None where none are yet.
+        """
         if self.state is RelationState.READY:
             return INVALID_LSN
         return self.lsn if self.state is RelationState.SYNCDONE else None
@@ -84,8 +89,8 @@ def relations_of(connection: sa.Connection, subid: int) -> list[SubscriptionRela
 class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a place
     """The tables of a subscription, to be kept: with what is worked out of them once.
 
-    They are as :func:`relations_of` gives them, without what changes more often than states do: errors, and how far a catch-up is (the LSN
-    of state f).
+    They are as :func:`relations_of` gives them, without what changes more often than states do:
+    errors, and how far a catch-up is (the LSN of state f).
     """
 
     @cached_property
@@ -114,7 +119,8 @@ def read_states(connection: sa.Connection, subid: int) -> TableStates:
 
 
 class KeptStates:
-    """Reads the tables of subscriptions, and only where they are not as they were (:mod:`subscriber.catalog.catalog_version`).
+    """Reads the tables of subscriptions, and only where they are not as they were
+    (:mod:`subscriber.catalog.catalog_version`).
 
     One thread uses it, each time in a transaction that began after the last one.
     """
@@ -144,7 +150,9 @@ def set_relation_states(
     state: RelationState,
     lsn: LSN | None = None,
 ) -> None:
-    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1), whether a table is known or new."""
+    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1),
+    whether a table is known or new.
+    """
     note_change(connection, subid)
     values = {"srsubstate": state.value, "srsublsn": _text(lsn)}
     for schema, name in tables:
@@ -169,12 +177,15 @@ def set_relation_state(
 def advance_relation(
     connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None = None
 ) -> SubscriptionRelation:
-    """Take a table from the state that ``relation`` was read in to the next, and forget its error; gives it as it is then.
+    """Take a table from the state that ``relation`` was read in to the next, and forget its error;
+    gives it as it is then.
 
-    In a transaction that takes long it comes last: until that ends, nobody else can change the subscription.
+    In a transaction that takes long it comes last: until that ends, nobody else can change the
+    subscription.
 
     Raises:
-        ProgressConflict: it is not in that state any more: a command has removed or renewed it meanwhile.
+        ProgressConflict: it is not in that state any more: a command has removed or renewed it
+            meanwhile.
     """
     note_change(connection, subid)
     return _advance(connection, subid, relation, state, lsn)
@@ -206,7 +217,9 @@ def _advance(
 
 
 def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
-    """Forget tables, given by schema and name, that are no longer published (D11); forgetting an unknown one is no error."""
+    """Forget tables, given by schema and name, that are no longer published (D11); forgetting an
+    unknown one is no error.
+    """
     note_change(connection, subid)
     for schema, name in tables:
         connection.execute(sa.delete(SUBSCRIPTION_REL).where(_key(subid, schema, name)))
@@ -221,10 +234,12 @@ def record_relation_error(connection: sa.Connection, subid: int, schema: str, na
 
 
 class CatchUpProgress:
-    """How far a table that has been copied (state f) has caught up: its ``srsublsn``, moved with the data.
+    """How far a table that has been copied (state f) has caught up: its ``srsublsn``, moved with
+    the data.
 
-    What :class:`~subscriber.catalog.progress.OriginProgress` is for a subscription, this is for one table; PostgreSQL's table
-    synchronization worker has a replication origin of its own for it (D2).
+    What :class:`~subscriber.catalog.progress.OriginProgress` is for a subscription, this is for one
+    table; PostgreSQL's table synchronization worker has a replication origin of its own for it
+    (D2).
     """
 
     of_subscription: Final = False

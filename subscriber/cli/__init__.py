@@ -1,7 +1,7 @@
 """The command line: one file a verb, thin over the library.
 
-Exit codes: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Errors are printed as psql prints them (ERROR, DETAIL, HINT, CONTEXT) on standard
-error; a traceback is a bug of ours.
+Exit codes: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Errors are printed as psql prints
+them (ERROR, DETAIL, HINT, CONTEXT) on standard error; a traceback is a bug of ours.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ VERBS: Final = {
     "sql": "Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
 }
-"""Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should not wait for Spark."""
+"""Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should
+not wait for Spark.
+"""
 
 
 _COMMANDS: Final = frozenset({"explain", "publication", "sql", "status"})

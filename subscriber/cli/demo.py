@@ -95,7 +95,9 @@ def _demonstrate(
 
 
 def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console: Console) -> str:
-    """The publisher's tables and the subscription, which makes the target's; gives the publisher's connection string."""
+    """The publisher's tables and the subscription, which makes the target's; gives the publisher's
+    connection string.
+    """
     publisher.execute(demo_data.PUBLISHER_SCHEMA)
     publisher.execute(demo_data.EARLIER_ORDERS)
     conninfo = publisher.conninfo()

@@ -1,4 +1,6 @@
-r"""``\dRp`` and ``\dRp+``: the publications that the subscriber evaluates, as psql 18 describes a server's own."""
+r"""``\dRp`` and ``\dRp+``: the publications that the subscriber evaluates, as psql 18 describes a
+server's own.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ def _footer(title: str, members: Sequence[str]) -> Iterator[str]:
 
 
 def pattern_to_regex(pattern: str) -> str:
-    r"""A pattern of psql's describe commands as a regular expression: ``*``, ``?``, and quotes, in which all is as it is.
+    r"""A pattern of psql's describe commands as a regular expression: ``*``, ``?``, and quotes, in
+    which all is as it is.
 
     Raises:
         UsageError: 42601, it has more parts than a name.

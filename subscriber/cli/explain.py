@@ -1,4 +1,6 @@
-"""``subscriber explain``: why changes were sent, rewritten or left out by the subscriber's own publications."""
+"""``subscriber explain``: why changes were sent, rewritten or left out by the subscriber's own
+publications.
+"""
 
 from __future__ import annotations
 
@@ -49,9 +51,11 @@ def command(
     show_values: bool,
     as_json: bool,
 ) -> None:
-    """Say of changes in the journal why each was sent, rewritten or left out: by which publication and which filter.
+    """Say of changes in the journal why each was sent, rewritten or left out: by which publication
+    and which filter.
 
-    Filters are those of now. Results are t, f and null as in psql, and - where a filter was not asked.
+    Filters are those of now. Results are t, f and null as in psql, and - where a filter was not
+    asked.
     """
     wanted = Wanted(parse_lsn(lsn) if lsn else None, xid, table, _key(keys))
     with open_target(target) as database:

@@ -60,9 +60,11 @@ def ls(journal: str | None, as_json: bool, segments: bool) -> None:
 @click.argument("consumer", metavar="CONSUMER_FILE")
 @click.option("--yes", is_flag=True, help="Do it; otherwise nothing is removed.")
 def forget(journal: str | None, consumer: str, yes: bool) -> None:
-    """Remove a consumer that nobody else will: its target is gone, or was restored to before it knew the subscription.
+    """Remove a consumer that nobody else will: its target is gone, or was restored to before it
+    knew the subscription.
 
-    What the other consumers have passed is trimmed then. A subscription that still exists loses what it has not applied.
+    What the other consumers have passed is trimmed then. A subscription that still exists loses
+    what it has not applied.
     """
     storage = open_storage(_the_journal(journal))
     found = next((one for one in list_consumers(storage) if one.file == consumer), None)

@@ -24,7 +24,9 @@ json_option: Callable[[Any], Any] = click.option(
 
 
 class _StandardError(logging.Handler):
-    """Writes to what standard error is at that moment: a live table puts itself in its place, to make room for the line."""
+    """Writes to what standard error is at that moment: a live table puts itself in its place, to
+    make room for the line.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -52,6 +54,7 @@ def log_to_stderr(*, verbose: bool = False) -> None:
 
 def _silence_libraries() -> None:
     for chatty in ("py4j", "pyspark", "sqlalchemy.pool", "sqlglot"):
-        # py4j logs a traceback for an error of ours that is handled and reported in its own words, and SQLAlchemy's pool one for a
-        # connection that a target that went away has ended: what it was used for fails, and says so.
+        # py4j logs a traceback for an error of ours that is handled and reported in its own words,
+        # and SQLAlchemy's pool one for a connection that a target that went away has ended: what it
+        # was used for fails, and says so.
         logging.getLogger(chatty).setLevel(logging.CRITICAL)

@@ -6,8 +6,8 @@ r"""The prompt of ``subscriber sql``: psql's manners over prompt_toolkit.
     shop.db-> FROM orders WHERE customer = 'O
     shop.db'> ''Hara';
 
-Enter sends what is typed when every statement in it has ended, and goes on in the next line before that. So a statement
-is edited, recalled and kept in the history as a whole.
+Enter sends what is typed when every statement in it has ended, and goes on in the next line before
+that. So a statement is edited, recalled and kept in the history as a whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _KEYWORDS: Final = (
 
 
 def prompt_name(target: Target) -> str:
-    """What the prompt calls the target: the database's name, or the last part of its file's path."""
+    """What the prompt calls the target: the database's name, or the last part of its file's
+    path.
+    """
     return Path(target.url.database or "").name or target.url.get_backend_name()
 
 
@@ -64,7 +66,9 @@ def is_finished(text: str) -> bool:
 
 
 def is_leaving(text: str) -> bool:
-    r"""Whether the last line says so: ``\q`` also in the middle of a statement, ``quit`` and ``exit`` only alone."""
+    r"""Whether the last line says so: ``\q`` also in the middle of a statement, ``quit`` and
+    ``exit`` only alone.
+    """
     before, _, line = text.rpartition("\n")
     word = line.strip()
     return (word == r"\q" and open_in(before) not in _QUOTED) or _word(text) in ("quit", "exit")

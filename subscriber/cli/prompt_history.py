@@ -41,7 +41,9 @@ def open_history(file: Path) -> History:
 
 
 class _PrivateHistory(FileHistory):
-    """Recalls what was typed as it was typed, until the prompt ends; the file gets it without secrets."""
+    """Recalls what was typed as it was typed, until the prompt ends; the file gets it without
+    secrets.
+    """
 
     def store_string(self, string: str) -> None:
         kept = without_secrets(string)

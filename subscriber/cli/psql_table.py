@@ -17,7 +17,9 @@ def format_rows(
     title: str | None = None,
     footers: Sequence[str] = (),
 ) -> str:
-    """A table of texts, without the last newline; a title stands centred above it, footers in place of the number of rows."""
+    """A table of texts, without the last newline; a title stands centred above it, footers in place
+    of the number of rows.
+    """
     table = aligned_table([Column(name, _TEXT) for name in names], rows)
     if footers:
         counted = table.rstrip("\n").rfind("\n") + 1

@@ -111,7 +111,8 @@ def run(
 def record(paths: tuple[Path, ...], majors: tuple[int, ...], timeout: float) -> None:
     """Write what the native subscriber prints into scenario files, as the expected output.
 
-    A file whose requirements the version does not meet, or in which a statement does not end, is left as it is.
+    A file whose requirements the version does not meet, or in which a statement does not end, is
+    left as it is.
     """
     if len(majors) != 1:
         raise click.UsageError("--pg may be given once here: a file holds one output.")
@@ -205,7 +206,9 @@ def _failure_lines(result: Result) -> Iterator[str]:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
-    """``N passed, N failed``; expected failures count as passed, for they are what the list says, and are told apart before."""
+    """``N passed, N failed``; expected failures count as passed, for they are what the list says,
+    and are told apart before.
+    """
     known = verdicts.count("failed as expected")
     skipped = verdicts.count("skipped")
     failed = sum(verdict in FAILURES for verdict in verdicts)

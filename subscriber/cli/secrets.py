@@ -1,4 +1,6 @@
-"""What was typed, as far as it may be shown or kept: commands hold connection strings, and those passwords (names_are_data)."""
+"""What was typed, as far as it may be shown or kept: commands hold connection strings, and those
+passwords (names_are_data).
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,23 @@ from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 from subscriber.sql.lexer import Kind, Lexed, scan
 
 _SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
-"""What may come before a secret, or hold one, where the quotes of a connection string were forgotten or it cannot be read."""
+"""What may come before a secret, or hold one, where the quotes of a connection string were
+forgotten or it cannot be read.
+"""
 
 _CONSTANT: Final = re.compile(r"(?:[bexn]|u&)?'|\$|\".*=", re.IGNORECASE | re.DOTALL)
-"""How a token begins that may be a connection string: a string constant, or an identifier that should have been one."""
+"""How a token begins that may be a connection string: a string constant, or an identifier that
+should have been one.
+"""
 _MASK: Final = "'…'"
 
 
 def without_secrets(text: str) -> str | None:
-    """What was typed with every connection string as :func:`redact_conninfo` leaves it; None if a secret may be left.
+    """What was typed with every connection string as :func:`redact_conninfo` leaves it; None if a
+    secret may be left.
 
-    A misspelled command may hold a password, too, so it does not matter where in a command a constant stands.
+    A misspelled command may hold a password, too, so it does not matter where in a command a
+    constant stands.
 
     >>> without_secrets("CREATE SUBSCRIPTION s CONNECTION 'host=h password=x' PUBLICATION p;")
     "CREATE SUBSCRIPTION s CONNECTION 'host=h' PUBLICATION p;"
@@ -41,7 +49,8 @@ def without_secrets(text: str) -> str | None:
 
 
 def point_at(error: SQLSyntaxError, command: Lexed) -> SQLSyntaxError:
-    """The error with its line and a caret below the place, as psql prints them; constants in the line are not shown.
+    """The error with its line and a caret below the place, as psql prints them; constants in the
+    line are not shown.
 
     Where the line may hold a secret all the same, the error keeps the place as a number.
     """

@@ -39,8 +39,8 @@ from subscriber.targets import Target, open_target
 def command(target: str, publisher: str | None, text: str | None, file: Path | None) -> None:
     r"""Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.
 
-    Without -c and -f, statements are typed at a prompt, or read from standard input when that is no terminal. The first
-    error ends the run; at the prompt it is printed.
+    Without -c and -f, statements are typed at a prompt, or read from standard input when that is no
+    terminal. The first error ends the run; at the prompt it is printed.
     """
     if text is not None and file is not None:
         raise click.UsageError("-c and -f exclude each other.")

@@ -9,9 +9,10 @@
                             ├─▶ drop          the slot, the journal, the catalog
                             └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
 
-What several commands need: ``requirements`` (can publisher and target do it?), ``check_publications`` (what is published?),
-``check_target_tables`` (does the target have the tables?), ``create_tables`` and ``create_tables_differences`` (create them, and
-tell what they lack), ``publisher_connection`` and ``publisher_slots``, ``release_slot``, ``notices``.
+What several commands need: ``requirements`` (can publisher and target do it?),
+``check_publications`` (what is published?), ``check_target_tables`` (does the target have the
+tables?), ``create_tables`` and ``create_tables_differences`` (create them, and tell what they
+lack), ``publisher_connection`` and ``publisher_slots``, ``release_slot``, ``notices``.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def run_command(
         command: as parsed.
         settings: where journals are.
         notify: told notices and warnings, as psql prints them.
-        publisher: the connection string of the server whose tables a publication is about; None is that of the subscriptions.
+        publisher: the connection string of the server whose tables a publication is about; None is
+            that of the subscriptions.
 
     Returns:
         The command's tag, such as ``CREATE SUBSCRIPTION``.

@@ -1,7 +1,8 @@
-"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: which publications and tables a subscription has (rules D11, D12, C52, C54, C55).
+"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: which publications and tables a
+subscription has (rules D11, D12, C52, C54, C55).
 
-The publisher is asked first, while the target is free for everybody; then one transaction of the target makes missing tables and
-adds and removes what has changed.
+The publisher is asked first, while the target is free for everybody; then one transaction of the
+target makes missing tables and adds and removes what has changed.
 """
 
 from __future__ import annotations

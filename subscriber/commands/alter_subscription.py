@@ -1,7 +1,8 @@
 """ALTER SUBSCRIPTION, all forms but those that list tables (rules C39, C40, C48, C52, C54).
 
-Every form checks first and then changes the catalog in one transaction of the target. What cannot be rolled back - an option of
-the slot - is changed last in it, as in PostgreSQL. A running worker looks at the catalog about once a second.
+Every form checks first and then changes the catalog in one transaction of the target. What cannot
+be rolled back - an option of the slot - is changed last in it, as in PostgreSQL. A running worker
+looks at the catalog about once a second.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def alter_options(
     """ALTER SUBSCRIPTION … SET (…).
 
     Raises:
-        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names is not there.
+        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names is
+            not there.
         NotSupportedError: publisher or target cannot do it.
         PublisherError: the slot could not be changed; the subscription is as it was.
     """
@@ -156,7 +158,9 @@ def alter_options(
 def _change_slot_name(
     target: Target, subscription: Subscription, changes: Mapping[str, Any], settings: Settings, notify: Notify
 ) -> None:
-    """Take the subscription off its slot, and put it on another one, if one is named (:mod:`subscriber.positions.slot_position`)."""
+    """Take the subscription off its slot, and put it on another one, if one is named
+    (:mod:`subscriber.positions.slot_position`).
+    """
 
     def change(connection: sa.Connection, applied: LSN) -> LSN:
         slot = changes["slot_name"]
@@ -178,7 +182,9 @@ def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> 
 
 
 def _check_map(target: Target, subscription: Subscription, names: RelationNames, notify: Notify) -> None:
-    """Every table of the subscription must be there under its new name; none is made, since its rows would not be in it."""
+    """Every table of the subscription must be there under its new name; none is made, since its
+    rows would not be in it.
+    """
     with target.reporting(), target.engine.connect() as connection:
         found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
     check_relations(target, found, names)
@@ -187,7 +193,9 @@ def _check_map(target: Target, subscription: Subscription, names: RelationNames,
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:
-    """Rule C52. The slot's option is turned off by the command, and on by the walsender once all tables are ready (E5)."""
+    """Rule C52. The slot's option is turned off by the command, and on by the walsender once all
+    tables are ready (E5).
+    """
     if "two_phase" not in changes:
         return
     off = not changes["two_phase"]
@@ -197,7 +205,9 @@ def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> 
 
 
 def _check_all_decided(target: Target, subscription: Subscription, settings: Settings) -> None:
-    """Rule C52: the publisher would send a prepared transaction once more, with its commit. The worker has ended by now."""
+    """Rule C52: the publisher would send a prepared transaction once more, with its commit. The
+    worker has ended by now.
+    """
     storage = _journal(subscription, settings)
     with target.reporting(), target.engine.connect() as connection:
         left = still_prepared(target, connection, subscription.subid)
@@ -219,7 +229,8 @@ def _check_slot_option(subscription: Subscription, option: str, *, of_slot: bool
 
 
 def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slot_options: Mapping[str, bool]) -> None:
-    """Ask the publisher whether it can do what is switched on, and whether its slot is free to be changed.
+    """Ask the publisher whether it can do what is switched on, and whether its slot is free to be
+    changed.
 
     A subscription that has never been connected is not asked about: REFRESH PUBLICATION does.
     """

@@ -1,4 +1,5 @@
-"""The publications of a subscription, checked, and the tables that they publish: asked of the server, or emulated.
+"""The publications of a subscription, checked, and the tables that they publish: asked of the
+server, or emulated.
 
 With a carrier, this module checks everything that the server would check when the publication is
 created and when its tables are written: the filters against the publisher's tables (rules B23-B29),
@@ -47,7 +48,8 @@ class SubscribedTables:
     Attributes:
         tables: the published tables, but those in which subscribers keep their state.
         changing: schema and name of those whose UPDATEs or DELETEs are published.
-        publishing: what the catalog is to keep of emulated publications; None where the server publishes.
+        publishing: what the catalog is to keep of emulated publications; None where the server
+            publishes.
     """
 
     tables: list[PublishedTable]
@@ -106,7 +108,8 @@ def check_publications(
 def read_uncopied(
     publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, emulated: bool
 ) -> list[tuple[PublishedTable, TableAttributes]]:
-    """What tables are like that are not to be copied, for :func:`~subscriber.catalog.keep_published_shapes`.
+    """What tables are like that are not to be copied, for
+    :func:`~subscriber.catalog.keep_published_shapes`.
 
     Args:
         publisher: is asked.
@@ -127,7 +130,9 @@ def read_uncopied(
 
 
 def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify: Notify) -> list[PublishedTable]:
-    """Leave out what a publisher that is itself a target of ours keeps for its own subscriptions."""
+    """Leave out what a publisher that is itself a target of ours keeps for its own
+    subscriptions.
+    """
     own = [table for table in tables if catalog.is_own_table(names, *table.key)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)
@@ -160,7 +165,9 @@ def _check_emulated(target: Target, publisher: Publisher, publications: Sequence
 
 
 def _check_members(publication: Publication, tables: PublisherTables) -> None:
-    """The publication may have been made for another publisher, or its tables have been altered since."""
+    """The publication may have been made for another publisher, or its tables have been altered
+    since.
+    """
     for entry in publication.tables:
         table = tables.tables.get(entry.key)
         qualified = f"{entry.schema}.{entry.name}"

@@ -1,4 +1,6 @@
-"""The target's tables of a subscription: they must be there, or ``create_tables`` creates them (rule D13)."""
+"""The target's tables of a subscription: they must be there, or ``create_tables`` creates them
+(rule D13).
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ def check_tables(
         create_tables: those that do not exist are to be made.
 
     Raises:
-        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that cannot be replicated into;
-            42710, two have one name.
+        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that
+            cannot be replicated into; 42710, two have one name.
         PublisherNotReady: a table was dropped at the publisher meanwhile.
     """
     missing = set(check_relations(target, [table.key for table in tables], names, create_tables=create_tables))
@@ -51,10 +53,12 @@ def check_tables(
 def warn_of_shapes(
     target: Target, publisher: Publisher, published: SubscribedTables, options: SubscriptionOptions, notify: Notify
 ) -> None:
-    """Compare the tables that are there with the published ones, and tell what copying or applying would stop at.
+    """Compare the tables that are there with the published ones, and tell what copying or applying
+    would stop at.
 
-    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused here: the errors are those of
-    :mod:`subscriber.apply.local_relations` and :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused
+    here: the errors are those of :mod:`subscriber.apply.local_relations` and
+    :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
 
     Raises:
         PublisherError: the publisher could not be asked.
@@ -92,7 +96,8 @@ def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterat
 def check_relations(
     target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
 ) -> list[TableName]:
-    """Look at the target's table of each relation; gives the relations whose table does not exist, where it is to be made.
+    """Look at the target's table of each relation; gives the relations whose table does not exist,
+    where it is to be made.
 
     Args:
         target: where they are to be.

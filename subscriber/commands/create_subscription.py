@@ -1,8 +1,8 @@
 """CREATE SUBSCRIPTION (rules C53, C54, C55, D1, D9, D13).
 
-It touches two databases without a transaction over both, so the slot is made last but one: when storing the subscription then
-fails, the slot is dropped again. No data is copied here: the tables are written down as to be copied (state i), and ``subscriber
-run`` copies them.
+It touches two databases without a transaction over both, so the slot is made last but one: when
+storing the subscription then fails, the slot is dropped again. No data is copied here: the tables
+are written down as to be copied (state i), and ``subscriber run`` copies them.
 """
 
 from __future__ import annotations
@@ -115,11 +115,13 @@ def _create_connected(
             publisher, command.publications, published.tables, emulated=options.carrier is not None
         )
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
-    # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a part of them (C48).
+    # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a
+    # part of them (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)
     if options.create_slot and options.slot_name is not None:
-        # Of an earlier slot of this name. On a publisher that was restored since, its positions may lie beyond the new slot's.
+        # Of an earlier slot of this name. On a publisher that was restored since, its positions may
+        # lie beyond the new slot's.
         remove_journal_of(system_identifier, options.slot_name, settings, notify)
     try:
         _store(
@@ -139,9 +141,11 @@ def _create_connected(
 
 
 def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: bool, notify: Notify) -> LSN:
-    """Make the slot, or look at the one that is to be used; gives where changes begin, and 0/0 where that is to be found out.
+    """Make the slot, or look at the one that is to be used; gives where changes begin, and 0/0
+    where that is to be found out.
 
-    Whatever another subscription has not applied of the slot is in the copies of the tables, if they are made.
+    Whatever another subscription has not applied of the slot is in the copies of the tables, if
+    they are made.
     """
     options = command.options
     if options.slot_name is None:

@@ -1,4 +1,6 @@
-"""``create_tables``: the target's tables that do not exist are created with the shapes of the published ones."""
+"""``create_tables``: the target's tables that do not exist are created with the shapes of the
+published ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What ``create_tables`` leaves out or changes: one NOTICE a kind, and the whole list in ``subscriber_schema_difference``."""
+"""What ``create_tables`` leaves out or changes: one NOTICE a kind, and the whole list in
+``subscriber_schema_difference``.
+"""
 
 from __future__ import annotations
 

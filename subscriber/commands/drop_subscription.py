@@ -1,6 +1,8 @@
-"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and forget the subscription only after that.
+"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and forget the subscription only
+after that.
 
-A slot that nobody remembers would hold the publisher's WAL for ever. Where the slot cannot be dropped, nothing has changed.
+A slot that nobody remembers would hold the publisher's WAL for ever. Where the slot cannot be
+dropped, nothing has changed.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                     catalog.set_enabled(connection, command.name, enabled=True)
             raise
         notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
-        # The slot is gone: a subscription that stays because of its journal could only be dropped in three steps.
+        # The slot is gone: a subscription that stays because of its journal could only be dropped
+        # in three steps.
         with contextlib.suppress(JournalError, UsageError):
             tell_dropped(subscription, _applied(target, subscription), settings, notify)
         remove_journal_of(system_identifier, subscription.slot_name, settings, notify)
@@ -77,7 +80,9 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
 
 
 def _warn_unfinished(target: Target, subscription: Subscription, notify: Notify) -> None:
-    """Tell which tables do not have the publisher's rows, before the slot goes that could still bring them."""
+    """Tell which tables do not have the publisher's rows, before the slot goes that could still
+    bring them.
+    """
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
     for states, what, detail in _UNFINISHED:
@@ -109,7 +114,8 @@ def _applied(target: Target, subscription: Subscription) -> LSN:
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
-    """Remove the journal of a slot that is gone; on another machine than the worker's there is nothing to remove.
+    """Remove the journal of a slot that is gone; on another machine than the worker's there is
+    nothing to remove.
 
     Raises:
         JournalError, UsageError: the journal cannot be reached.

@@ -1,7 +1,7 @@
 """``subscriber publication import``: a server's publications become the subscriber's own.
 
-So the filtering moves from the server to the subscriber by one command, before a subscription with a carrier takes the place of one
-without.
+So the filtering moves from the server to the subscriber by one command, before a subscription with
+a carrier takes the place of one without.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.schema.relation_names import RelationNames, TableName
 
 Notify = Callable[[str], None]
-"""Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are lines of the same text."""
+"""Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are
+lines of the same text.
+"""
 
 
 FIRST_NAMES: Final = 5

@@ -1,7 +1,8 @@
-"""CREATE, ALTER and DROP PUBLICATION: publications that the subscriber evaluates, kept in the target.
+"""CREATE, ALTER and DROP PUBLICATION: publications that the subscriber evaluates, kept in the
+target.
 
-What they name is looked up at a publisher, as PostgreSQL looks it up in its own catalog. Nothing is made there. A filter that could not
-be evaluated exactly is refused here and now (refuse_not_guess).
+What they name is looked up at a publisher, as PostgreSQL looks it up in its own catalog. Nothing is
+made there. A filter that could not be evaluated exactly is refused here and now (refuse_not_guess).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def run_publication_command(target: Target, command: PublicationCommand, publish
     Args:
         target: where the catalog is.
         command: as parsed.
-        publisher: the connection string of the server whose tables are meant; None is the publisher of the target's subscriptions.
+        publisher: the connection string of the server whose tables are meant; None is the publisher
+            of the target's subscriptions.
         notify: told notices and warnings, as psql prints them.
 
     Returns:
@@ -92,7 +94,9 @@ def _alter(
 
 
 def _replace(target: Target, before: Publication, after: Publication) -> None:
-    """Store what was worked out while no transaction of the target was open, if nobody has changed the publication meanwhile."""
+    """Store what was worked out while no transaction of the target was open, if nobody has changed
+    the publication meanwhile.
+    """
     with target.begin() as connection:
         if catalog.get_publication(connection, before.name) != before:
             raise UsageError(
@@ -134,7 +138,7 @@ def _refuse_owner(command: AlterPublicationOwner) -> None:
     raise NotSupportedError("ALTER PUBLICATION … OWNER TO is not supported", detail=detail, hint=hint)
 
 
-# The publisher --------------------------------------------------------------------------------------
+# The publisher ------------------------------------------------------------------------------------
 
 
 def _kept_filter(text: str, table: PublisherTable, tables: PublisherTables) -> str:

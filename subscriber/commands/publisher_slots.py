@@ -1,7 +1,8 @@
-"""Slots of subscriptions at the publisher: created, altered, released and dropped, with libpqwalreceiver's texts.
+"""Slots of subscriptions at the publisher: created, altered, released and dropped, with
+libpqwalreceiver's texts.
 
-Nothing here holds a transaction of the target open: making a slot waits for every transaction of the publisher's server, and the
-target may be a database of that server.
+Nothing here holds a transaction of the target open: making a slot waits for every transaction of
+the publisher's server, and the target may be a database of that server.
 """
 
 from __future__ import annotations
@@ -23,20 +24,26 @@ from subscriber.publisher.slots import CreatedSlot, alter_slot, create_slot
 from subscriber.waiting import watched
 
 WORKER_STOP_SECONDS: Final = 15.0
-"""How long a command waits for a running worker to let go of the slot: it looks at the catalog about once a second."""
+"""How long a command waits for a running worker to let go of the slot: it looks at the catalog
+about once a second.
+"""
 _POLL_SECONDS: Final = 0.2
 _NOTICE_SECONDS: Final = 3.0
-"""How long `subscriber run` has to notice a change of the catalog, and to end its receiver in order."""
+"""How long `subscriber run` has to notice a change of the catalog, and to end its receiver in
+order.
+"""
 _WATCH_SECONDS: Final = 0.02
 
 
 def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, failover: bool) -> CreatedSlot:
     """Make the slot of a subscription; no snapshot is exported.
 
-    The server waits for every transaction in progress; an interrupt ends the waiting, and leaves no slot.
+    The server waits for every transaction in progress; an interrupt ends the waiting, and leaves no
+    slot.
 
     Raises:
-        PublisherError: 08P01, ``could not create replication slot "…": …`` with the server's reason.
+        PublisherError: 08P01, ``could not create replication slot "…": …`` with the server's
+            reason.
         NotSupportedError: the server is too old for an option.
     """
     with (
@@ -80,11 +87,13 @@ def _watched(publisher: Publisher, slot: str) -> contextlib.AbstractContextManag
 
 
 def end_receiver(subscription: Subscription, notify: Notify) -> None:
-    """Return when no receiver that was started before this call streams from the subscription's slot any more.
+    """Return when no receiver that was started before this call streams from the subscription's
+    slot any more.
 
-    A command that changes what is streamed calls it after it has committed. From then on the slot is confirmed only by a receiver that
-    was started, or has looked at the catalog again, after the change (:mod:`subscriber.runtime.receiver_process`). `subscriber run` may
-    be on another machine: it notices the change within about a second; if it does not, the walsender is terminated.
+    A command that changes what is streamed calls it after it has committed. From then on the slot
+    is confirmed only by a receiver that was started, or has looked at the catalog again, after the
+    change (:mod:`subscriber.runtime.receiver_process`). `subscriber run` may be on another machine:
+    it notices the change within about a second; if it does not, the walsender is terminated.
 
     Args:
         subscription: as it was before the change.
@@ -128,7 +137,8 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
     """Drop the slot of a subscription, when its worker has let go of it.
 
     Raises:
-        PublisherError: 08006, ``could not drop replication slot "…" on publisher: …``; a missing slot is an error too.
+        PublisherError: 08006, ``could not drop replication slot "…" on publisher: …``; a missing
+            slot is an error too.
     """
     deadline = time.monotonic() + WORKER_STOP_SECONDS
     with _asking(f'could not drop replication slot "{slot}" on publisher', "08006"), _watched(publisher, slot):
@@ -150,7 +160,9 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
 
 @contextlib.contextmanager
 def _asking(failed: str, sqlstate: str) -> Iterator[None]:
-    """A server's error as libpqwalreceiver reports it: what failed, then the error with its severity."""
+    """A server's error as libpqwalreceiver reports it: what failed, then the error with its
+    severity.
+    """
     try:
         yield
     except PublisherError as error:

@@ -1,13 +1,15 @@
-"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: what makes values in the target goes on where the publisher's sequences stand (rule D14).
+"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: what makes values in the target goes on where the
+publisher's sequences stand (rule D14).
 
 ::
 
     sequence of the publisher ──┬─▶ columns of the subscription's tables ──▶ what makes their values in the target
                                 └─▶ the target's sequence of the same name (PostgreSQL)
 
-One NOTICE a sequence says from where to where it has moved. Whatever is left alone is said with the reason: an application that inserts
-into the target later would get values that rows have already, and nobody would know why. As with PostgreSQL's REFRESH SEQUENCES the
-publisher's value counts, so that a sequence may also go back, with a WARNING.
+One NOTICE a sequence says from where to where it has moved. Whatever is left alone is said with the
+reason: an application that inserts into the target later would get values that rows have already,
+and nobody would know why. As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, so
+that a sequence may also go back, with a WARNING.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
     with connected(subscription.conninfo, subscription.name) as publisher:
-        # First the position and then the sequences, which may be further than what was written up to there.
+        # First the position and then the sequences, which may be further than what was written up
+        # to there.
         _warn_if_behind(target, subscription, publisher, settings, notify)
         sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
     _warn_of_unfinished(subscription, relations, notify)
@@ -59,7 +62,9 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a sequence is carried over to, and the column that it is for; None for a sequence of the same name."""
+    """What a sequence is carried over to, and the column that it is for; None for a sequence of the
+    same name.
+    """
 
     sequence: TargetSequence
     column: str | None
@@ -109,7 +114,9 @@ class _Refresh:
             )
 
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
-        """Set everything in the target that a sequence stands for; gives whether there is anything."""
+        """Set everything in the target that a sequence stands for; gives whether there is
+        anything.
+        """
         places = {place.sequence.name: place for place in self._places(sequence, name)}
         for place in places.values():
             label = f'sequence "{name}"' + (f' for column "{place.column}"' if len(places) > 1 and place.column else "")
@@ -207,7 +214,9 @@ def _is_received(publisher: Publisher, slot: str) -> bool:
 
 
 def _reached(target: Target, subscription: Subscription, settings: Settings) -> LSN:
-    """Up to where everything is in the target: what was applied, or received if nothing of it waits."""
+    """Up to where everything is in the target: what was applied, or received if nothing of it
+    waits.
+    """
     with target.reporting(), target.engine.connect() as connection:
         applied = subscription.progress.read(connection)
     if subscription.system_identifier is None or subscription.slot_name is None:

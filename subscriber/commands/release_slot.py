@@ -1,8 +1,9 @@
-"""Taking a subscription off its slot: what it has applied is written down, so that the next one can go on from there.
+"""Taking a subscription off its slot: what it has applied is written down, so that the next one can
+go on from there.
 
-The position is read and locked in the transaction that takes the slot away, so that no batch of a worker which is still ending can
-move it afterwards: every batch looks in its own transaction whether the slot is still the subscription's
-(:mod:`subscriber.runtime.catalog_rules`).
+The position is read and locked in the transaction that takes the slot away, so that no batch of a
+worker which is still ending can move it afterwards: every batch looks in its own transaction
+whether the slot is still the subscription's (:mod:`subscriber.runtime.catalog_rules`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _PAUSE_SECONDS: Final = 0.1
 def while_progress_stands(
     target: Target, subscription: Subscription, change: Callable[[sa.Connection, LSN], _Result]
 ) -> _Result:
-    """Carry out a change of the catalog in a transaction in which the subscription's progress cannot move.
+    """Carry out a change of the catalog in a transaction in which the subscription's progress
+    cannot move.
 
     Args:
         target: where the catalog is.
@@ -58,7 +60,9 @@ def while_progress_stands(
 
 
 def release_slot(connection: sa.Connection, subscription: Subscription, applied: LSN) -> None:
-    """Keep in the catalog how far the subscription has come whose slot is taken away; of one that never connected nothing is known."""
+    """Keep in the catalog how far the subscription has come whose slot is taken away; of one that
+    never connected nothing is known.
+    """
     if subscription.slot_name is not None and subscription.system_identifier is not None and subscription.slot_adopted:
         catalog.release_slot(
             connection,
@@ -67,7 +71,8 @@ def release_slot(connection: sa.Connection, subscription: Subscription, applied:
 
 
 def leave_journal(target: Target, subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much that is.
+    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much
+    that is.
 
     Raises:
         TargetError: the target could not be read; the catalog is changed already.
@@ -99,7 +104,8 @@ def leave_journal(target: Target, subscription: Subscription, applied: LSN, sett
 
 
 def tell_dropped(subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Tell how much is dropped with the slot that was received and not applied, if the journal is here.
+    """Tell how much is dropped with the slot that was received and not applied, if the journal is
+    here.
 
     Raises:
         JournalError, UsageError: the journal cannot be read.
@@ -110,7 +116,9 @@ def tell_dropped(subscription: Subscription, applied: LSN, settings: Settings, n
 
 
 def remove_journal_of(system_identifier: str, slot: str, settings: Settings, notify: Notify) -> None:
-    """Remove the journal of a slot that is gone, or that has only just been made; where that cannot be done, say so."""
+    """Remove the journal of a slot that is gone, or that has only just been made; where that cannot
+    be done, say so.
+    """
     try:
         delete_journal(system_identifier, slot, settings)
     except (JournalError, UsageError) as error:

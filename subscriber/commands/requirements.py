@@ -1,4 +1,6 @@
-"""What publisher and target must be able to do for the options of a subscription: the third gate (see options)."""
+"""What publisher and target must be able to do for the options of a subscription: the third gate
+(see options).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _SINCE: Final = (
     ("origin", "none", ServerFeatures.origin_option),
     ("failover", True, ServerFeatures.failover_slots),
 )
-"""An option's value, and the first server that can do it (F). PostgreSQL's own subscriber does without in silence."""
+"""An option's value, and the first server that can do it (F). PostgreSQL's own subscriber does
+without in silence.
+"""
 
 
 def check_target(target: Target, options: Mapping[str, Any]) -> None:
@@ -74,7 +78,8 @@ def check_other_database(target: Target, connection: sa.Connection, system_ident
 
 
 def check_slot_is_free(others: Sequence[Subscription], slot: str, conninfo: str, system_identifier: str | None) -> None:
-    """Refuse a slot that another subscription of the target streams from: each change goes to one of them only.
+    """Refuse a slot that another subscription of the target streams from: each change goes to one
+    of them only.
 
     Args:
         others: the target's other subscriptions.

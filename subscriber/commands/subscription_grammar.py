@@ -2,9 +2,11 @@
 
 ::
 
-    CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...] [WITH (option [= value] [, ...])]
+    CREATE SUBSCRIPTION name CONNECTION 'conninfo' PUBLICATION name [, ...]
+        [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name CONNECTION 'conninfo'
-    ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...] [WITH (option [= value] [, ...])]
+    ALTER SUBSCRIPTION name { SET | ADD | DROP } PUBLICATION name [, ...]
+        [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH PUBLICATION [WITH (option [= value] [, ...])]
     ALTER SUBSCRIPTION name REFRESH SEQUENCES
     ALTER SUBSCRIPTION name { ENABLE | DISABLE }
@@ -17,10 +19,10 @@
 
 and the commands of :mod:`subscriber.publication.publication_grammar`.
 
-A command is understood completely or refused: with PostgreSQL's text and SQLSTATE where it is wrong,
-with "not supported yet" where it is right and this version cannot do it. sqlglot's own parser is of no
-use here: it keeps commands that it does not know as text, and that is what must not happen. The
-connection string is kept as it is; libpq reads it.
+A command is understood completely or refused: with PostgreSQL's text and SQLSTATE where it is
+wrong, with "not supported yet" where it is right and this version cannot do it. sqlglot's own
+parser is of no use here: it keeps commands that it does not know as text, and that is what must not
+happen. The connection string is kept as it is; libpq reads it.
 """
 
 from __future__ import annotations
@@ -68,8 +70,8 @@ def parse(text: str | Lexed) -> Command:
         text: the command; its lexemes are found here unless it comes with them.
 
     Raises:
-        SQLSyntaxError: it does not parse, with PostgreSQL's text (``syntax error at or near "…"``) and
-            SQLSTATE; the detail says where.
+        SQLSyntaxError: it does not parse, with PostgreSQL's text (``syntax error at or near "…"``)
+            and SQLSTATE; the detail says where.
         UsageError: options of CREATE SUBSCRIPTION that exclude each other (C54).
         NotSupportedError: it is no command of ours, or asks for what this version does not do.
     """
@@ -108,7 +110,7 @@ def _drop_subscription(cursor: Cursor) -> DropSubscription:
     return DropSubscription(name, if_exists, cascade)
 
 
-# ALTER SUBSCRIPTION ----------------------------------------------------------------------------------
+# ALTER SUBSCRIPTION -------------------------------------------------------------------------------
 
 
 def _alter_subscription(cursor: Cursor) -> AlterSubscription:
@@ -173,11 +175,13 @@ _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
 }
 
 
-# SELECT -----------------------------------------------------------------------------------------------
+# SELECT -------------------------------------------------------------------------------------------
 
 
 def _select(lexed: Lexed) -> Query:
-    """The query without what ends it. Only where lexemes begin and end counts: their meaning is the target's."""
+    """The query without what ends it. Only where lexemes begin and end counts: their meaning is the
+    target's.
+    """
     sql, lexemes = lexed.sql, lexed.lexemes
     if not lexemes[-1].terminated and (fault := lexemes[-1].fault):
         raise error_of(sql, fault)

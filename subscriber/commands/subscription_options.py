@@ -1,10 +1,11 @@
-"""The options of subscriptions as they are given: PostgreSQL 18's checks and error texts (C53, C54).
+"""The options of subscriptions as they are given: PostgreSQL 18's checks and error texts (C53,
+C54).
 
-Their names and defaults are those of :class:`SubscriptionOptions`. An option goes through three gates, in
-PostgreSQL's order: it is *read* (a value of the right kind), the whole set is *checked* (nothing excludes
-anything else), and what publisher or target cannot honour is *refused by name*
-(:mod:`subscriber.commands.requirements`). Nothing that was given is ignored (refuse_not_guess). Each form of
-a command knows some of the options; the others are unrecognized there.
+Their names and defaults are those of :class:`SubscriptionOptions`. An option goes through three
+gates, in PostgreSQL's order: it is *read* (a value of the right kind), the whole set is *checked*
+(nothing excludes anything else), and what publisher or target cannot honour is *refused by name*
+(:mod:`subscriber.commands.requirements`). Nothing that was given is ignored (refuse_not_guess).
+Each form of a command knows some of the options; the others are unrecognized there.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ ALTERABLE: Final = frozenset(
         *("log_conflict_values", "system_identifier"),
     }
 )
-"""What ALTER SUBSCRIPTION … SET (…) knows. ``system_identifier`` is no option that is kept, but a step after pg_upgrade."""
+"""What ALTER SUBSCRIPTION … SET (…) knows. ``system_identifier`` is no option that is kept, but a
+step after pg_upgrade.
+"""
 REFRESHING: Final = frozenset({"copy_data", "refresh"})
 """What ALTER SUBSCRIPTION … SET, ADD and DROP PUBLICATION know."""
 SKIPPING: Final = frozenset({"lsn"})
@@ -72,7 +75,8 @@ def read_options(sql: str, given: Sequence[Option], known: frozenset[str]) -> di
         known: the options of this form of the command.
 
     Raises:
-        SQLSyntaxError: 42601 for an unknown, repeated or malformed option; 42602 and 42622 for a slot name.
+        SQLSyntaxError: 42601 for an unknown, repeated or malformed option; 42602 and 42622 for a
+            slot name.
         UsageError: 22023 for a value out of an enumeration, 22P02 for an LSN.
     """
     return read_given(sql, given, {name: _READERS[name] for name in known}, "subscription")

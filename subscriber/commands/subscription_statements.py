@@ -1,7 +1,7 @@
 """What the commands of ``subscriber sql`` say, as data.
 
-Options of ALTER SUBSCRIPTION stay as they were written: PostgreSQL looks for the subscription before it reads them, and which
-of the two is wrong is what its error tells.
+Options of ALTER SUBSCRIPTION stay as they were written: PostgreSQL looks for the subscription
+before it reads them, and which of the two is wrong is what its error tells.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class CreateSubscription:
 
 @dataclass(frozen=True, slots=True)
 class DropSubscription:
-    """DROP SUBSCRIPTION; ``cascade`` changes nothing, as in PostgreSQL, since nothing depends on a subscription."""
+    """DROP SUBSCRIPTION; ``cascade`` changes nothing, as in PostgreSQL, since nothing depends on a
+    subscription.
+    """
 
     name: str
     if_exists: bool
@@ -92,7 +94,9 @@ class AlterSkip:
 
 @dataclass(frozen=True, slots=True)
 class AlterOwner:
-    """ALTER SUBSCRIPTION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its like)."""
+    """ALTER SUBSCRIPTION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its
+    like).
+    """
 
     name: str
     owner: str | None

@@ -1,14 +1,17 @@
-"""ALTER SUBSCRIPTION … SET (system_identifier = '…'): the publisher went through pg_upgrade, and is another system now.
+"""ALTER SUBSCRIPTION … SET (system_identifier = '…'): the publisher went through pg_upgrade, and is
+another system now.
 
-pg_upgrade (17 and later) takes logical slots along, and refuses to begin while one of them has not been sent all WAL. So what the old
-cluster had for the slot has been received. The new cluster has a system identifier of its own, and its WAL begins after the old one's:
-the positions go on. That it is the upgraded cluster only the user can know, who says so by giving its identifier; everything else is
-checked::
+pg_upgrade (17 and later) takes logical slots along, and refuses to begin while one of them has not
+been sent all WAL. So what the old cluster had for the slot has been received. The new cluster has a
+system identifier of its own, and its WAL begins after the old one's: the positions go on. That it
+is the upgraded cluster only the user can know, who says so by giving its identifier; everything
+else is checked::
 
     old system 7301   ──────────── D │                 D: the journal's end, in which all of the old WAL's changes are
     new system 7644                  │ ──── C ─────▶   C: what the upgraded slot has confirmed; nothing lies between for us
 
-The journal gets the new name and the new identifier first, the catalog last. Given once more after a crash the command does the rest.
+The journal gets the new name and the new identifier first, the catalog last. Given once more after
+a crash the command does the rest.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ def follow_upgrade(target: Target, subscription: Subscription, identifier: str, 
         settings: where the journal is.
 
     Raises:
-        UsageError: 55000, the subscription is enabled or has no slot; the publisher has another identifier.
+        UsageError: 55000, the subscription is enabled or has no slot; the publisher has another
+            identifier.
         NotSupportedError: the publisher's version does not take slots along.
         JournalGap: journal and slot do not fit.
         PublisherError: the publisher cannot be asked, or its slot is not ready.

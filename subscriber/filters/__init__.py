@@ -1,4 +1,5 @@
-"""A boolean expression of PostgreSQL: from the text of a WHERE to one boolean a row. Nothing here knows of publications.
+"""A boolean expression of PostgreSQL: from the text of a WHERE to one boolean a row. Nothing here
+knows of publications.
 
 ::
 
@@ -8,6 +9,7 @@
                                  │                                                                        └ regex
                                  └ builtins: pg_type, pg_operator, pg_proc, pg_cast as recorded
 
-:mod:`.check` is the entrance: it parses, analyzes and refuses what a row filter may not hold. :mod:`.evaluate.row_filter` compiles what
-it gives. Which rows of which publication are filtered by what is :mod:`subscriber.publication`'s.
+:mod:`.check` is the entrance: it parses, analyzes and refuses what a row filter may not hold.
+:mod:`.evaluate.row_filter` compiles what it gives. Which rows of which publication are filtered by
+what is :mod:`subscriber.publication`'s.
 """

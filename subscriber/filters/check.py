@@ -19,14 +19,17 @@ def check_filter(text: str, table: PublisherTable, tables: PublisherTables) -> t
     """The filter that ``WHERE (text)`` means for this table, if it can be evaluated here.
 
     Args:
-        text: as it was written, or as ``pg_get_expr`` writes it; the parentheses around it may be there or not.
+        text: as it was written, or as ``pg_get_expr`` writes it; the parentheses around it may be
+            there or not.
         table: whose rows are filtered.
         tables: the publisher's; its version, search path and collations count.
 
     Raises:
         SQLSyntaxError: 42601, it does not parse.
-        UsageError: what PostgreSQL's parser says of names and types: 42703, 42883, 42725, 42804 and so on.
-        NotSupportedError: 0A000, a publication may not have it (rule B23), or we do not compute it as the server does; by name.
+        UsageError: what PostgreSQL's parser says of names and types: 42703, 42883, 42725, 42804 and
+            so on.
+        NotSupportedError: 0A000, a publication may not have it (rule B23), or we do not compute it
+            as the server does; by name.
     """
     found = analyze_filter(text, table, tables)
     check_supported(found, _types(tables), tables)
@@ -52,10 +55,12 @@ def analyze_filter(text: str, table: PublisherTable, tables: PublisherTables) ->
 
 
 def kept_text(text: str, table: PublisherTable, tables: PublisherTables) -> str:
-    """A filter in the form in which it is kept to be read again: as ``pg_get_expr`` would print it, with one exception.
+    """A filter in the form in which it is kept to be read again: as ``pg_get_expr`` would print it,
+    with one exception.
 
-    The server keeps a tree, in which a virtual generated column has become its expression, converted to the column's type; the text
-    of that hides the conversion, with its rounding and its length. So a filter that names such a column is kept as it was written.
+    The server keeps a tree, in which a virtual generated column has become its expression,
+    converted to the column's type; the text of that hides the conversion, with its rounding and its
+    length. So a filter that names such a column is kept as it was written.
 
     Raises:
         SubscriberError: as :func:`check_filter`.
@@ -67,7 +72,9 @@ def kept_text(text: str, table: PublisherTable, tables: PublisherTables) -> str:
 
 
 def filter_text(found: tree.Expression, tables: PublisherTables) -> str:
-    """A checked filter as the publisher's ``pg_get_expr`` would print it: what its catalog shows."""
+    """A checked filter as the publisher's ``pg_get_expr`` would print it: what its catalog
+    shows.
+    """
     return deparse(found, _types(tables))
 
 

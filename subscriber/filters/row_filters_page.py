@@ -1,7 +1,8 @@
 """The page ``docs/row-filters.md``, generated from the registry of functions.
 
-``make docs`` writes the page, and a test compares it with the registry. PostgreSQL 18 decides what a filter may contain
-(immutable built-in functions); the page says what of that is computed here and what is refused.
+``make docs`` writes the page, and a test compares it with the registry. PostgreSQL 18 decides what
+a filter may contain (immutable built-in functions); the page says what of that is computed here and
+what is refused.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         "they convert between values and bytes or text",
     ),
 )
-"""Families that are refused: a name, what finds their signatures (operators: their name and types), and why."""
+"""Families that are refused: a name, what finds their signatures (operators: their name and types),
+and why.
+"""
 
 _OTHER_REASON: Final = "they are not implemented yet"
 

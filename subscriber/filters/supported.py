@@ -1,4 +1,6 @@
-"""Whether we compute an expression exactly as the server does; what we do not is refused by name (refuse_not_guess)."""
+"""Whether we compute an expression exactly as the server does; what we do not is refused by name
+(refuse_not_guess).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def check_supported(node: tree.Expression, types: Types, tables: PublisherTables
         tables: the publisher's; its version, collations and encoding count.
 
     Raises:
-        NotSupportedError: 0A000, with the function or operator and its types, the type, or the collation.
+        NotSupportedError: 0A000, with the function or operator and its types, the type, or the
+            collation.
         UsageError: 42P22, the server could not compute it either.
     """
     _Check(types, tables).node(node)
@@ -142,7 +145,9 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression], serve
 
 
 def _elements(array: tree.Expression, server_version: int) -> Sequence[tree.Expression]:
-    """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else some value of the element's type."""
+    """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else
+    some value of the element's type.
+    """
     known = array
     if not _varies(array):
         try:

@@ -1,4 +1,6 @@
-"""Looking into journals: which there are, and what one holds, message by message (like pg_waldump)."""
+"""Looking into journals: which there are, and what one holds, message by message (like
+pg_waldump).
+"""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 The receiver appends CopyData frames as they come (this is the hot path: an append and an addition a
 message, so that nobody ever has to count what is there). When enough bytes have gathered, or the
-transaction ends, the frames become one Arrow table with numpy over one buffer: position and message,
-without the envelope and without the xid that messages carry inside a stream block (rule A3), so that
-the journal holds one form only.
+transaction ends, the frames become one Arrow table with numpy over one buffer: position and
+message, without the envelope and without the xid that messages carry inside a stream block (rule
+A3), so that the journal holds one form only.
 
 ::
 
@@ -12,14 +12,15 @@ the journal holds one form only.
             └────────── 25 bytes ────────┘
     row     lsn = start_lsn   message =     I     relation 'N' tuple
 
-The table is checked before anything is made durable: :func:`~subscriber.protocol.message_batch.group_changes` parses every
-tuple's structure. A message that does not decode therefore never becomes a segment, and the slot never moves
-past it. The same walk tells which relation descriptions the rows need from before; they go into the
-segment's metadata, which makes it self-contained.
+The table is checked before anything is made durable:
+:func:`~subscriber.protocol.message_batch.group_changes` parses every tuple's structure. A message
+that does not decode therefore never becomes a segment, and the slot never moves past it. The same
+walk tells which relation descriptions the rows need from before; they go into the segment's
+metadata, which makes it self-contained.
 
-*Rejected: a spool format of its own for streamed transactions,* copied into the journal at commit as
-PostgreSQL's worker replays its spool file. Writing the spool as unpublished segments makes the commit of a
-large streamed transaction a few renames.
+*Rejected: a spool format of its own for streamed transactions,* copied into the journal at commit
+as PostgreSQL's worker replays its spool file. Writing the spool as unpublished segments makes the
+commit of a large streamed transaction a few renames.
 """
 
 from __future__ import annotations
@@ -49,12 +50,17 @@ from subscriber.protocol.messages import Relation, Truncate
 SEGMENT_SCHEMA: Final = pa.schema(
     [pa.field("lsn", pa.int64(), nullable=False), pa.field("message", pa.binary(), nullable=False)]
 )
-"""``lsn``: the WAL position of the record (0 for descriptions). ``message``: pgoutput, outside stream blocks."""
+"""``lsn``: the WAL position of the record (0 for descriptions). ``message``: pgoutput, outside
+stream blocks.
+"""
 
 RELATIONS_KEY: Final = b"subscriber.relations"
-"""Schema metadata: JSON list of base64 R messages that the rows need and that stand in an earlier segment."""
+"""Schema metadata: JSON list of base64 R messages that the rows need and that stand in an earlier
+segment.
+"""
 FINISH_KEY: Final = b"subscriber.finish"
-"""Schema metadata of an entry's last part: base64 of the message that finished it (C, P, K or r)."""
+"""Schema metadata of an entry's last part: base64 of the message that finished it (C, P, K or r).
+"""
 
 CHECKSUM_KEY: Final = b"subscriber.crc32"
 """Schema metadata: :func:`checksum` of the rest; Arrow files have none of their own."""
@@ -83,9 +89,11 @@ class SegmentBuilder:
         make_room: called when the disk is full, before a part is tried once more.
 
     Attributes:
-        relations: the relation map as of the first unwritten frame (rule C1). A map is never changed but replaced by another,
-            since thousands of descriptions may be in it and only few batches bring one.
-        unwritten_bytes: size of the CopyData frames that are not yet written (invariant bounded_memory).
+        relations: the relation map as of the first unwritten frame (rule C1). A map is never
+            changed but replaced by another, since thousands of descriptions may be in it and only
+            few batches bring one.
+        unwritten_bytes: size of the CopyData frames that are not yet written (invariant
+            bounded_memory).
     """
 
     def __init__(
@@ -165,7 +173,9 @@ class SegmentBuilder:
         self.extend([frame for frame in cut if frame[XLOGDATA_HEADER_SIZE] == ord("R")])
 
     def prepend(self, frame: bytes) -> None:
-        """Put the Begin before everything else, now that a streamed transaction's commit has told it."""
+        """Put the Begin before everything else, now that a streamed transaction's commit has told
+        it.
+        """
         if not self._parts:
             self._frames.insert(0, frame)
             self.unwritten_bytes += len(frame)
@@ -198,7 +208,8 @@ class SegmentBuilder:
     def discard(self) -> None:
         """Forget every message: the transaction was rolled back, or is in the journal already.
 
-        What they described stays in :attr:`relations`: the publisher will not describe it again (rule A24).
+        What they described stays in :attr:`relations`: the publisher will not describe it again
+        (rule A24).
         """
         described: dict[int, Relation] = {}
         for frame in self._frames:
@@ -223,7 +234,9 @@ class SegmentBuilder:
             self._storage.create(name, table)
 
     def _truncate_parts(self, position: int) -> None:
-        """Cut what is on disk: whole parts go at once, the one with the cut in it counts fewer rows."""
+        """Cut what is on disk: whole parts go at once, the one with the cut in it counts fewer
+        rows.
+        """
         kept, rows = [], 0
         for part in self._parts:
             if rows < position:
@@ -301,7 +314,9 @@ def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
 
 
 def _int64(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Int64Array:
-    """As ``pa.array`` does, which imports pandas first: a walreceiver would start half a second later."""
+    """As ``pa.array`` does, which imports pandas first: a walreceiver would start half a second
+    later.
+    """
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
 

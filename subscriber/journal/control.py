@@ -1,13 +1,13 @@
 """The journal's control file: whose journal it is, and the positions that no segment shows.
 
-Like ``pg_control`` it is small, replaced whole and synced. ``begin`` is where the chain of segments starts
-(everything at or before it was applied by every consumer, and trimmed). ``received`` is how far the
-publisher's stream is known to hold nothing else for us: on an idle slot it moves on while no
-segment is written, and it is made durable *before* the slot is confirmed that far. A slot confirmed
-beyond it therefore proves that the journal lost something. ``end`` is the last entry's end at that moment:
-an entry that is lost afterwards is missed by it, though ``received`` lies beyond. ``timeline`` is the publisher's
-timeline that all of this was received on; it proves later that the publisher still has that history
-(:mod:`subscriber.publisher.history`).
+Like ``pg_control`` it is small, replaced whole and synced. ``begin`` is where the chain of segments
+starts (everything at or before it was applied by every consumer, and trimmed). ``received`` is how
+far the publisher's stream is known to hold nothing else for us: on an idle slot it moves on while
+no segment is written, and it is made durable *before* the slot is confirmed that far. A slot
+confirmed beyond it therefore proves that the journal lost something. ``end`` is the last entry's
+end at that moment: an entry that is lost afterwards is missed by it, though ``received`` lies
+beyond. ``timeline`` is the publisher's timeline that all of this was received on; it proves later
+that the publisher still has that history (:mod:`subscriber.publisher.history`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Control:
         slot: the replication slot.
         begin: the chain of segments starts here.
         received: nothing unrecorded was published up to here.
-        end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was none.
+        end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was
+            none.
         timeline: of the publisher when it was last connected to; 0 is unknown.
     """
 

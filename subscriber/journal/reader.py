@@ -6,11 +6,12 @@
     plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ──────────────────  r(9)
     two_phase    t 0/100 ─ p(7) ──────  t 0/200 ─ k(7) ──────────── p(9) ──────  r(9)
 
-A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a ROLLBACK PREPARED; with ``two_phase``,
-for a target that can prepare them, each entry is read where it stands.
+A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a
+ROLLBACK PREPARED; with ``two_phase``, for a target that can prepare them, each entry is read where
+it stands.
 
-:func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation descriptions the segment
-relies on, so that whoever reads a segment needs nothing else.
+:func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation descriptions
+the segment relies on, so that whoever reads a segment needs nothing else.
 """
 
 from __future__ import annotations
@@ -60,9 +61,11 @@ ROW_SCHEMA: Final = pa.schema(
 )
 """A message of the journal.
 
-``finish_lsn``: end of the commit record of its transaction, the place in commit order; ``xid``: its transaction
-(0 outside one); ``commit_timestamp``: when the publisher committed it; ``lsn``: position of the change itself;
-``action``: the message's type byte; ``relation``: ``schema.table`` of R, I, U and D; ``message``: pgoutput bytes.
+``finish_lsn``: end of the commit record of its transaction, the place in commit order; ``xid``: its
+transaction (0 outside one); ``commit_timestamp``: when the publisher committed it; ``lsn``:
+position of the change itself;
+``action``: the message's type byte; ``relation``: ``schema.table`` of R, I, U and D; ``message``:
+pgoutput bytes.
 """
 
 BATCH_ROWS: Final = 16_384
@@ -73,7 +76,9 @@ _RELATION_ID_AT: Final = 1
 
 
 def journal_positions(url: str) -> tuple[LSN, LSN]:
-    """How far a journal has received, and where its last entry ends; 0/0 while there is no journal."""
+    """How far a journal has received, and where its last entry ends; 0/0 while there is no
+    journal.
+    """
     storage = open_storage(url)
     control = read_control(storage)
     if control is None:
@@ -83,7 +88,8 @@ def journal_positions(url: str) -> tuple[LSN, LSN]:
 
 
 def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
-    """What :func:`journal_positions` gives, for somebody who asks all the time; of a remote journal once a second.
+    """What :func:`journal_positions` gives, for somebody who asks all the time; of a remote journal
+    once a second.
 
     Both are of one moment, so that who has applied the last entry has everything that was received.
     """
@@ -96,8 +102,8 @@ class Reading:
 
     Attributes:
         segment: which.
-        end: finish LSN of the entry that it is read for; a prepared transaction is read for its COMMIT PREPARED, but with
-            ``two_phase`` for itself.
+        end: finish LSN of the entry that it is read for; a prepared transaction is read for its
+            COMMIT PREPARED, but with ``two_phase`` for itself.
         finish: the segment that holds the message which finished it.
     """
 
@@ -108,7 +114,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a transaction finished: its place in commit order and what the publisher said about it."""
+    """How a transaction finished: its place in commit order and what the publisher said
+    about it.
+    """
 
     lsn: LSN
     xid: int
@@ -154,8 +162,9 @@ class JournalReader:
     def _chain(self, begin: LSN, entries: list[Entry]) -> list[Entry]:
         """The entries, their chain checked.
 
-        A file that gets its name while the folder is being listed may be missed though a later one is not. All that
-        the first listing shows was there before a second one begins, so that one shows everything before it.
+        A file that gets its name while the folder is being listed may be missed though a later one
+        is not. All that the first listing shows was there before a second one begins, so that one
+        shows everything before it.
         """
         try:
             check_chain(begin, entries)
@@ -166,7 +175,8 @@ class JournalReader:
         return entries
 
     def require(self, start: LSN, end: LSN) -> None:
-        """Make sure that the batch (``start``, ``end``] is here to its end, or was applied by every consumer.
+        """Make sure that the batch (``start``, ``end``] is here to its end, or was applied by every
+        consumer.
 
         Raises:
             JournalGap: the journal ended at ``end`` once and does not any more.
@@ -181,7 +191,9 @@ class JournalReader:
             )
 
     def latest(self, start: LSN, max_bytes: int | None = None) -> LSN:
-        """The end of what there is after ``start``, at most ``max_bytes`` of it (but at least one entry)."""
+        """The end of what there is after ``start``, at most ``max_bytes`` of it (but at least one
+        entry).
+        """
         end, total = start, 0
         for entry in self.entries(start):
             total += entry.size
@@ -199,7 +211,8 @@ class JournalReader:
             two_phase: prepared transactions are read where they were prepared.
 
         Raises:
-            JournalGap: an entry is missing, or a prepared transaction is to be committed and its changes are not here.
+            JournalGap: an entry is missing, or a prepared transaction is to be committed and its
+                changes are not here.
         """
         entries = journal_entries(self.storage)
         entries = self._chain(self.control().begin, entries)
@@ -223,7 +236,8 @@ class JournalReader:
 
 
 def changed_relations(storage: Storage, start: LSN) -> list[str]:
-    """The relations that have changes after ``start`` in a journal, by name, as far as it still has them.
+    """The relations that have changes after ``start`` in a journal, by name, as far as it still has
+    them.
 
     Raises:
         JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
@@ -240,7 +254,8 @@ def changed_relations(storage: Storage, start: LSN) -> list[str]:
 
 
 def read_finish(storage: Storage, reading: Reading) -> Finish | None:
-    """How the transaction finished that is being read; None for a run of several, which say it themselves.
+    """How the transaction finished that is being read; None for a run of several, which say it
+    themselves.
 
     Raises:
         JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
@@ -254,7 +269,8 @@ def read_finish(storage: Storage, reading: Reading) -> Finish | None:
 
 
 def oldest_commit(storage: Storage, start: LSN) -> datetime | None:
-    """When the first transaction after ``start`` was committed at the publisher, by its clock; None where the journal has none.
+    """When the first transaction after ``start`` was committed at the publisher, by its clock; None
+    where the journal has none.
 
     Raises:
         JournalError: the journal cannot be read.
@@ -310,7 +326,9 @@ def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) 
 
 @contextlib.contextmanager
 def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileReader]:
-    """A segment's file. Whatever fails in the block is the file's fault: it was checked before it was written."""
+    """A segment's file. Whatever fails in the block is the file's fault: it was checked before it
+    was written.
+    """
     try:
         file = storage.open(segment.name)
     except FileNotFoundError as error:
@@ -386,7 +404,9 @@ def _relation_names(
     offsets: npt.NDArray[np.int32],
     names: dict[int, str],
 ) -> pa.StringArray:
-    """``schema.table`` for the rows that name one relation; learns from the R messages it passes."""
+    """``schema.table`` for the rows that name one relation; learns from the R messages it
+    passes.
+    """
     named = np.isin(types, np.frombuffer(b"RIUD", np.uint8))
     ids = np.full(len(types), -1, np.int64)
     at = offsets[:-1][named] + _RELATION_ID_AT

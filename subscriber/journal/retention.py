@@ -1,8 +1,9 @@
 """What may be removed: the entries that every consumer has passed.
 
-A consumer leaves its position in a small file of its own beside the segments, after its target has committed. The writer alone
-removes, so the control file has one writer. A prepared transaction stays until the verdict on it (COMMIT PREPARED or ROLLBACK
-PREPARED) may go too: its changes are applied at that place, which may be much later in the stream.
+A consumer leaves its position in a small file of its own beside the segments, after its target has
+committed. The writer alone removes, so the control file has one writer. A prepared transaction
+stays until the verdict on it (COMMIT PREPARED or ROLLBACK PREPARED) may go too: its changes are
+applied at that place, which may be much later in the stream.
 
 ::
 
@@ -10,9 +11,9 @@ PREPARED) may go too: its changes are applied at that place, which may be much l
              │       └ subscription's number
              └ target's identifier
 
-A file is named by what never changes: a subscription may be renamed, a target may be moved. Who is meant is told by what it says.
-Earlier versions named it by the subscription, and it held the position alone; such a file counts like any other until its
-subscription's worker has replaced it.
+A file is named by what never changes: a subscription may be renamed, a target may be moved. Who is
+meant is told by what it says. Earlier versions named it by the subscription, and it held the
+position alone; such a file counts like any other until its subscription's worker has replaced it.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Consumer:
     Attributes:
         target: the target's identifier, 32 hexadecimal digits.
         subid: the subscription's number there.
-        purpose: ``"apply"``; ``"sync"`` for what its tables still have to catch up; ``"released"`` when it was taken off the slot, for
-            the subscription that goes on with it.
+        purpose: ``"apply"``; ``"sync"`` for what its tables still have to catch up; ``"released"``
+            when it was taken off the slot, for the subscription that goes on with it.
     """
 
     target: str
@@ -66,8 +67,10 @@ class ConsumerPosition:
     Attributes:
         file: its name.
         consumer: whose it is; None in a file of an earlier version.
-        lsn: everything up to here has been applied; 0/0 when the file cannot be read, and then nothing may go.
-        subscription: the subscription's name when it was written; None when the file cannot be read.
+        lsn: everything up to here has been applied; 0/0 when the file cannot be read, and then
+            nothing may go.
+        subscription: the subscription's name when it was written; None when the file cannot be
+            read.
         place: where the target was then, without its password.
     """
 
@@ -96,8 +99,8 @@ def write_consumer(
         lsn: its position.
         subscription: the subscription's name, for people.
         place: where the target is, without its password, for people.
-        durable: whether the position outlives a power failure. One that only moves forward need not: an older one that comes back
-            holds trimming back for a moment.
+        durable: whether the position outlives a power failure. One that only moves forward need
+            not: an older one that comes back holds trimming back for a moment.
 
     Raises:
         JournalUnavailable: it could not be written.
@@ -145,7 +148,9 @@ def _earlier_name(file: str) -> str:
 
 
 def earlier_files(subscription: str) -> tuple[str, str]:
-    """The files that an earlier version kept for a subscription: apply's, and that of its tables' synchronization."""
+    """The files that an earlier version kept for a subscription: apply's, and that of its tables'
+    synchronization.
+    """
     return f"{_PREFIX}{subscription}{_SUFFIX}", f"{_PREFIX}{subscription}{_EARLIER_SYNC}{_SUFFIX}"
 
 
@@ -155,15 +160,18 @@ def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: It
     Args:
         storage: where the journal is.
         names: its files, as :meth:`Storage.names` lists them.
-        known: the consumers' files of a listing before. A file that is replaced while its folder is listed may be
-            missing from the list, so these are gone only if they cannot be read either.
+        known: the consumers' files of a listing before. A file that is replaced while its folder is
+            listed may be missing from the list, so these are gone only if they cannot be read
+            either.
     """
     listed = frozenset(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX))
     return listed | {file for file in known if file not in listed and storage.read(file) is not None}
 
 
 def slowest_consumer(storage: Storage, files: Iterable[str]) -> LSN:
-    """The position that every consumer of ``files`` has passed; 0/0 when there is none, or when a file is gone."""
+    """The position that every consumer of ``files`` has passed; 0/0 when there is none, or when a
+    file is gone.
+    """
     return LSN(min((_position(storage, file) for file in files), default=INVALID_LSN))
 
 

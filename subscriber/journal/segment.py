@@ -6,9 +6,9 @@
     begin            end              │ xid      part      parts
                                       └ kind
 
-``(begin, end]`` is the range of finish LSNs that the segment's entry covers, and ``begin`` is always the
-``end`` of the entry before it: the names form a chain, so a segment that somebody deleted in the
-middle shows as a gap instead of as silently missing changes.
+``(begin, end]`` is the range of finish LSNs that the segment's entry covers, and ``begin`` is
+always the ``end`` of the entry before it: the names form a chain, so a segment that somebody
+deleted in the middle shows as a gap instead of as silently missing changes.
 
 An *entry* is what finishes at one place in the stream: a run of small transactions, one large
 transaction in several parts, a prepared transaction, or the verdict on one. An entry exists once
@@ -49,7 +49,8 @@ class Segment:
         begin: finish LSN of the entry before (exclusive start of the range).
         end: finish LSN of the last transaction in it; of its transaction for a part of a large one.
         kind: what the entry is.
-        xid: the transaction of a prepared transaction or its verdict, or of an entry in parts; else 0.
+        xid: the transaction of a prepared transaction or its verdict, or of an entry in parts; else
+            0.
         part: 1-based.
         parts: how many the entry has.
         size: bytes on disk (not part of the name).
@@ -138,7 +139,8 @@ def journal_entries(storage: Storage) -> list[Entry]:
 
 
 def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
-    """Hold every entry's begin against the end of the one before; the first against the journal's ``begin``.
+    """Hold every entry's begin against the end of the one before; the first against the journal's
+    ``begin``.
 
     Entries at or before ``begin`` are prepared transactions that wait for their verdict
     (:mod:`subscriber.journal.retention`), or files that a crash kept from being deleted.

@@ -1,4 +1,6 @@
-"""Asking a store no more often than it is worth: a request to a remote journal takes milliseconds, and may cost money."""
+"""Asking a store no more often than it is worth: a request to a remote journal takes milliseconds,
+and may cost money.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 REMOTE_SECONDS: Final = 1.0
-"""How old an answer about a remote journal may be. It is late, never wrong: positions only move forward."""
+"""How old an answer about a remote journal may be. It is late, never wrong: positions only move
+forward.
+"""
 
 
 class Sparing(Generic[T]):

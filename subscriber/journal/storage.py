@@ -1,14 +1,16 @@
 """Where a journal's files are: a local folder, or any ``pyarrow.fs`` URL.
 
 Everything above asks for six things only: list, read, create a temporary file, publish it under its
-name, replace a small file, delete. *Durable* means: on a local disk, ``fsync`` of the file before the
-rename and of the folder after it; on an object store, that the store has acknowledged the object.
+name, replace a small file, delete. *Durable* means: on a local disk, ``fsync`` of the file before
+the rename and of the folder after it; on an object store, that the store has acknowledged the
+object.
 
-A local journal holds the publisher's rows: its folder is for its user alone (0700, its files 0600), as PostgreSQL's data directory.
+A local journal holds the publisher's rows: its folder is for its user alone (0700, its files 0600),
+as PostgreSQL's data directory.
 
-On a disk without a free byte the target's progress could not be written down, so nothing could be trimmed, so nothing would ever
-become free. A local journal therefore has a *reserve*, a file that nobody reads: it is given up when a small file cannot be written,
-and made again when there is room.
+On a disk without a free byte the target's progress could not be written down, so nothing could be
+trimmed, so nothing would ever become free. A local journal therefore has a *reserve*, a file that
+nobody reads: it is given up when a small file cannot be written, and made again when there is room.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Storage(Protocol):
         """Every file's name and size in bytes, in no order."""
 
     def change_token(self) -> int | None:
-        """Differs when files came or went since it was last asked; None when only listing can tell."""
+        """Differs when files came or went since it was last asked; None when only listing
+        can tell.
+        """
 
     def read(self, name: str) -> bytes | None:
         """A small file's content, or None when there is none of that name."""
@@ -144,7 +148,8 @@ def journal_folders(base: str) -> list[str]:
 
 
 def open_to_others(base: str) -> list[str]:
-    """The journals below a local folder, or the one that it is, of which group or others may read or write something.
+    """The journals below a local folder, or the one that it is, of which group or others may read
+    or write something.
 
     Those of other users, which this one may not look into, are not among them.
 
@@ -279,7 +284,9 @@ class LocalStorage:
             raise
 
     def make_reserve(self) -> None:
-        """See :class:`Storage`; bytes that no file system can leave out, synced because some find their place only then."""
+        """See :class:`Storage`; bytes that no file system can leave out, synced because some find
+        their place only then.
+        """
         path = self.folder / RESERVE_FILE
         try:
             if path.exists() and path.stat().st_size == RESERVE_BYTES:
@@ -365,7 +372,9 @@ class RemoteStorage:
         return None
 
     def open(self, name: str) -> pa.NativeFile:
-        """See :class:`Storage`; one request, and no I/O error while the file is being taken apart."""
+        """See :class:`Storage`; one request, and no I/O error while the file is being taken
+        apart.
+        """
         with self._fs.open_input_file(self._at(name)) as file:
             return pa.BufferReader(file.read_buffer())
 
@@ -439,7 +448,9 @@ def _write_arrow(file: Any, table: pa.Table) -> None:
 
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[None]:
-    """A file that is not there is for the caller to judge; whatever else keeps it from being read may pass."""
+    """A file that is not there is for the caller to judge; whatever else keeps it from being read
+    may pass.
+    """
     try:
         yield
     except FileNotFoundError:

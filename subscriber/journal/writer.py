@@ -7,13 +7,13 @@
                                                               feedback may confirm ◀──┘   (slot_after_disk)
 
 Invariants: ``durable_lsn`` never passes what a crash would leave on disk; entries form a chain
-(:mod:`subscriber.journal.segment`); an entry at or before the journal's end is never written again, so a publisher that
-resends a transaction after a crash changes nothing. Nothing is removed that a consumer may still need: who consumes
-is looked up in the folder in the same turn.
+(:mod:`subscriber.journal.segment`); an entry at or before the journal's end is never written again,
+so a publisher that resends a transaction after a crash changes nothing. Nothing is removed that a
+consumer may still need: who consumes is looked up in the folder in the same turn.
 
-The folder may hold thousands of segments, and the receiver asks for the consumers' position many times a second. So
-between two trims only the consumers' own files are read, those that the last listing showed; and those of a remote journal, each a
-request, once a second.
+The folder may hold thousands of segments, and the receiver asks for the consumers' position many
+times a second. So between two trims only the consumers' own files are read, those that the last
+listing showed; and those of a remote journal, each a request, once a second.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def open_writer(
         storage: where the journal is.
         system_identifier: of the publisher.
         slot: the replication slot.
-        confirmed_lsn: the slot's ``confirmed_flush_lsn``: the publisher no longer has what is before it.
+        confirmed_lsn: the slot's ``confirmed_flush_lsn``: the publisher no longer has what is
+            before it.
         applied_lsn: the target's progress.
         keep_size: bytes of what every target has that are kept all the same.
 
@@ -65,7 +66,8 @@ def open_writer(
         check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
         writer = JournalWriter(storage, control, keep_size)
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
-            # Left over from a subscription that had this slot's name before: the target has all of it, the slot all the rest.
+            # Left over from a subscription that had this slot's name before: the target has all of
+            # it, the slot all the rest.
             writer.restart(applied_lsn)
         writer.check_confirmed(confirmed_lsn)
         _refuse_gaps(writer, applied_lsn)
@@ -96,7 +98,9 @@ class JournalWriter:
         self.end = LSN(max([control.begin, *(entry.end for entry in entries)]))
 
     def restart(self, begin: LSN) -> None:
-        """Forget every entry and begin anew at ``begin``, without the consumers that lie before it: they can never read on."""
+        """Forget every entry and begin anew at ``begin``, without the consumers that lie before it:
+        they can never read on.
+        """
         names = self._storage.names()
         behind = [one.file for one in list_consumers(self._storage) if one.lsn < begin]
         self._storage.delete([name for name, _ in names if parse_segment_name(name)] + behind)
@@ -111,7 +115,8 @@ class JournalWriter:
         return LSN(max(self.end, self.control.received))
 
     def check_confirmed(self, confirmed_lsn: LSN) -> None:
-        """Refuse a slot that was confirmed beyond the journal's end (invariant slot_after_disk): never skip what nobody has.
+        """Refuse a slot that was confirmed beyond the journal's end (invariant slot_after_disk):
+        never skip what nobody has.
 
         Raises:
             JournalGap: with both LSNs.
@@ -125,7 +130,9 @@ class JournalWriter:
             )
 
     def receive_on(self, timeline: int) -> None:
-        """Keep durably on which timeline of the publisher the following is received; 0 is unknown."""
+        """Keep durably on which timeline of the publisher the following is received; 0 is
+        unknown.
+        """
         if timeline != self.control.timeline:
             self.control = replace(self.control, timeline=timeline)
             write_control(self._storage, self.control)
@@ -148,7 +155,9 @@ class JournalWriter:
         self.end = end
 
     def advance(self, received: LSN) -> None:
-        """Record durably that nothing was published for us between the last entry and ``received``."""
+        """Record durably that nothing was published for us between the last entry and
+        ``received``.
+        """
         if received > self.durable_lsn:
             self.control = self.control.moved(received=received, end=self.end)
             write_control(self._storage, self.control)
@@ -159,14 +168,17 @@ class JournalWriter:
         return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in entries)
 
     def applied(self) -> LSN:
-        """How far the slowest consumer has come, of those that were there when the folder was last listed.
+        """How far the slowest consumer has come, of those that were there when the folder was last
+        listed.
 
-        Of a remote journal: at the last look, which is at most :data:`~subscriber.journal.sparing.REMOTE_SECONDS` ago.
+        Of a remote journal: at the last look, which is at most
+        :data:`~subscriber.journal.sparing.REMOTE_SECONDS` ago.
         """
         return self._slowest.get()
 
     def trim(self) -> None:
-        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), but for what is kept to be looked at.
+        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), but for what
+        is kept to be looked at.
 
         Lists the folder, which takes some 5 µs a file; about once a second is often enough.
         """
@@ -189,7 +201,8 @@ class JournalWriter:
         trimmed = trimmable(without_kept(group_entries(behind)[0], self._keep_size), passed)
         if not trimmed:
             return
-        # The chain's new beginning is durable first: a crash in between leaves files that are merely old.
+        # The chain's new beginning is durable first: a crash in between leaves files that are
+        # merely old.
         self.control = self.control.moved(begin=LSN(max(entry.end for entry in trimmed)))
         write_control(self._storage, self.control)
         self._storage.delete([segment.name for entry in trimmed for segment in entry.segments])

@@ -121,7 +121,9 @@ class FrameStreamReader(PgoutputStreamReader):
             return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames of one partition, a row each; an error is the last row (:data:`FRAME_SCHEMA`)."""
+        """The frames of one partition, a row each; an error is the last row
+        (:data:`FRAME_SCHEMA`).
+        """
 
         def rest(done: int) -> bytes:
             return pickle.dumps(PartitionRest(self, partition, done))

@@ -1,9 +1,9 @@
 """One micro-batch, one target transaction: what ``foreachBatch`` calls.
 
-Frames reach the driver partition by partition while the next partition is already being decoded, so memory is bounded
-by a partition and both cores work. An error keeps its type on the way: executors hand a
-:class:`~subscriber.errors.SubscriberError` over as a row, and the sink keeps what it raised, since Spark would flatten both
-into text.
+Frames reach the driver partition by partition while the next partition is already being decoded, so
+memory is bounded by a partition and both cores work. An error keeps its type on the way: executors
+hand a :class:`~subscriber.errors.SubscriberError` over as a row, and the sink keeps what it raised,
+since Spark would flatten both into text.
 
 A batch that fails is tried again here, in the call that Spark has made::
 
@@ -15,11 +15,13 @@ A batch that fails is tried again here, in the call that Spark has made::
                     the journal's first entry after the progress ──▶ the rest of the batch ──▶ done
                     └───────────── read and decoded by the driver ──────────────┘
 
-So a change that cannot be applied costs one small transaction of the target each time, for as long as somebody takes to fix it: no job
-of Spark's, no thread, no descriptor. What the first attempt had open in Spark is closed before the wait. *Rejected:* ending the query and
-starting another, which leaves a thread, two descriptors and two threads of the JVM behind each time, and costs every attempt the start
-of a query. *Rejected:* reading the rest of the batch by Spark: its partitions begin where the batch began, and what was applied of it may
-have been trimmed from the journal in the meantime.
+So a change that cannot be applied costs one small transaction of the target each time, for as long
+as somebody takes to fix it: no job of Spark's, no thread, no descriptor. What the first attempt had
+open in Spark is closed before the wait. *Rejected:* ending the query and starting another, which
+leaves a thread, two descriptors and two threads of the JVM behind each time, and costs every
+attempt the start of a query. *Rejected:* reading the rest of the batch by Spark: its partitions
+begin where the batch began, and what was applied of it may have been trimmed from the journal in
+the meantime.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ if TYPE_CHECKING:
 _EXECUTION_ID: Final = "spark.sql.execution.id"
 
 OnFailure = Callable[[SubscriberError, float], float | None]
-"""Told why a batch has failed, and when it had begun to write (monotonic seconds); gives the seconds to wait before it is tried again,
-None where the query is to end."""
+"""Told why a batch has failed, and when it had begun to write (monotonic seconds); gives the
+seconds to wait before it is tried again, None where the query is to end."""
 
 
 def end_query(_error: SubscriberError, _began: float) -> float | None:
@@ -63,12 +65,14 @@ class BatchSink:
 
     Attributes:
         applier: what applies them; its ``interruption`` ends the batch in progress, and every wait.
-        checkpoint: Spark's checkpoint folder on this machine; its offset log says where a batch ends.
+        checkpoint: Spark's checkpoint folder on this machine; its offset log says where a batch
+            ends.
         applied: the target's progress.
         on_applied: told the progress after each batch.
         reader: reads the journal here, once a batch has failed.
         on_failure: asked after each failure.
-        turn: held while the target is written; queries of one run share it where the target has one writer.
+        turn: held while the target is written; queries of one run share it where the target has one
+            writer.
         began: when the last batch had its turn (monotonic seconds).
         failure: what ended the query, with its type.
         idle: set while no batch is in progress.
@@ -89,7 +93,9 @@ class BatchSink:
         self.idle.set()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource` (Spark calls this)."""
+        """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource` (Spark
+        calls this).
+        """
         self.idle.clear()
         try:
             self._apply(batch, self._end_of(batch_id))
@@ -159,7 +165,8 @@ class BatchSink:
         interruption.check()
 
     def _end_of(self, batch_id: int) -> LSN:
-        # foreachBatch is told the batch's number only; Spark wrote its offsets down before it began.
+        # foreachBatch is told the batch's number only; Spark wrote its offsets down before it
+        # began.
         log = (self.checkpoint / "offsets" / str(batch_id)).read_text()
         return parse_lsn(json.loads(log.splitlines()[-1])["lsn"])
 
@@ -167,8 +174,9 @@ class BatchSink:
 class _Readings:
     """Gives the frames of a batch, as often as asked; one reading at a time.
 
-    A reading that is not finished has something open: a file of the journal, or a socket with threads of the JVM that wait at its other
-    end. Python would close it when it collects the frames, which an error's traceback keeps for a while; so it is closed here.
+    A reading that is not finished has something open: a file of the journal, or a socket with
+    threads of the JVM that wait at its other end. Python would close it when it collects the
+    frames, which an error's traceback keeps for a while; so it is closed here.
 
     Args:
         read: begins one.
@@ -192,7 +200,9 @@ class _Readings:
 
 
 def _frames(batch: DataFrame) -> Iterator[Frame]:
-    """Frames in order; the next partition is decoded while this one is applied, and what is left of one is read past at the end."""
+    """Frames in order; the next partition is decoded while this one is applied, and what is left of
+    one is read past at the end.
+    """
     rows = _iterate_partitions(batch)
     try:
         for row in rows:
@@ -217,9 +227,9 @@ def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
     """Rows, a partition at a time, as a job of its own for each.
 
     Spark 4.3 remembers the jobs of a SQL execution, results included, until that execution ends
-    (``DAGScheduler.activeQueryToJobs``). Under the micro-batch's execution the whole batch would stay in the JVM; under
-    the one that ``DataFrame.toLocalIterator`` makes, it would stay for ever, since that one ends before its first job.
-    So the jobs run under none.
+    (``DAGScheduler.activeQueryToJobs``). Under the micro-batch's execution the whole batch would
+    stay in the JVM; under the one that ``DataFrame.toLocalIterator`` makes, it would stay for ever,
+    since that one ends before its first job. So the jobs run under none.
     """
     context = rows.sparkSession.sparkContext
     # Any: None is what unsets a property, and pyspark's annotations have forgotten it.

@@ -1,4 +1,5 @@
-"""The consumers of a subscription in its journal: who keeps entries from being trimmed (:mod:`subscriber.journal.retention`).
+"""The consumers of a subscription in its journal: who keeps entries from being trimmed
+(:mod:`subscriber.journal.retention`).
 
 ::
 
@@ -54,15 +55,17 @@ def collect_consumers(
 ) -> tuple[list[str], bool]:
     """Remove a target's consumers whose subscription is gone, or streams from another slot now.
 
-    A command may be given on another machine, which does not see the journals; so whoever works for the target removes what it
-    left. Consumers of other targets are not ours to judge. What a released consumer keeps is for the subscription that goes on with the
-    slot, which removes it (:meth:`JournalConsumers.take_over`).
+    A command may be given on another machine, which does not see the journals; so whoever works for
+    the target removes what it left. Consumers of other targets are not ours to judge. What a
+    released consumer keeps is for the subscription that goes on with the slot, which removes it
+    (:meth:`JournalConsumers.take_over`).
 
     Args:
         base: the folder or URL below which journals live.
         target_identifier: the target's.
         subscriptions: all of the target, also those that are disabled.
-        keep: (system identifier, slot) of slots that wait to be handed on: what their journals hold is still wanted.
+        keep: (system identifier, slot) of slots that wait to be handed on: what their journals hold
+            is still wanted.
 
     Returns:
         The names of the files that were removed, and whether every journal could be looked into.
@@ -104,7 +107,9 @@ def _may_be_forgotten(consumer: Consumer, target_identifier: str) -> bool:
 
 
 def _streams(subscription: Subscription, control: Control) -> bool:
-    """Whether a journal is the subscription's; as long as it does not know its publisher, the slot's name decides."""
+    """Whether a journal is the subscription's; as long as it does not know its publisher, the
+    slot's name decides.
+    """
     return subscription.slot_name == control.slot and subscription.system_identifier in (
         None,
         control.system_identifier,
@@ -169,7 +174,9 @@ class JournalConsumers:
             self._storage.delete(left)
 
     def note_applied(self, lsn: LSN) -> None:
-        """Everything up to ``lsn`` is committed in the target. What cannot be written now :meth:`write_late` will write."""
+        """Everything up to ``lsn`` is committed in the target. What cannot be written now
+        :meth:`write_late` will write.
+        """
         with self._lock:
             self._try_to_write(lsn)
 

@@ -1,28 +1,35 @@
 """Where the changes of a slot begin for a subscription that takes it over.
 
-PostgreSQL's procedure hands a slot on: DISABLE, SET (slot_name = NONE), DROP SUBSCRIPTION; then CREATE SUBSCRIPTION … WITH
-(create_slot = false, slot_name = …). The new subscription goes on where the old one had applied, and to PostgreSQL's own subscriber the
-slot says where that is. Ours confirms a slot when the journal is durable::
+PostgreSQL's procedure hands a slot on: DISABLE, SET (slot_name = NONE), DROP SUBSCRIPTION; then
+CREATE SUBSCRIPTION … WITH (create_slot = false, slot_name = …). The new subscription goes on where
+the old one had applied, and to PostgreSQL's own subscriber the slot says where that is. Ours
+confirms a slot when the journal is durable::
 
     applied P ──────────── confirmed C ──── journal's end D          the slot says C; between P and C the journal has them
               └─ in the journal only ─┘
 
-So a slot's position is adopted only with proof that publisher, journal and target agree (invariant slot_after_disk). P is known from
+So a slot's position is adopted only with proof that publisher, journal and target agree (invariant
+slot_after_disk). P is known from
 
-1. the target's catalog, when a subscription of this target was taken off the slot (``subscriber_released_slot``), and the consumers of the
-   journal, if it is here: the further of the two, since a consumer may be a moment behind, and another target may have had the slot
+1. the target's catalog, when a subscription of this target was taken off the slot
+   (``subscriber_released_slot``), and the consumers of the journal, if it is here: the further of
+   the two, since a consumer may be a moment behind, and another target may have had the slot
    meanwhile;
 2. otherwise the journal's beginning, if it is here: nobody has applied anything of it;
 3. otherwise nobody of ours has had the slot, as far as can be known: then P is C.
 
-Where P lies before C the journal must be here and hold what lies between; otherwise the slot is refused, with both positions.
+Where P lies before C the journal must be here and hold what lies between; otherwise the slot is
+refused, with both positions.
 
-A subscription that copies its tables again (``copy_data = true``) needs none of this: what is not applied is in the copy.
+A subscription that copies its tables again (``copy_data = true``) needs none of this: what is not
+applied is in the copy.
 
-One that had another slot before goes on at its own progress, if that is ahead. If it is behind, the slot does not send what lies between.
-PostgreSQL goes on without a word; here it is logged as a warning.
+One that had another slot before goes on at its own progress, if that is ahead. If it is behind, the
+slot does not send what lies between. PostgreSQL goes on without a word; here it is logged as a
+warning.
 
-Rejected: writing P to the publisher, as a logical message or in a replication origin. A subscriber must not need the right to write there.
+Rejected: writing P to the publisher, as a logical message or in a replication origin. A subscriber
+must not need the right to write there.
 """
 
 from __future__ import annotations
@@ -108,7 +115,9 @@ def slot_position(slot: str, confirmed: LSN, released: LSN | None, journal: Jour
 
 
 def _applied(journal: JournalState) -> LSN:
-    """What every consumer has applied that was taken off the slot; where none was, what every consumer has."""
+    """What every consumer has applied that was taken off the slot; where none was, what every
+    consumer has.
+    """
     released = [one for one in journal.consumers if one.consumer is not None and one.consumer.purpose == "released"]
     return LSN(min(one.lsn for one in released or journal.consumers))
 
@@ -144,11 +153,13 @@ def check_slot_position(
 def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -> tuple[Subscription, LSN]:
     """The subscription with whom it replicates from, and the position that it has applied.
 
-    What the catalog does not know yet is found out at the publisher and kept: after CREATE SUBSCRIPTION with a slot that was there
-    before, or without a connection, and after SET (slot_name = …).
+    What the catalog does not know yet is found out at the publisher and kept: after CREATE
+    SUBSCRIPTION with a slot that was there before, or without a connection, and after SET
+    (slot_name = …).
 
     Raises:
-        PublisherError: the publisher cannot be asked, has no such slot, or is another system than before.
+        PublisherError: the publisher cannot be asked, has no such slot, or is another system than
+            before.
         JournalGap: see :func:`slot_position`.
         TargetUnavailable: try again.
     """

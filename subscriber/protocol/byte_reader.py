@@ -112,7 +112,9 @@ class Reader:
         return self.data[start:end]
 
     def string(self) -> str:
-        """Read a NUL-terminated string in UTF-8, the encoding that the receiver asks for (rule A1)."""
+        """Read a NUL-terminated string in UTF-8, the encoding that the receiver asks for
+        (rule A1).
+        """
         start = self.offset
         end = self.data.find(b"\0", start)
         if end < 0:
@@ -133,5 +135,7 @@ class Reader:
 
 
 def printable(byte: int) -> str:
-    """A byte as ``%c`` would print it, escaped unless it is printable ASCII, for a log cannot hold the rest."""
+    """A byte as ``%c`` would print it, escaped unless it is printable ASCII, for a log cannot hold
+    the rest.
+    """
     return chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"

@@ -12,8 +12,9 @@ order (invariant commit_order). A source transaction may span frames, a frame ma
 
 Absence is typed (invariant absence_is_typed): a column that was not sent, or was sent as unchanged
 out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is NULL. That is
-why changes with different sets of sent columns are different groups. So are changes of which one came with a column as text and
-the other in binary form: for a target that has PostgreSQL's types that makes a difference (rule C5).
+why changes with different sets of sent columns are different groups. So are changes of which one
+came with a column as text and the other in binary form: for a target that has PostgreSQL's types
+that makes a difference (rule C5).
 
 Wire form (little-endian), 8-byte aligned so that Arrow reads its buffers in place::
 
@@ -70,7 +71,8 @@ class ChangeGroup:
         old: the old tuples' columns, named as the relation's; for K only its identity columns. None
             exactly when ``old_kind`` is None. A batch with rows but no columns is possible.
         new: the new tuples' columns that were sent. None exactly for a DELETE.
-        binary: the columns whose values, where they are not NULL, came in binary form (rules A11, A12).
+        binary: the columns whose values, where they are not NULL, came in binary form (rules A11,
+            A12).
     """
 
     relation: Relation
@@ -106,8 +108,8 @@ class Control:
         position: its ordinal in the frame.
         message: raw pgoutput, outside of a stream block: B, C, O, T, M, b, P, K or r.
         relations: for T the relations it names, in its order; else empty.
-        finish_lsn: for b where the entry that brings it ends: at the COMMIT PREPARED where that follows it at once, else at the
-            PREPARE. 0/0 for the others, which say it themselves.
+        finish_lsn: for b where the entry that brings it ends: at the COMMIT PREPARED where that
+            follows it at once, else at the PREPARE. 0/0 for the others, which say it themselves.
     """
 
     position: int

@@ -105,7 +105,8 @@ def _origin(reader: Reader) -> Message:
 
 
 def _relation(reader: Reader, xid: int | None) -> Message:
-    """R: [xid u32], relation_id u32, namespace string, name string, replica_identity u8, natts u16, columns.
+    """R: [xid u32], relation_id u32, namespace string, name string, replica_identity u8, natts u16,
+    columns.
 
     A column: flags u8, name string, type_oid u32, type_modifier i32.
     """
@@ -162,7 +163,9 @@ def _delete(reader: Reader, xid: int | None) -> Message:
 
 
 def _truncate(reader: Reader, xid: int | None) -> Message:
-    """T: [xid u32], nrels u32, flags u8 (1 cascade, 2 restart identity), nrels times relation_id u32."""
+    """T: [xid u32], nrels u32, flags u8 (1 cascade, 2 restart identity), nrels times relation_id
+    u32.
+    """
     nrels, flags = reader.u32(), reader.byte()
     if flags & ~_KNOWN_TRUNCATE_FLAGS:
         raise reader.error(f"unrecognized flags {flags} in truncate message", at=reader.offset - 1)
@@ -242,7 +245,9 @@ def _prepare_body(
 
 
 def _rollback_prepared(reader: Reader) -> Message:
-    """r: flags u8 (0), prepare_end_lsn u64, end_lsn u64, prepare_timestamp i64, rollback_timestamp i64, xid u32, gid."""
+    """r: flags u8 (0), prepare_end_lsn u64, end_lsn u64, prepare_timestamp i64, rollback_timestamp
+    i64, xid u32, gid.
+    """
     _no_flags(reader, "rollback prepared")
     prepare_end_lsn, end_lsn, prepare_timestamp, rollback_timestamp, xid = reader.unpack(_ROLLBACK)
     if not prepare_end_lsn:
@@ -259,7 +264,9 @@ def _no_flags(reader: Reader, what: str) -> None:
 
 
 def _gid(reader: Reader) -> str:
-    """Where PostgreSQL cuts the identifier at 199 bytes (strlcpy), a longer one is refused (rule A18)."""
+    """Where PostgreSQL cuts the identifier at 199 bytes (strlcpy), a longer one is refused (rule
+    A18).
+    """
     start = reader.offset
     gid = reader.string()
     if reader.offset - start > GID_SIZE:
@@ -316,7 +323,9 @@ _PLAIN: Final[dict[int, Callable[[Reader], Message]]] = {
     ord("r"): _rollback_prepared,
     ord("p"): _stream_prepare,
 }
-"""Messages that never carry an xid prefix (rule A4); with A, which needs an option, they are all of them."""
+"""Messages that never carry an xid prefix (rule A4); with A, which needs an option, they are all of
+them.
+"""
 
 _IN_STREAM: Final[dict[int, Callable[[Reader, int | None], Message]]] = {
     ord("R"): _relation,

@@ -43,7 +43,9 @@ _REQUEST_FIELDS: Final = Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class XLogData:
-    """One message of the output plugin; start_lsn and end_lsn are equal, and may be 0 (rule A34)."""
+    """One message of the output plugin; start_lsn and end_lsn are equal, and may be 0 (rule
+    A34).
+    """
 
     type_byte: ClassVar[str] = "w"
     start_lsn: int
@@ -54,7 +56,9 @@ class XLogData:
 
 @dataclass(frozen=True, slots=True)
 class Keepalive:
-    """Primary keepalive: how far the walsender has read, and whether it wants an answer now (rule A35)."""
+    """Primary keepalive: how far the walsender has read, and whether it wants an answer now (rule
+    A35).
+    """
 
     type_byte: ClassVar[str] = "k"
     wal_end: int
@@ -108,8 +112,9 @@ Envelope: TypeAlias = ServerEnvelope | ClientEnvelope
 def decode_envelope(data: bytes | memoryview) -> ServerEnvelope:
     """Decode what the walsender sent, the content of one CopyData.
 
-    Layouts: w start_lsn u64, end_lsn u64, send_timestamp i64, payload; k wal_end u64, send_timestamp
-    i64, reply_requested u8; s remote_lsn u64, oldest_committing_xid u64, next_xid u64, reply_timestamp i64.
+    Layouts: w start_lsn u64, end_lsn u64, send_timestamp i64, payload; k wal_end u64,
+    send_timestamp i64, reply_requested u8; s remote_lsn u64, oldest_committing_xid u64, next_xid
+    u64, reply_timestamp i64.
 
     Raises:
         ProtocolError: 08P01; anything else, incomplete, or with bytes left over.
@@ -134,8 +139,8 @@ def decode_envelope(data: bytes | memoryview) -> ServerEnvelope:
 def decode_reply(data: bytes | memoryview) -> ClientEnvelope:
     """Decode what a subscriber sent, as a walsender would.
 
-    Layouts: r received_lsn u64, flushed_lsn u64, applied_lsn u64, timestamp i64, reply_requested u8;
-    p timestamp i64.
+    Layouts: r received_lsn u64, flushed_lsn u64, applied_lsn u64, timestamp i64, reply_requested
+    u8; p timestamp i64.
 
     Raises:
         ProtocolError: 08P01; anything else, incomplete, or with bytes left over.

@@ -1,9 +1,9 @@
 """Many messages at once: the changes of a batch, grouped so that each group parses in lock-step.
 
 Decoding a million INSERT messages one by one costs seconds of Python; nearly all of them have the
-same relation and layout. :func:`group_changes` looks at a whole Arrow column of messages with numpy and
-returns groups of rows that share *relation shape, action and kind of old tuple*; within a group column
-``k`` of every tuple is parsed together (:mod:`subscriber.protocol.tuples`).
+same relation and layout. :func:`group_changes` looks at a whole Arrow column of messages with numpy
+and returns groups of rows that share *relation shape, action and kind of old tuple*; within a group
+column ``k`` of every tuple is parsed together (:mod:`subscriber.protocol.tuples`).
 
 ::
 
@@ -18,10 +18,10 @@ returns groups of rows that share *relation shape, action and kind of old tuple*
     └───────────────────┘
 
 Invariants: every byte of every change is accounted for (a tuple must end where its message ends), a
-change is decoded with the relation message before it and no other (rule C1), and row numbers keep the
-order of the stream. The same walk serves as the receiver's check before a change becomes durable and as the
-executors' decoder; the alternative, a check of its own for the receiver, was rejected because two parsers
-of one format would sooner or later disagree.
+change is decoded with the relation message before it and no other (rule C1), and row numbers keep
+the order of the stream. The same walk serves as the receiver's check before a change becomes
+durable and as the executors' decoder; the alternative, a check of its own for the receiver, was
+rejected because two parsers of one format would sooner or later disagree.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class MessageBatch:
         buffer: the bytes that all offsets in the groups refer to.
         groups: the changes.
         controls: ascending row numbers of everything that is neither a change nor R nor Y.
-        relations: the relation map after the batch; that before it when the batch describes nothing new.
+        relations: the relation map after the batch; that before it when the batch describes nothing
+            new.
         used_before: relation ids whose shape from before the batch was needed.
         relations_before: the relation map before the batch.
         shapes: for each relation id the rows of the batch that describe it anew, ascending.
@@ -139,7 +140,8 @@ def group_changes(
     """Take a batch of messages apart, checking every byte of the changes.
 
     Args:
-        messages: one pgoutput message a row, outside stream blocks (no xid prefix), in stream order.
+        messages: one pgoutput message a row, outside stream blocks (no xid prefix), in stream
+            order.
         relations: the relation map before the batch.
         lsns: the WAL position of each row, for error reports.
 

@@ -47,7 +47,9 @@ UNCHANGED: Final = Absence.UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class TextValue:
-    """A value in the text form of its type's output function, in the client's encoding (rule A11)."""
+    """A value in the text form of its type's output function, in the client's encoding
+    (rule A11).
+    """
 
     data: bytes
 
@@ -90,7 +92,9 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The end of a transaction; ``end_lsn`` is the first byte after its commit record (rule A17)."""
+    """The end of a transaction; ``end_lsn`` is the first byte after its commit record (rule
+    A17).
+    """
 
     type_byte: ClassVar[str] = "C"
     commit_lsn: int
@@ -126,7 +130,8 @@ class RelationColumn:
 class Relation:
     """How the tuples of ``relation_id`` look from here on (rules A7-A9, A24).
 
-    ``replica_identity`` is pg_class.relreplident: ``d`` default, ``n`` nothing, ``f`` full, ``i`` index.
+    ``replica_identity`` is pg_class.relreplident: ``d`` default, ``n`` nothing, ``f`` full, ``i``
+    index.
     """
 
     type_byte: ClassVar[str] = "R"
@@ -139,13 +144,17 @@ class Relation:
 
     @property
     def qualified_name(self) -> str:
-        """``schema.table`` as PostgreSQL's messages print it: unquoted, for people and not for SQL."""
+        """``schema.table`` as PostgreSQL's messages print it: unquoted, for people and not
+        for SQL.
+        """
         return f"{self.namespace}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The name of a non-built-in type; of its base type when ``type_oid`` is a domain (rule A13)."""
+    """The name of a non-built-in type; of its base type when ``type_oid`` is a domain (rule
+    A13).
+    """
 
     type_byte: ClassVar[str] = "Y"
     type_oid: int
@@ -166,7 +175,9 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A row was updated. ``old_kind`` and ``old`` are None together: no old tuple was sent (rules A9, A10)."""
+    """A row was updated. ``old_kind`` and ``old`` are None together: no old tuple was sent (rules
+    A9, A10).
+    """
 
     type_byte: ClassVar[str] = "U"
     relation_id: int
@@ -200,7 +211,9 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
-    """What ``pg_logical_emit_message`` wrote; ``lsn`` is what that function returned (rules A17, A25)."""
+    """What ``pg_logical_emit_message`` wrote; ``lsn`` is what that function returned (rules A17,
+    A25).
+    """
 
     type_byte: ClassVar[str] = "M"
     transactional: bool
@@ -239,7 +252,8 @@ class StreamCommit:
 
 @dataclass(frozen=True, slots=True)
 class StreamAbort:
-    """The streamed (sub)transaction ``subxid`` of ``xid`` aborted; all of it when they are equal (rule A6).
+    """The streamed (sub)transaction ``subxid`` of ``xid`` aborted; all of it when they are equal
+    (rule A6).
 
     The last two fields are None together: they travel only when the session asked for
     ``streaming 'parallel'`` (rule A5). ``abort_lsn`` 0 means sent, and unknown (rule A6).
@@ -290,7 +304,9 @@ class CommitPrepared:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPrepared:
-    """A transaction prepared earlier was rolled back; ``end_lsn`` is the manual's rollback_end_lsn."""
+    """A transaction prepared earlier was rolled back; ``end_lsn`` is the manual's
+    rollback_end_lsn.
+    """
 
     type_byte: ClassVar[str] = "r"
     prepare_end_lsn: int

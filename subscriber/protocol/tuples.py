@@ -22,9 +22,9 @@ Invariants
     - NULL, unchanged and not-sent stay apart: null is a kind and becomes an Arrow null, unchanged
       is a kind and never becomes an array element, not-sent is a column beyond ``ncolumns``.
 
-Rejected: a loop over rows with ``struct`` (the oracle in ``decode``: 50 times slower on rows of five
-columns), and gathering value bytes by an index array of every byte (9 times slower than Arrow's
-``take`` on rows of 80 bytes; kept below for positions in no order).
+Rejected: a loop over rows with ``struct`` (the oracle in ``decode``: 50 times slower on rows of
+five columns), and gathering value bytes by an index array of every byte (9 times slower than
+Arrow's ``take`` on rows of 80 bytes; kept below for positions in no order).
 
 Rules A11 (layout), A12 (``t`` may stand in a binary stream), A19 (error texts).
 """
@@ -95,7 +95,8 @@ def split_tuples(buffer: Bytes, starts: Positions, limits: Positions, ncolumns: 
 
     Raises:
         ProtocolError: a tuple that is cut off, has another number of columns, or a column of an
-            unknown kind (A19). ``offset`` is the offset in ``buffer``, the detail names the row too.
+            unknown kind (A19). ``offset`` is the offset in ``buffer``, the detail names the row
+            too.
     """
     if np.any(starts < 0):
         raise ValueError("a tuple cannot start before the buffer")
@@ -119,7 +120,8 @@ class _Walk:
     def __init__(self, buffer: Bytes, limits: Positions) -> None:
         self._buffer = buffer
         self._limits = limits
-        # A big-endian u32 at every byte position: overlapping, unaligned, and one gather instead of four.
+        # A big-endian u32 at every byte position: overlapping, unaligned, and one gather instead of
+        # four.
         readable = max(buffer.size - _LENGTH_SIZE + 1, 0)
         self._lengths = np.ndarray((readable,), dtype=">u4", buffer=buffer if readable else b"", strides=(1,))
 
@@ -224,7 +226,9 @@ def _slices(
 
 
 def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes, Positions]:
-    """Copy values at positions in any order behind each other: their bytes, and interleaved offsets."""
+    """Copy values at positions in any order behind each other: their bytes, and interleaved
+    offsets.
+    """
     lengths = ends - starts
     behind = np.cumsum(lengths)
     source = np.repeat(starts - (behind - lengths), lengths) + np.arange(behind[-1])
@@ -240,7 +244,10 @@ def _printable(byte: int) -> str:
 
 
 def _error(message: str, row: int, cursor: Positions, index: int | None = None) -> ProtocolError:
-    """An error at ``cursor[index]``; ``index`` differs from ``row`` where only some rows were looked at."""
+    """An error at ``cursor[index]``; ``index`` differs from ``row`` where only some rows were
+    looked at.
+    """
     offset = int(cursor[row if index is None else index])
-    # The row and the buffer are the caller's, who may know better words for both: not in the message.
+    # The row and the buffer are the caller's, who may know better words for both: not in the
+    # message.
     return ProtocolError(message, offset=offset, detail=f"Tuple {row}, at offset {offset} of its buffer.")

@@ -1,4 +1,5 @@
-"""What is published: which changes go on, as which table, with which columns (section B of the rules).
+"""What is published: which changes go on, as which table, with which columns (section B of the
+rules).
 
 ::
 
@@ -9,6 +10,7 @@
                                                                 ▼
     changes of one shape ──────────────────────────────────transform──▶ changes as pgoutput would have sent them
 
-A row filter's expression is :mod:`subscriber.filters`'. Everything here is pure, and runs on the executors as well as at
-CREATE PUBLICATION. What cannot be evaluated exactly as the server would is refused when it is given (refuse_not_guess), by name.
+A row filter's expression is :mod:`subscriber.filters`'. Everything here is pure, and runs on the
+executors as well as at CREATE PUBLICATION. What cannot be evaluated exactly as the server would is
+refused when it is given (refuse_not_guess), by name.
 """

@@ -1,8 +1,10 @@
-"""Does a publication of the server bring what emulated ones need? (The option ``carrier`` of a subscription.)
+"""Does a publication of the server bring what emulated ones need? (The option ``carrier`` of a
+subscription.)
 
-The carrier is an ordinary publication that leaves nothing out: every table, operation and column that the emulated publications
-publish or filter by, unfiltered, and partitions under their own names. What it leaves out would be missing without a word, so it
-is looked for when the subscription is made and when it is refreshed.
+The carrier is an ordinary publication that leaves nothing out: every table, operation and column
+that the emulated publications publish or filter by, unfiltered, and partitions under their own
+names. What it leaves out would be missing without a word, so it is looked for when the subscription
+is made and when it is refreshed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Several publications, one relation: which changes go on, as which table, by which filters, with which columns.
+"""Several publications, one relation: which changes go on, as which table, by which filters, with
+which columns.
 
 pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalogs::
 
@@ -8,13 +9,15 @@ pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalo
                  │              ▶ sent_columns       lists and publish_generated_columns, which must agree (B39-B41)
                  └──────────────▶ plan_relation      all of it, for the relation as the stream describes it
 
-The stream is a carrier's, which publishes partitions under their own names: so a change comes under its leaf, and what the
-ancestors are, the stream does not say but :class:`PublisherTables` does. Where the two disagree, the stream is right about its own
-columns, and the tables are read again once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked
-for since and still differs is *settled*: it is the stream that is older.
+The stream is a carrier's, which publishes partitions under their own names: so a change comes under
+its leaf, and what the ancestors are, the stream does not say but :class:`PublisherTables` does.
+Where the two disagree, the stream is right about its own columns, and the tables are read again
+once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked for since
+and still differs is *settled*: it is the stream that is older.
 
-PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a list. There the rules of 18 give
-what theirs give: a list of all columns equals none, and nothing generated is sent. Only 15 counts otherwise which list is one of all.
+PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a
+list. There the rules of 18 give what theirs give: a list of all columns equals none, and nothing
+generated is sent. Only 15 counts otherwise which list is one of all.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ class PublishedAs:
     Attributes:
         table: what its changes are published as: itself, or an ancestor.
         operations: what any of them publishes.
-        publications: those that count: they publish it as ``table``. Only their filters and column lists hold.
+        publications: those that count: they publish it as ``table``. Only their filters and column
+            lists hold.
     """
 
     table: PublisherTable
@@ -86,7 +90,9 @@ def published_as(
 
 
 def level_of(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int | None:
-    """As which ancestor (from 1, the nearest) a publication publishes a table; 0: as itself; None: not at all (rule B2)."""
+    """As which ancestor (from 1, the nearest) a publication publishes a table; 0: as itself; None:
+    not at all (rule B2).
+    """
     if publication.all_tables:
         if is_excepted(publication, table, ancestors):
             return None
@@ -123,7 +129,8 @@ def sent_columns(found: PublishedAs) -> SentColumns:
     """The columns that are sent.
 
     Raises:
-        NotSupportedError: the publications do not agree on the list (rule B39), or on generated columns (rule B41).
+        NotSupportedError: the publications do not agree on the list (rule B39), or on generated
+            columns (rule B41).
     """
     table = found.table
     lists = [_column_list(publication, table) for publication in found.publications]
@@ -169,9 +176,10 @@ def plan_relation(
         settled: the tables were read after this relation had been seen.
 
     Raises:
-        PublisherTablesOutdated: the tables do not know the relation as it is; not where it is settled.
-        NotSupportedError: see :func:`sent_columns`; or a column that is to be sent is not in the stream; or a relation that
-            is gone may have been a partition.
+        PublisherTablesOutdated: the tables do not know the relation as it is; not where it is
+            settled.
+        NotSupportedError: see :func:`sent_columns`; or a column that is to be sent is not in the
+            stream; or a relation that is gone may have been a partition.
     """
     table = _table_of(tables, relation, settled=settled)
     if table is None:
@@ -204,8 +212,9 @@ def _plan_unknown(
 ) -> RelationPlan:
     """A relation that is not among the tables: created since, or gone.
 
-    One that is gone and was never known is in no subscription under its own name, so its changes would be ignored (rule C4). As
-    a partition it would have been published as a table that is, and nobody can tell any more.
+    One that is gone and was never known is in no subscription under its own name, so its changes
+    would be ignored (rule C4). As a partition it would have been published as a table that is, and
+    nobody can tell any more.
     """
     holding = [one for one in publications if _may_hold(one, tables, relation)]
     if not holding:
@@ -228,7 +237,9 @@ def _may_hold(publication: Publication, tables: PublisherTables, relation: Relat
 
 
 def _has_roots(publication: Publication, tables: PublisherTables) -> bool:
-    """Whether a publication may hold partitioned tables, and so partitions that are not known yet."""
+    """Whether a publication may hold partitioned tables, and so partitions that are not
+    known yet.
+    """
     if publication.all_tables or publication.schemas:
         return True
     members = (tables.tables.get(entry.key) for entry in publication.tables)
@@ -246,8 +257,11 @@ def outdated(relation: Relation) -> PublisherTablesOutdated:
 
 
 def _publish_as(found: PublishedAs, table: PublisherTable, relation: Relation, *, settled: bool) -> Relation:
-    """The relation that the changes name, as ``logicalrep_write_attrs`` describes it (rules A8, A9, B40, B41)."""
-    # Columns are judged only where rows are published; a relation for TRUNCATE alone has those of no list.
+    """The relation that the changes name, as ``logicalrep_write_attrs`` describes it (rules A8, A9,
+    B40, B41).
+    """
+    # Columns are judged only where rows are published; a relation for TRUNCATE alone has those of
+    # no list.
     rows = any(operation in found.operations for operation in ROW_OPERATIONS)
     sent = sent_columns(found) if rows else SentColumns(_plain(found.table), listed=False)
     target = found.table
@@ -273,7 +287,9 @@ def _plain(table: PublisherTable) -> frozenset[str]:
 
 
 def _check_sent(table: PublisherTable, name: str) -> None:
-    """A generated column can be sent only if the carrier sends it; another one that is missing is newer than the stream."""
+    """A generated column can be sent only if the carrier sends it; another one that is missing is
+    newer than the stream.
+    """
     column = table.column(name)
     if column is None or not column.generated:
         return
@@ -305,9 +321,10 @@ def plan_truncate(
 ) -> tuple[Relation, ...]:
     """What a TRUNCATE goes on for, in its order; empty: nothing (rules A26, B4, B21, B22).
 
-    The carrier names leaves only. A TRUNCATE of a partitioned table is one that names all leaves of it, so the two cannot be told
-    apart: where ``TRUNCATE p1, p2`` names every leaf of a table that is published as root, the root is truncated, and the server
-    would have sent nothing. Its publisher has no row left in it either.
+    The carrier names leaves only. A TRUNCATE of a partitioned table is one that names all leaves of
+    it, so the two cannot be told apart: where ``TRUNCATE p1, p2`` names every leaf of a table that
+    is published as root, the root is truncated, and the server would have sent nothing. Its
+    publisher has no row left in it either.
 
     Args:
         publications: the subscription's.

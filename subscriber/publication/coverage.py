@@ -1,9 +1,12 @@
-"""Does the replica identity cover what UPDATE and DELETE are judged by, and what is sent of them? (rules B32-B36)
+"""Does the replica identity cover what UPDATE and DELETE are judged by, and what is sent of them?
+(rules B32-B36)
 
-PostgreSQL asks at the first UPDATE or DELETE of a table, on the publisher (``CheckCmdReplicaIdentity``). A publisher does not know of
-the publications that are evaluated here, so they are asked for when a subscription is made or refreshed: what its messages refuse there,
-the stream would not bring. Only where the publisher has a publication of its own by which it refuses the same UPDATE or DELETE, as it has
-while the filtering moves from there to here, nothing needs to be refused before.
+PostgreSQL asks at the first UPDATE or DELETE of a table, on the publisher
+(``CheckCmdReplicaIdentity``). A publisher does not know of the publications that are evaluated
+here, so they are asked for when a subscription is made or refreshed: what its messages refuse
+there, the stream would not bring. Only where the publisher has a publication of its own by which it
+refuses the same UPDATE or DELETE, as it has while the filtering moves from there to here, nothing
+needs to be refused before.
 """
 
 from __future__ import annotations
@@ -81,7 +84,8 @@ def uncovered(
 ) -> Iterator[PublisherNotReady]:
     """What PostgreSQL would refuse, a table at a time, UPDATE before DELETE.
 
-    A table without any identity is 55000 (rule B34); that the publisher refuses itself, since the carrier publishes its updates.
+    A table without any identity is 55000 (rule B34); that the publisher refuses itself, since the
+    carrier publishes its updates.
 
     Raises:
         SubscriberError: a filter cannot be read.
@@ -119,8 +123,9 @@ def _descriptor(
 ) -> tuple[frozenset[Operation], dict[_Changing, _Flaws]]:
     """``RelationBuildPublicationDesc``: what is published, and what is wrong with it.
 
-    It is followed to the letter, since the message depends on it: the publications' order, what a later one says of columns in place of
-    an earlier one, and that nobody looks further when everything is published and the same thing is wrong for both operations.
+    It is followed to the letter, since the message depends on it: the publications' order, what a
+    later one says of columns in place of an earlier one, and that nobody looks further when
+    everything is published and the same thing is wrong for both operations.
     """
     ancestors = tables.ancestors(table)
     published: frozenset[Operation] = frozenset()
@@ -148,7 +153,9 @@ def _descriptor(
 
 
 def _rank(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int:
-    """In which order publications are looked at: by table, by schema, by each ancestor and its schema, of all tables."""
+    """In which order publications are looked at: by table, by schema, by each ancestor and its
+    schema, of all tables.
+    """
     for rank, one in enumerate((table, *ancestors)):
         if publication.entry(*one.key) is not None:
             return 2 * rank
@@ -164,7 +171,9 @@ def _flaws(
     target: PublisherTable,
     filter_columns: FilterColumns,
 ) -> _Flaws:
-    """``pub_rf_contains_invalid_column`` and ``pub_contains_invalid_column``; columns of a root are those of the leaf by name."""
+    """``pub_rf_contains_invalid_column`` and ``pub_contains_invalid_column``; columns of a root are
+    those of the leaf by name.
+    """
     entry = None if publication.all_tables else publication.entry(*target.key)
     where = None if entry is None else entry.where
     columns = None if entry is None else entry.columns

@@ -1,4 +1,6 @@
-"""A publication as it is stored: what ``pg_publication``, ``pg_publication_rel`` and ``pg_publication_namespace`` hold."""
+"""A publication as it is stored: what ``pg_publication``, ``pg_publication_rel`` and
+``pg_publication_namespace`` hold.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ GeneratedColumns = Literal["none", "stored"]
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A member by name (``pg_publication_rel``). Without ONLY, the tables that inherit from it are members of their own.
+    """A member by name (``pg_publication_rel``). Without ONLY, the tables that inherit from it are
+    members of their own.
 
     Attributes:
         schema: the table's.

@@ -1,6 +1,8 @@
-"""Why a change was sent, rewritten or left out: which publication, which filter, what it said of the old and of the new row.
+"""Why a change was sent, rewritten or left out: which publication, which filter, what it said of
+the old and of the new row.
 
-The same plan, the same filters and the same decision as :mod:`transform` has; nothing is decided here.
+The same plan, the same filters and the same decision as :mod:`transform` has; nothing is decided
+here.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def explain(group: ChangeGroup, programs: Compiled) -> list[Explanation]:
     """What becomes of each change of a group.
 
     Raises:
-        SubscriberError: a change cannot be decided; :func:`~subscriber.publication.transform.transform` would raise it, too.
+        SubscriberError: a change cannot be decided;
+            :func:`~subscriber.publication.transform.transform` would raise it, too.
     """
     program = programs.program(group.relation)
     sent = {

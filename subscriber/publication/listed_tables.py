@@ -1,4 +1,5 @@
-"""Which tables emulated publications list: ``pg_get_publication_tables`` (rules B1, B5, D7-D9, B39-B41).
+"""Which tables emulated publications list: ``pg_get_publication_tables`` (rules B1, B5, D7-D9,
+B39-B41).
 
 A table is listed once, under the name that its changes have: a partitioned table that is published
 through its root is listed as the root. Initial copies use this list, whatever operations the
@@ -32,7 +33,9 @@ def listed_tables(publications: Sequence[Publication], tables: PublisherTables) 
 
 
 def members_of(publication: Publication, tables: PublisherTables) -> list[PublisherTable]:
-    """The tables that one publication lists: with via-root partitioned tables as such, else their leaves."""
+    """The tables that one publication lists: with via-root partitioned tables as such, else their
+    leaves.
+    """
     if publication.all_tables:
         chosen = [
             table
@@ -67,7 +70,9 @@ def is_excepted(publication: Publication, table: PublisherTable, ancestors: Sequ
 
 
 def member_entry(publication: Publication, table: PublisherTable) -> TableEntry | None:
-    """The entry whose column list and filter count for a table: none where the publication has it as one of a schema or of all."""
+    """The entry whose column list and filter count for a table: none where the publication has it
+    as one of a schema or of all.
+    """
     if publication.all_tables or table.schema in publication.schemas:
         return None
     return publication.entry(*table.key)
@@ -103,7 +108,9 @@ def _published(table: PublisherTable, publications: Sequence[Publication]) -> Pu
 
 
 def _compared_by_15(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
-    """What PostgreSQL 15 compares: without a list generated columns count too, which no list can name."""
+    """What PostgreSQL 15 compares: without a list generated columns count too, which no list can
+    name.
+    """
     entry = member_entry(publication, table)
     if entry is not None and entry.columns is not None:
         return listed_columns(publication, table)

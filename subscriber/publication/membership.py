@@ -1,4 +1,5 @@
-"""What a publication is after a command: publicationcmds.c's checks, in its order and words (rules B1, B5, B6, B30, B31, B37, B38).
+"""What a publication is after a command: publicationcmds.c's checks, in its order and words (rules
+B1, B5, B6, B30, B31, B37, B38).
 
 ::
 
@@ -34,7 +35,9 @@ CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
 
 """A publisher before this sends no generated column, and allows none in a list."""
 _FIRST_UNPINNED_OID: Final = 12000
-"""Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may be named."""
+"""Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may
+be named.
+"""
 
 _SYSTEM_COLUMNS: Final = frozenset({"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid"})
 
@@ -117,7 +120,7 @@ def with_options(
     return replace(publication, **given)
 
 
-# Names → what they are --------------------------------------------------------------------------------
+# Names → what they are ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,7 @@ def _check_not_limited(new: _Opened, old: _Opened, named: PublisherTable) -> Non
             raise UsageError(f'conflicting or redundant {what} for table "{named.name}"', sqlstate="42710")
 
 
-# Members ----------------------------------------------------------------------------------------------
+# Members ------------------------------------------------------------------------------------------
 
 
 def _with_tables(
@@ -271,7 +274,7 @@ def _in_order(entries: Sequence[TableEntry], tables: PublisherTables) -> tuple[T
     return tuple(sorted(entries, key=lambda entry: oids.get(entry.key, 2**32)))
 
 
-# What may be a member ---------------------------------------------------------------------------------
+# What may be a member -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +294,9 @@ def _candidates(
     check_filter: CheckFilter,
     in_schemas: bool,
 ) -> list[_Candidate]:
-    """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList: each looks at all tables before the next does."""
+    """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList: each looks at all
+    tables before the next does.
+    """
     candidates = [
         _Candidate(
             one.table,

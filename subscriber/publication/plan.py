@@ -1,4 +1,6 @@
-"""What becomes of the changes of one relation: the answer that :mod:`combine` gives, and :mod:`transform` carries out."""
+"""What becomes of the changes of one relation: the answer that :mod:`combine` gives, and
+:mod:`transform` carries out.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,12 @@ class RelationPlan:
 
     Attributes:
         relation: the relation, as it came.
-        publish_as: what the changes go on as, with the columns that are sent; None: the relation is not published.
+        publish_as: what the changes go on as, with the columns that are sent; None: the relation is
+            not published.
         table: the table of ``publish_as``, for whose columns the filters are written.
         operations: what is published.
-        opinions: what the publications that count say of insert, update and delete, in the subscription's order.
+        opinions: what the publications that count say of insert, update and delete, in the
+            subscription's order.
     """
 
     relation: Relation
@@ -42,6 +46,8 @@ class RelationPlan:
     opinions: Mapping[Operation, tuple[Opinion, ...]] = field(default_factory=dict)
 
     def filters(self, operation: Operation) -> tuple[Opinion, ...]:
-        """The filters that are OR-ed for an operation; empty where it is unfiltered (rules B9, B10a)."""
+        """The filters that are OR-ed for an operation; empty where it is unfiltered (rules B9,
+        B10a).
+        """
         opinions = self.opinions.get(operation, ())
         return () if any(one.where is None for one in opinions) else opinions

@@ -2,7 +2,8 @@
 
 ::
 
-    CREATE PUBLICATION name [FOR ALL TABLES [EXCEPT (TABLE relation [, ...])] | FOR object [, ...]] [WITH (option [= value] [, ...])]
+    CREATE PUBLICATION name [FOR ALL TABLES [EXCEPT (TABLE relation [, ...])] | FOR object [, ...]]
+        [WITH (option [= value] [, ...])]
     ALTER PUBLICATION name { ADD | SET | DROP } object [, ...]
     ALTER PUBLICATION name SET (option [= value] [, ...])
     ALTER PUBLICATION name OWNER TO role
@@ -12,8 +13,9 @@
     object     TABLE relation [(column [, ...])] [WHERE (expression)] | TABLES IN SCHEMA { name | CURRENT_SCHEMA }
     relation   [ONLY] [[database.]schema.]name [*]
 
-TABLE and TABLES IN SCHEMA hold for the names that follow, up to the next of them. What such a name stands for is known only then, so
-gram.y reads the list first and sorts it afterwards (``preprocess_pubobj_list``); errors come in the same two steps here.
+TABLE and TABLES IN SCHEMA hold for the names that follow, up to the next of them. What such a name
+stands for is known only then, so gram.y reads the list first and sorts it afterwards
+(``preprocess_pubobj_list``); errors come in the same two steps here.
 
 A filter's text is kept as it is, once it parses: what its names mean can only be said of a table.
 """
@@ -105,7 +107,7 @@ COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], PublicationCommand]]
 """The commands, by their first two words."""
 
 
-# ALTER PUBLICATION -----------------------------------------------------------------------------------
+# ALTER PUBLICATION --------------------------------------------------------------------------------
 
 
 def _set(cursor: Cursor, name: str) -> AlterPublicationObjects | AlterPublicationOptions:
@@ -136,7 +138,7 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterPublication]]] = {
 """What follows the name, by its first word."""
 
 
-# Tables and schemas ----------------------------------------------------------------------------------
+# Tables and schemas -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,9 @@ def _qualified_name(cursor: Cursor) -> RelationName:
 
 
 def _excepted(cursor: Cursor) -> tuple[RelationName, ...]:
-    """``EXCEPT (TABLE relation [, [TABLE] relation …])``, or as 19 had it at first, ``EXCEPT TABLE (relation, …)``."""
+    """``EXCEPT (TABLE relation [, [TABLE] relation …])``, or as 19 had it at first,
+    ``EXCEPT TABLE (relation, …)``.
+    """
     if not cursor.accept("except"):
         return ()
     if cursor.accept("table"):

@@ -13,7 +13,9 @@ from subscriber.sql.option_list import OptionList, OptionReader, OptionValue, re
 
 
 class PublicationOptions(TypedDict):
-    """The options that were given, named as in :class:`~subscriber.publication.definition.Publication`."""
+    """The options that were given, named as in
+    :class:`~subscriber.publication.definition.Publication`.
+    """
 
     publish: NotRequired[frozenset[Operation]]
     via_root: NotRequired[bool]

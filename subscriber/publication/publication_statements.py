@@ -1,4 +1,5 @@
-"""What CREATE, ALTER and DROP PUBLICATION say, as data: names as they were written, nothing looked up yet.
+"""What CREATE, ALTER and DROP PUBLICATION say, as data: names as they were written, nothing looked
+up yet.
 
 Options stay a list, too: PostgreSQL looks for the publication before it reads them.
 """
@@ -115,7 +116,9 @@ class AlterPublicationOptions:
 
 @dataclass(frozen=True, slots=True)
 class AlterPublicationOwner:
-    """ALTER PUBLICATION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its like)."""
+    """ALTER PUBLICATION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its
+    like).
+    """
 
     name: str
     owner: str | None
@@ -131,7 +134,9 @@ class RenamePublication:
 
 @dataclass(frozen=True, slots=True)
 class DropPublication:
-    """DROP PUBLICATION; CASCADE and RESTRICT change nothing, as in PostgreSQL, since nothing depends on a publication."""
+    """DROP PUBLICATION; CASCADE and RESTRICT change nothing, as in PostgreSQL, since nothing
+    depends on a publication.
+    """
 
     names: tuple[str, ...]
     if_exists: bool

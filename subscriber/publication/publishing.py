@@ -1,7 +1,8 @@
-"""Publications and the tables that they are about, in one object that travels to the executors and is compiled there once.
+"""Publications and the tables that they are about, in one object that travels to the executors and
+is compiled there once.
 
-A relation's plan and its filters are made at its first change, and kept for the process: an executor's Python worker is reused, and
-makes them once for all its tasks.
+A relation's plan and its filters are made at its first change, and kept for the process: an
+executor's Python worker is reused, and makes them once for all its tasks.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Publishing:
     Attributes:
         publications: the subscription's, in its order.
         tables: the publisher's.
-        settled: relations as the stream described them before ``tables`` was read: what still differs from the tables is older
-            than they are.
+        settled: relations as the stream described them before ``tables`` was read: what still
+            differs from the tables is older than they are.
         digest: of all that: where two are equal, so is what they hold.
     """
 
@@ -103,7 +104,8 @@ class Publishing:
         Args:
             tables: the publisher's, as they are now.
             shape: the relation message that did not fit the tables, and because of which they were
-                read again (:class:`~subscriber.errors.PublisherTablesOutdated`); None for no such message.
+                read again (:class:`~subscriber.errors.PublisherTablesOutdated`); None for no such
+                message.
         """
         oids = {table.oid for table in tables.tables.values()}
         gone = {
@@ -146,8 +148,8 @@ class Compiled:
         """What becomes of the changes of ``relation``.
 
         Raises:
-            SubscriberError: see :func:`~subscriber.publication.combine.plan_relation`; or a filter cannot be evaluated with what the
-                stream has.
+            SubscriberError: see :func:`~subscriber.publication.combine.plan_relation`; or a filter
+                cannot be evaluated with what the stream has.
         """
         program = self._programs.get(relation)
         if program is None:
@@ -185,7 +187,9 @@ class Compiled:
         return self._filters[key]
 
     def _check_columns(self, table: PublisherTable, relation: Relation, row_filter: RowFilter) -> None:
-        """The stream must have the filter's columns, with the types that the filter was made for."""
+        """The stream must have the filter's columns, with the types that the filter was
+        made for.
+        """
         types = {column.name: column.type_oid for column in relation.columns}
         for name in row_filter.columns:
             column = table.column(name)
@@ -225,7 +229,8 @@ def _not_in_stream(relation: Relation, column: PublisherColumn) -> NotSupportedE
 
 
 def compile_any(texts: Sequence[str], table: PublisherTable, tables: PublisherTables) -> RowFilter:
-    """One filter of several, as ``make_orclause`` makes it: what follows one that is true is not evaluated (rule B9).
+    """One filter of several, as ``make_orclause`` makes it: what follows one that is true is not
+    evaluated (rule B9).
 
     Raises:
         SubscriberError: a filter is not valid, or cannot be evaluated here.

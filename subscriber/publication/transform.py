@@ -1,7 +1,7 @@
 """Changes of one shape and a plan → the changes that pgoutput would have sent.
 
-The decision for each change, pgoutput's ``pgoutput_row_filter`` (rules B15-B17); true is a filter that is true, everything else, NULL
-included, is false (rule B11)::
+The decision for each change, pgoutput's ``pgoutput_row_filter`` (rules B15-B17); true is a filter
+that is true, everything else, NULL included, is false (rule B11)::
 
     change              old row   new row   sent
     INSERT                 -       false    nothing
@@ -15,13 +15,15 @@ included, is false (rule B11)::
     UPDATE               true      false    DELETE    of the old row
     UPDATE               true      true     UPDATE    as it came
 
-An UPDATE is judged by the filter for updates alone, whatever it turns into (rules B10, B19). *Borrowed* are out-of-line values that
-the update did not touch and that the stream has in the old row only; the others stay unsent, and an INSERT then stores NULL there, as
-the native subscriber does (rules B17, B18, C6).
+An UPDATE is judged by the filter for updates alone, whatever it turns into (rules B10, B19).
+*Borrowed* are out-of-line values that the update did not touch and that the stream has in the old
+row only; the others stay unsent, and an INSERT then stores NULL there, as the native subscriber
+does (rules B17, B18, C6).
 
-A filter sees the row as it came; only then columns that are not published are left out (rule B12a), and the rest is named as the table
-that it is published as (rule B12). What a filter needs and the stream does not have is an error, never a guess: PostgreSQL refuses such
-a change on the publisher (rules B13, B33), which cannot know of a publication that is evaluated here.
+A filter sees the row as it came; only then columns that are not published are left out (rule B12a),
+and the rest is named as the table that it is published as (rule B12). What a filter needs and the
+stream does not have is an error, never a guess: PostgreSQL refuses such a change on the publisher
+(rules B13, B33), which cannot know of a publication that is evaluated here.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ SENT: Final[Mapping[tuple[Action, bool | None, bool | None], Action | None]] = {
     ("U", True, False): "D",
     ("U", True, True): "U",
 }
-"""The table of the essay: change, whether the old and the new row match (None: there is none) → what is sent."""
+"""The table of the essay: change, whether the old and the new row match (None: there is none) →
+what is sent.
+"""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -81,7 +85,8 @@ def transform(
         filters: for the operations that are filtered.
 
     Raises:
-        RowFilterError: a filter needs a column that the stream does not have, or cannot be evaluated for a row.
+        RowFilterError: a filter needs a column that the stream does not have, or cannot be
+            evaluated for a row.
     """
     operation = OPERATION_OF[group.action]
     if plan.publish_as is None or operation not in plan.operations:
@@ -97,7 +102,8 @@ def transform(
 def filter_results(
     group: ChangeGroup, row_filter: RowFilter, *, old: bool = True, new: bool = True
 ) -> tuple[pa.BooleanArray | None, pa.BooleanArray | None]:
-    """What the filter says of the old and of the new rows: true, false, null; None where there are none.
+    """What the filter says of the old and of the new rows: true, false, null; None where there are
+    none.
 
     Args:
         group: changes of one shape.
@@ -173,7 +179,8 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _completed(group: ChangeGroup) -> dict[str, pa.Array]:
     """The new rows' columns, with what can be borrowed of the old rows (rule B17).
 
-    A value that is NULL in the old row is not borrowed. No publisher sends that: what is unchanged, and is out of line, was not NULL.
+    A value that is NULL in the old row is not borrowed. No publisher sends that: what is unchanged,
+    and is out of line, was not NULL.
     """
     assert group.new is not None
     columns = _columns(group.new)
@@ -207,7 +214,8 @@ def _old_kind(target: Relation, group: ChangeGroup) -> OldKind | None:
 def _old_columns(target: Relation, group: ChangeGroup, old_kind: OldKind) -> dict[str, pa.Array]:
     """The old rows' columns.
 
-    Of a key, what is not in the partition's identity travels as NULL where the table that it is published as has another identity.
+    Of a key, what is not in the partition's identity travels as NULL where the table that it is
+    published as has another identity.
     """
     assert group.old is not None
     columns = _columns(group.old)

@@ -10,5 +10,6 @@
                ──▶ slots, snapshot, history, blockers           replication commands, and what they wait for
                ──▶ copy_plan, copy_out                          a table's rows as they are in a snapshot (runs where Spark's tasks do)
 
-The stream itself is :mod:`subscriber.receive`'s. Nothing here knows of a target, a journal or a subscription's catalog.
+The stream itself is :mod:`subscriber.receive`'s. Nothing here knows of a target, a journal or a
+subscription's catalog.
 """

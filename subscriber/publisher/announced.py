@@ -1,4 +1,6 @@
-"""Published tables as the stream would announce them: what a command compares with the target's tables before there is a stream."""
+"""Published tables as the stream would announce them: what a command compares with the target's
+tables before there is a stream.
+"""
 
 from __future__ import annotations
 

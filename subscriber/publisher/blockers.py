@@ -1,4 +1,6 @@
-"""Whom a session at the publisher waits for, asked over another connection (:mod:`subscriber.waiting`)."""
+"""Whom a session at the publisher waits for, asked over another connection
+(:mod:`subscriber.waiting`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _OLDER_TRANSACTIONS: Final[LiteralString] = (
     " WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.pid <> %(process)s"
     " AND COALESCE(a.xact_start < clock_timestamp() - %(young)s::interval, true) ORDER BY 5 NULLS LAST, 1"
 )
-"""Who has a transaction number. The locks are for everybody to see, what is in pg_stat_activity of other roles' sessions is not."""
+"""Who has a transaction number. The locks are for everybody to see, what is in pg_stat_activity of
+other roles' sessions is not.
+"""
 _PREPARED: Final[LiteralString] = (
     "SELECT gid, owner::text, date_trunc('second', prepared)::text, database::text FROM pg_prepared_xacts ORDER BY prepared"
 )
@@ -30,7 +34,8 @@ _BLOCKING: Final[LiteralString] = (
     " WHERE w.datname = current_database() AND w.application_name = current_setting('application_name')"
     " ORDER BY 1"
 )
-"""Who blocks a session of the same name as the one that asks; process 0 is a prepared transaction."""
+"""Who blocks a session of the same name as the one that asks; process 0 is a prepared transaction.
+"""
 _RECEIVER: Final[LiteralString] = (
     "SELECT a.pid, a.usename::text, a.datname::text, a.application_name, date_trunc('second', a.backend_start)::text, a.state"
     " FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %(slot)s"
@@ -38,7 +43,8 @@ _RECEIVER: Final[LiteralString] = (
 
 
 def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str]:
-    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared ones included.
+    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared
+    ones included.
 
     Raises:
         PublisherError: the publisher cannot be asked.
@@ -48,7 +54,8 @@ def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str
 
 
 def blockers_of(conninfo: str, name: str) -> list[str]:
-    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a lock.
+    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a
+    lock.
 
     Raises:
         PublisherError: the publisher cannot be asked.
@@ -59,7 +66,8 @@ def blockers_of(conninfo: str, name: str) -> list[str]:
 
 
 def receiver_of(server: Connection, slot: str) -> list[str]:
-    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing itself.
+    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing
+    itself.
 
     Raises:
         psycopg.Error: what the server said.

@@ -1,7 +1,8 @@
-"""What a publisher's tables are like, as far as emulated publications depend on it (rules B1, B2, B13, B29, B35, B37).
+"""What a publisher's tables are like, as far as emulated publications depend on it (rules B1, B2,
+B13, B29, B35, B37).
 
-The questions work from version 10 on, and are asked in one snapshot. Expressions are printed with an empty ``search_path``, so that
-they name what is a user's own with its schema.
+The questions work from version 10 on, and are asked in one snapshot. Expressions are printed with
+an empty ``search_path``, so that they name what is a user's own with its schema.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ _GENERATED: Final[Mapping[str, Generated]] = {"": "", "s": "stored", "v": "virtu
 
 _FIRST_NORMAL_OID: Final = 16384
 _FIRST_UNPINNED_OID: Final = 12000
-"""Catalogs are below it; their columns nobody asks for. Those of information_schema are above, and may be published."""
+"""Catalogs are below it; their columns nobody asks for. Those of information_schema are above, and
+may be published.
+"""
 
 _DEFAULT_COLLATION: Final = 100
 _ORDERED_AS_UTF8: Final = frozenset({"UTF8", "LATIN1", "SQL_ASCII"})
@@ -44,7 +47,8 @@ _ORDERED_AS_UTF8: Final = frozenset({"UTF8", "LATIN1", "SQL_ASCII"})
 
 
 def read_publisher_tables(connection: Connection) -> PublisherTables:
-    """Everything that can be named in a FROM clause of this database: tables, views, sequences, and the system's without columns.
+    """Everything that can be named in a FROM clause of this database: tables, views, sequences, and
+    the system's without columns.
 
     Raises:
         psycopg.Error: what the server said.
@@ -121,7 +125,9 @@ def _columns(connection: Connection) -> dict[int, list[PublisherColumn]]:
 
 
 def _identity_keys(connection: Connection) -> dict[int, tuple[str, ...]]:
-    """The columns of each table's replica identity index, as RelationGetIndexList chooses it: not a deferrable primary key."""
+    """The columns of each table's replica identity index, as RelationGetIndexList chooses it: not a
+    deferrable primary key.
+    """
     key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(
         "SELECT i.indrelid::int8, ARRAY(SELECT a.attname::text FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
@@ -148,9 +154,11 @@ def _parents(connection: Connection) -> dict[int, list[tuple[str, str]]]:
 
 
 def _bytewise_collations(connection: Connection) -> frozenset[int]:
-    """Collations that compare by bytes and know the case of ASCII letters alone: C and POSIX of libc, and the builtin provider's C.
+    """Collations that compare by bytes and know the case of ASCII letters alone: C and POSIX of
+    libc, and the builtin provider's C.
 
-    The other builtin ones compare by bytes, too, but know the case of all letters, so they are not among these.
+    The other builtin ones compare by bytes, too, but know the case of all letters, so they are not
+    among these.
     """
     features = features_of(connection)
     (encoding,) = _one(connection, "SELECT current_setting('server_encoding')")

@@ -1,13 +1,14 @@
 """A replication connection: psycopg's libpq layer (``psycopg.pq``), CopyBoth, and nothing hidden.
 
-psycopg 3 has no replication cursor; its ``pq`` layer has all that libpq has, and libpq does TLS, service files,
-password files and every other connection parameter as psql does. The session's output settings are those of
-PostgreSQL's own walreceiver, so that text values come in one known form.
+psycopg 3 has no replication cursor; its ``pq`` layer has all that libpq has, and libpq does TLS,
+service files, password files and every other connection parameter as psql does. The session's
+output settings are those of PostgreSQL's own walreceiver, so that text values come in one known
+form.
 
-Reading: libpq hands out one CopyData at a time from its buffer. When the buffer is dry, one more read of the
-socket is tried at once; only when that brings nothing does the caller wait. A short nap before the wait lets
-the publisher fill the socket: measured with a backlog of 500,000 rows, 4 ms naps cut the wake-ups from 100,000 to
-4,600 and halved the receiver's CPU.
+Reading: libpq hands out one CopyData at a time from its buffer. When the buffer is dry, one more
+read of the socket is tried at once; only when that brings nothing does the caller wait. A short nap
+before the wait lets the publisher fill the socket: measured with a backlog of 500,000 rows, 4 ms
+naps cut the wake-ups from 100,000 to 4,600 and halved the receiver's CPU.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
     """The parameters of a connection string; nobody connects.
 
     Raises:
-        UsageError: 42601, it is not a connection string, with libpq's reason as far as that cannot show a password.
+        UsageError: 42601, it is not a connection string, with libpq's reason as far as that cannot
+            show a password.
     """
     try:
         given = conninfo_to_dict(conninfo)
@@ -83,7 +85,8 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
             hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
         ) from None
     if conninfo.startswith(("postgresql://", "postgres://")) and redact_conninfo(conninfo) == UNREADABLE_CONNINFO:
-        # libpq would take the rest of a password for a host, a port or a database, and show it in its errors.
+        # libpq would take the rest of a password for a host, a port or a database, and show it in
+        # its errors.
         raise UsageError(
             "invalid connection string syntax: it is ambiguous where its password ends",
             sqlstate="42601",
@@ -95,8 +98,9 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
 def _harmless(conninfo: str, reason: str) -> str:
     """libpq's reason without what may be a piece of a password.
 
-    It quotes the word that it does not understand: of a password with a blank in it that is the end, and of a URI with a
-    mistake in it the whole. A word is shown only if it looks like a name and no password has been given.
+    It quotes the word that it does not understand: of a password with a blank in it that is the
+    end, and of a URI with a mistake in it the whole. A word is shown only if it looks like a name
+    and no password has been given.
     """
     for before, after in _QUOTING_REASONS:
         if reason.startswith(before) and reason.endswith(after):
@@ -154,7 +158,8 @@ class ReplicationConnection:
         return self._pg.backend_pid
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
-        """Run a replication command that returns rows (``IDENTIFY_SYSTEM``, ``CREATE_REPLICATION_SLOT`` …).
+        """Run a replication command that returns rows (``IDENTIFY_SYSTEM``,
+        ``CREATE_REPLICATION_SLOT`` …).
 
         Args:
             command: the command.
@@ -173,7 +178,9 @@ class ReplicationConnection:
         ]
 
     def _execute_until(self, stop: threading.Event, command: str) -> pq.abc.PGresult | None:
-        """The command's result; what the server says to its cancelling where ``stop`` was set meanwhile."""
+        """The command's result; what the server says to its cancelling where ``stop`` was set
+        meanwhile.
+        """
         try:
             self._pg.send_query(command.encode())
             while self._pg.is_busy():
@@ -262,7 +269,9 @@ _UNREADABLE: Final = frozenset({"22021", "22P05"})
 
 
 def is_unreadable_text(sqlstate: str) -> bool:
-    """Whether the server found bytes in a value that are no text of its encoding; its message shows them."""
+    """Whether the server found bytes in a value that are no text of its encoding; its message shows
+    them.
+    """
     return sqlstate in _UNREADABLE
 
 
@@ -278,7 +287,8 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
             or "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it is gone."
         )
     elif sqlstate[:2] in ("08", "57", "53", "XX", "58"):
-        # Connection, operator intervention (shutdown), resources, internal and system errors pass with time.
+        # Connection, operator intervention (shutdown), resources, internal and system errors pass
+        # with time.
         kind = PublisherUnavailable
     else:
         kind = PublisherNotReady

@@ -4,9 +4,10 @@ r"""Reading a table's rows from the publisher: how much of it at once.
 
     CopyRange ──read_range──▶ steps, a COPY each ──▶ blocks of whole rows, and the rest of the range
 
-*Steps* bound memory where the average says nothing: a step is held back until it is complete, and one that grows too large is
-given up and taken again in smaller ones. A row that is too large by itself is handed back as a range of its own, for whoever does not hold
-it back. A reader that has given enough ends, and hands back the rest of its range.
+*Steps* bound memory where the average says nothing: a step is held back until it is complete, and
+one that grows too large is given up and taken again in smaller ones. A row that is too large by
+itself is handed back as a range of its own, for whoever does not hold it back. A reader that has
+given enough ends, and hands back the rest of its range.
 """
 
 from __future__ import annotations
@@ -74,13 +75,15 @@ class CopyReader:
         return f"CopyReader({self.query.schema}.{self.query.table})"
 
     def read_range(self, part: CopyRange, most_bytes: int) -> Iterator[CopyBlock | CopyRange]:
-        """The blocks of a range; when they have come to ``most_bytes``, at last the rest of the range.
+        """The blocks of a range; when they have come to ``most_bytes``, at last the rest of the
+        range.
 
         Among them are the giant rows, as ranges: these are for :meth:`read_whole`.
 
         Raises:
             PublisherUnavailable: the connection was lost, or the snapshot is gone.
-            PublisherError: the server refused the COPY (rule D10), or the table was rewritten (``transient``).
+            PublisherError: the server refused the COPY (rule D10), or the table was rewritten
+                (``transient``).
         """
         position, given = part.first, 0
         step = max(1, int(_FIRST_STEP_BYTES / max(part.piece.page_bytes, 1.0) * part.piece.row_slots))
@@ -154,7 +157,8 @@ class CopyReader:
             while block_size < BLOCK_BYTES:
                 size, data = pgconn.get_copy_data(1)
                 if size > 0:  # the server sends each row in a message of its own
-                    # Copied at once: thousands of libpq's buffers at a time cost three times as much.
+                    # Copied at once: thousands of libpq's buffers at a time cost three times as
+                    # much.
                     rows.append(bytes(data))
                     block_size += size
                 elif size < 0:
@@ -174,7 +178,9 @@ class CopyReader:
             self._fail(result)
 
     def _check_files(self, connection: Connection, piece: Piece) -> None:
-        """Refuse what has other files than before the snapshot; to be asked when a COPY holds the lock on it."""
+        """Refuse what has other files than before the snapshot; to be asked when a COPY holds the
+        lock on it.
+        """
         rows = connection.execute(
             "SELECT COALESCE(to_regclass(%s)::oid::int8, 0), array_agg(COALESCE(pg_relation_filenode(leaf), 0)::int8"
             " ORDER BY number) FROM unnest(%s::oid[]) WITH ORDINALITY AS noted(leaf, number)",

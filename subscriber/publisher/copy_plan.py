@@ -4,19 +4,22 @@ r"""What of a table is copied, and in which pieces (rules D7-D10).
 
     table ──plan_copy──▶ CopyQuery, and ranges of ctid ──▶ subscriber.publisher.copy_out reads them
 
-*What is copied* is what PostgreSQL's table synchronization copies: the published columns, the rows that any of the publications'
-filters lets through; a partitioned table through its own filters and columns, whichever partition a row is in. The publications
-are asked (:class:`~subscriber.schema.published_table.Publications`); the server filters, also for emulated publications.
+*What is copied* is what PostgreSQL's table synchronization copies: the published columns, the rows
+that any of the publications' filters lets through; a partitioned table through its own filters and
+columns, whichever partition a row is in. The publications are asked
+(:class:`~subscriber.schema.published_table.Publications`); the server filters, also for emulated
+publications.
 
-*Ranges* are cut by the bytes that a page stands for, out-of-line values included. A position within a table is a number,
-``page * row_slots + line pointer``, so that a range can also be part of a page: two hundred rows of a page may be two hundred
-megabytes.
+*Ranges* are cut by the bytes that a page stands for, out-of-line values included. A position within
+a table is a number, ``page * row_slots + line pointer``, so that a range can also be part of a
+page: two hundred rows of a page may be two hundred megabytes.
 
-*The snapshot is old, the tables are not.* TRUNCATE and everything that rewrites a table (VACUUM FULL, CLUSTER, some of ALTER
-TABLE) make it look empty to a snapshot from before, or move its rows to other pages. So a table's files are noted before the
-snapshot is made (:func:`table_files`), and looked at again when the first COPY has taken its lock. *Rejected:* holding a lock
-for the whole copy, as pg_dump does. Whoever waits for a stronger one then stands in the way of our own next COPY, which
-waits for him as he waits for us.
+*The snapshot is old, the tables are not.* TRUNCATE and everything that rewrites a table (VACUUM
+FULL, CLUSTER, some of ALTER TABLE) make it look empty to a snapshot from before, or move its rows
+to other pages. So a table's files are noted before the snapshot is made (:func:`table_files`), and
+looked at again when the first COPY has taken its lock. *Rejected:* holding a lock for the whole
+copy, as pg_dump does. Whoever waits for a stronger one then stands in the way of our own next COPY,
+which waits for him as he waits for us.
 """
 
 from __future__ import annotations
@@ -35,10 +38,13 @@ from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.published_table import Publications
 
 CopyFormat = Literal["text", "csv", "binary"]
-"""``csv`` has :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever hold; ``binary`` is rows only, without header."""
+"""``csv`` has :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever hold;
+``binary`` is rows only, without header.
+"""
 
 TableFiles = tuple[tuple[int, int], ...]
-"""The oid and file node of each table that holds rows; the file node is 0 where there is no file."""
+"""The oid and file node of each table that holds rows; the file node is 0 where there is no file.
+"""
 
 CSV_DELIMITER: Final = "\x02"
 CSV_QUOTE: Final = "\x01"
@@ -74,7 +80,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
-    """The rows of ``piece`` at the positions ``first`` to ``end``, the end excluded; all of them where it has no ``row_slots``.
+    """The rows of ``piece`` at the positions ``first`` to ``end``, the end excluded; all of them
+    where it has no ``row_slots``.
 
     ``giant``: it is one row, larger than a reader may hold back.
     """
@@ -125,7 +132,8 @@ class CopyQuery:
         if self.tid_ranges:
             first, end = (f"'({at // slots},{at % slots + 1})'::tid" for at in (part.first, part.end))
             return f"ctid >= {first} AND ctid < {end}"
-        # Older servers would read the whole table for a range, and go straight to rows that are named.
+        # Older servers would read the whole table for a range, and go straight to rows that are
+        # named.
         return (
             f"ctid = ANY (ARRAY(SELECT ('(' || at / {slots} || ',' || at % {slots} + 1 || ')')::tid"
             f" FROM generate_series({part.first}::int8, {part.end - 1}) at))"
@@ -149,7 +157,8 @@ class CopyPlan:
         ranges: the pieces of about ``partition_bytes`` that it is read in.
         estimated_rows: by the publisher's statistics, of the table without filters.
         estimated_bytes: on the publisher's disk, out-of-line values included.
-        hidden_from: the role from which policies of row security hide rows of the table; None where none do.
+        hidden_from: the role from which policies of row security hide rows of the table; None where
+            none do.
     """
 
     relation: Relation
@@ -161,7 +170,8 @@ class CopyPlan:
 
 
 def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TableFiles]:
-    """The files of tables given as (schema, name), to be noted before the snapshot is made; unknown tables are left out.
+    """The files of tables given as (schema, name), to be noted before the snapshot is made; unknown
+    tables are left out.
 
     Raises:
         psycopg.Error: what the server said.
@@ -194,7 +204,8 @@ def plan_copy(
     """How to copy a published table.
 
     Args:
-        connection: a session that sees the snapshot (:func:`~subscriber.publisher.snapshot.snapshot_session`).
+        connection: a session that sees the snapshot
+            (:func:`~subscriber.publisher.snapshot.snapshot_session`).
         publications: the subscription's, which say what of the table is copied.
         schema: the table's.
         table: its name.
@@ -202,9 +213,10 @@ def plan_copy(
         files: what :func:`table_files` said of it before the snapshot was made.
 
     Raises:
-        PublisherNotReady: there is no such table (rule D10), its publications disagree on the columns, or the role may not read it.
-        PublisherError: the table is not published any more; or it was rewritten since the snapshot, and another snapshot
-            will do (``transient``).
+        PublisherNotReady: there is no such table (rule D10), its publications disagree on the
+            columns, or the role may not read it.
+        PublisherError: the table is not published any more; or it was rewritten since the snapshot,
+            and another snapshot will do (``transient``).
         psycopg.Error: what the server said.
     """
     row = connection.execute(
@@ -245,7 +257,9 @@ def plan_copy(
 
 
 def _columns(connection: Connection, oid: int, chosen: tuple[str, ...] | None) -> tuple[RelationColumn, ...]:
-    """The published columns as the stream would announce them; None: every one that is not generated."""
+    """The published columns as the stream would announce them; None: every one that is not
+    generated.
+    """
     generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
     described = connection.execute(
         "SELECT a.attname::text, a.atttypid::int8, a.atttypmod, COALESCE(a.attnum = ANY (i.indkey), false),"
@@ -263,7 +277,9 @@ def _columns(connection: Connection, oid: int, chosen: tuple[str, ...] | None) -
 def _pieces(
     connection: Connection, schema: str, table: str, oid: int, files: dict[int, int], *, partitioned: bool
 ) -> list[tuple[Piece, int, float]]:
-    """What is read by itself, with its pages and estimated rows: the table; of a partitioned one, its partitions."""
+    """What is read by itself, with its pages and estimated rows: the table; of a partitioned one,
+    its partitions.
+    """
     features = features_of(connection)
     detaching = " AND NOT i.inhdetachpending" if features.detach_concurrently else ""
     heap = "(SELECT amname = 'heap' FROM pg_am am WHERE am.oid = c.relam)" if features.table_access_methods else "true"
@@ -281,7 +297,8 @@ def _pieces(
     if any(files.get(leaf[0]) != leaf[4] for leaf in rows):
         raise rewritten(f"{schema}.{table}")
     if partitioned and not all(leaf[9] for leaf in rows):
-        # Partitions answer for themselves when they are named; what is allowed is decided by the table that is published.
+        # Partitions answer for themselves when they are named; what is allowed is decided by the
+        # table that is published.
         all_files = tuple((leaf[0], leaf[4]) for leaf in rows)
         piece = Piece(schema, table, oid, all_files, 0, float(sum(leaf[6] for leaf in rows)), only=False)
         return [(piece, 1, sum(_estimated_rows(leaf[7], leaf[5], leaf[8]) for leaf in rows))]
@@ -297,14 +314,17 @@ def _pieces(
 
 
 def _estimated_rows(rows_a_page: float, main_bytes: int, block_size: int) -> float:
-    """As the planner estimates: the last ANALYZE's density for today's pages; 0 where there was none."""
+    """As the planner estimates: the last ANALYZE's density for today's pages; 0 where there was
+    none.
+    """
     return max(rows_a_page, 0.0) * max(1, main_bytes // block_size)
 
 
 def cut_ranges(piece: Piece, pages: int, partition_bytes: int) -> Iterator[CopyRange]:
     """Ranges of about ``partition_bytes`` that cover every page.
 
-    Rows that the snapshot sees are in pages that were there when it was made, so what the table grows by is of no concern.
+    Rows that the snapshot sees are in pages that were there when it was made, so what the table
+    grows by is of no concern.
     """
     if not piece.row_slots:
         yield CopyRange(piece, 0, 0)

@@ -1,22 +1,26 @@
 """Is the publisher's WAL still the history that was received?
 
-An LSN is a place in one history. A publisher that is restored from a backup, or a standby that was behind and is promoted, writes
-another history from some point on, under the same LSNs and with the same system identifier::
+An LSN is a place in one history. A publisher that is restored from a backup, or a standby that was
+behind and is promoted, writes another history from some point on, under the same LSNs and with the
+same system identifier::
 
     received     ───────────────┬─────────▶ D              on timeline 1
     publisher                   └──────────────────▶ F     on timeline 2, which left timeline 1 at S
 
-Whoever asks such a server for the changes after D gets none of those between S and D, and is told nothing. Two facts tell:
+Whoever asks such a server for the changes after D gets none of those between S and D, and is told
+nothing. Two facts tell:
 
-- A logical walsender sends flushed WAL only. So nothing beyond the publisher's flush position was ever received from this history:
-  D > F proves another one.
-- A server that ends recovery begins a new timeline, and its history file says where each older one ended. So D may be at most the
-  place S where the timeline that it was received on ended.
+- A logical walsender sends flushed WAL only. So nothing beyond the publisher's flush position was
+  ever received from this history: D > F proves another one.
+- A server that ends recovery begins a new timeline, and its history file says where each older one
+  ended. So D may be at most the place S where the timeline that it was received on ended.
 
-A server that was restored without recovery (from a cold copy) keeps its timeline. It is found out only while F is still behind D.
+A server that was restored without recovery (from a cold copy) keeps its timeline. It is found out
+only while F is still behind D.
 
-A standby has no timeline of its own: it may be promoted under a connection that goes on. What is received from one is on an unknown
-timeline (0). After a restart a standby replays WAL that it has had before, so F < D is no proof there; it is waited for.
+A standby has no timeline of its own: it may be promoted under a connection that goes on. What is
+received from one is on an unknown timeline (0). After a restart a standby replays WAL that it has
+had before, so F < D is no proof there; it is waited for.
 
 All is pure here but :func:`identify`, which asks over the replication connection.
 """
@@ -77,7 +81,8 @@ class Server:
         timeline: its current one.
         flushed: the end of its flushed WAL; of a standby, of what it may send.
         is_standby: whether it is in recovery.
-        ancestors: the timelines before the current one, oldest first, as far as they were asked for.
+        ancestors: the timelines before the current one, oldest first, as far as they were asked
+            for.
     """
 
     system_identifier: str
@@ -88,12 +93,15 @@ class Server:
 
     @property
     def stays_on(self) -> int:
-        """The timeline of what is received over this connection; 0 where it may change meanwhile."""
+        """The timeline of what is received over this connection; 0 where it may change
+        meanwhile.
+        """
         return UNKNOWN_TIMELINE if self.is_standby else self.timeline
 
 
 def identify(connection: ReplicationCommands, *, is_standby: bool, received_on: int) -> Server:
-    """Ask a server where its WAL stands (IDENTIFY_SYSTEM), and for its history if that matters (TIMELINE_HISTORY).
+    """Ask a server where its WAL stands (IDENTIFY_SYSTEM), and for its history if that matters
+    (TIMELINE_HISTORY).
 
     Args:
         connection: a replication connection to it.
@@ -128,7 +136,8 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
 
 
 def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
-    r"""The lines of a timeline's history file: parent timeline, where it ended, and a reason that is not read.
+    r"""The lines of a timeline's history file: parent timeline, where it ended, and a reason that
+    is not read.
 
     >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
     (TimelineEnd(timeline=1, end=50331744),)
@@ -188,7 +197,8 @@ def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed:
 
     Args:
         error: as :func:`check_history` raised it.
-        relations: the tables that have changes after ``diverged_at`` in the journal; None where they cannot be told.
+        relations: the tables that have changes after ``diverged_at`` in the journal; None where
+            they cannot be told.
         trimmed: the journal has nothing up to here any more.
         journal: where it is.
     """

@@ -1,7 +1,9 @@
-"""What the role of a subscription's CONNECTION may read at the publisher: a copy of any other table fails.
+"""What the role of a subscription's CONNECTION may read at the publisher: a copy of any other table
+fails.
 
-PostgreSQL asks for SELECT on the columns that are read, or on the whole table, and for USAGE on its schema. A partitioned table that is
-published by itself is read by its own name, so that its own privileges count.
+PostgreSQL asks for SELECT on the columns that are read, or on the whole table, and for USAGE on its
+schema. A partitioned table that is published by itself is read by its own name, so that its own
+privileges count.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class UnreadableTable:
 
 
 def unreadable_tables(connection: Connection, tables: Sequence[PublishedTable]) -> list[UnreadableTable]:
-    """Those of the tables that the connection's role may not read, in the order given, without tables that no longer exist.
+    """Those of the tables that the connection's role may not read, in the order given, without
+    tables that no longer exist.
 
     Raises:
         psycopg.Error: what the server said.
@@ -77,7 +80,9 @@ def _grant(privilege: str, what: sql.Identifier, role: str) -> str:
 
 
 def read_refused(table: UnreadableTable) -> PublisherNotReady:
-    """The error for a table that cannot be copied, in PostgreSQL's words and with the statements to run."""
+    """The error for a table that cannot be copied, in PostgreSQL's words and with the statements to
+    run.
+    """
     what = f"schema {table.schema}" if table.grants[0].startswith("GRANT USAGE") else f"table {table.name}"
     return PublisherNotReady(
         f'could not start initial contents copy for table "{table.qualified_name}": permission denied for {what}',

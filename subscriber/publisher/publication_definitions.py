@@ -1,4 +1,6 @@
-"""The publications of a server, read as definitions: what ``subscriber publication import`` stores, and what a carrier brings."""
+"""The publications of a server, read as definitions: what ``subscriber publication import`` stores,
+and what a carrier brings.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _GENERATED: Final[dict[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
 
 
 def read_publications(connection: Connection, names: Sequence[str] | None = None) -> list[Publication]:
-    """The publications of these names, in this order; those that do not exist are left out. None is all of them, by name.
+    """The publications of these names, in this order; those that do not exist are left out. None is
+    all of them, by name.
 
-    Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's own has its schema.
+    Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's
+    own has its schema.
 
     Raises:
         psycopg.Error: what the server said.

@@ -1,4 +1,6 @@
-"""What publications of the server publish, asked as PostgreSQL's own commands and workers ask (rules D7-D9, B39, C55)."""
+"""What publications of the server publish, asked as PostgreSQL's own commands and workers ask
+(rules D7-D9, B39, C55).
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,16 @@ class ServerPublications:
     names: Sequence[str]
 
     def published_tables(self) -> list[PublishedTable]:
-        """The tables that the publications publish together, each once, by schema and name (rules D7, D9).
+        """The tables that the publications publish together, each once, by schema and name (rules
+        D7, D9).
 
         From 16 on, a partition is left out whose root is listed; before, each publication is taken
         for itself.
 
         Raises:
             NotSupportedError: two publications publish different columns of a table (B39).
-            PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
+            PublisherError: 08006, ``could not receive list of replicated tables from the publisher:
+                …``.
         """
         query = _published_tables_query(features_of(self.connection))
         rows = _receive(self.connection, "list of replicated tables", query, (list(self.names),))
@@ -57,7 +61,8 @@ class ServerPublications:
         return list(tables.values())
 
     def published_table(self, schema: str, name: str) -> PublishedTable:
-        """What of one table is published, as PostgreSQL's table synchronization asks before it copies (rules D7, D8).
+        """What of one table is published, as PostgreSQL's table synchronization asks before it
+        copies (rules D7, D8).
 
         A table that no publication lists any more is given whole, as PostgreSQL copies it.
 
@@ -68,7 +73,8 @@ class ServerPublications:
         features = features_of(self.connection)
         if not features.column_lists:
             return PublishedTable(schema, name)
-        # From 18 on generated columns may be published, and a list says so; before, they are listed and not sent.
+        # From 18 on generated columns may be published, and a list says so; before, they are listed
+        # and not sent.
         sent = "" if features.published_generated_columns else " AND a.attgenerated = ''"
         rows = self.connection.execute(
             "SELECT DISTINCT c.relkind::text, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
@@ -107,7 +113,9 @@ class ServerPublications:
 
 
 def _combined(filters: Iterable[str | None]) -> tuple[str, ...]:
-    """The filters of all publications that hold a table; none where one of them has none (rule D8)."""
+    """The filters of all publications that hold a table; none where one of them has none
+    (rule D8).
+    """
     listed = tuple(filters)
     return () if None in listed else tuple(text for text in listed if text is not None)
 
@@ -142,7 +150,8 @@ def _published_tables_query(features: ServerFeatures) -> sql.Composed:
 def publications_of_other_origins(
     connection: Connection, names: Sequence[str], known: Collection[tuple[str, str]]
 ) -> list[str]:
-    """Which publications hold tables that this server itself subscribes to, as do their partitions or roots (rule C55).
+    """Which publications hold tables that this server itself subscribes to, as do their partitions
+    or roots (rule C55).
 
     Args:
         connection: to the publisher.
@@ -150,7 +159,8 @@ def publications_of_other_origins(
         known: tables (schema, name) that do not count, because they are not going to be copied.
 
     Raises:
-        PublisherError: 08006, ``could not receive list of replicated tables from the publisher: …``.
+        PublisherError: 08006, ``could not receive list of replicated tables from the publisher:
+            …``.
     """
     related = "GPT.relid = PS.srrelid"
     if features_of(connection).partition_functions:

@@ -1,7 +1,9 @@
-"""Is the publisher ready? Everything that can be known before streaming starts, in one question each.
+"""Is the publisher ready? Everything that can be known before streaming starts, in one question
+each.
 
-A replication that fails in the middle of the night should have failed when it was created: these checks run at
-CREATE SUBSCRIPTION and again before every start, and each refusal says what was found and what to do.
+A replication that fails in the middle of the night should have failed when it was created: these
+checks run at CREATE SUBSCRIPTION and again before every start, and each refusal says what was found
+and what to do.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Slot:
     wal_status: str | None = None
     """reserved, extended, unreserved or lost; None before PostgreSQL 13."""
     safe_wal_size: int | None = None
-    """Bytes that may still be written before the slot is in danger of being lost; None without a limit, and before PostgreSQL 13."""
+    """Bytes that may still be written before the slot is in danger of being lost; None without a
+    limit, and before PostgreSQL 13.
+    """
 
 
 @contextlib.contextmanager
@@ -51,7 +55,8 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
     """An ordinary connection to the publisher, in autocommit.
 
     Raises:
-        PublisherError: no connection, or the server refused a statement (its own text and SQLSTATE).
+        PublisherError: no connection, or the server refused a statement (its own text and
+            SQLSTATE).
     """
     full = session_conninfo(conninfo, application_name)
     try:
@@ -75,8 +80,8 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
 class Publisher:
     """Questions to a publisher, each answered in PostgreSQL's words.
 
-    What only commands ask (:mod:`subscriber.publisher.catalog_tables`, :mod:`subscriber.publisher.shapes`) stands elsewhere: a walreceiver
-    starts without it.
+    What only commands ask (:mod:`subscriber.publisher.catalog_tables`,
+    :mod:`subscriber.publisher.shapes`) stands elsewhere: a walreceiver starts without it.
 
     Attributes:
         connection: where they are asked.
@@ -214,10 +219,12 @@ class Publisher:
         return [name for name in names if name not in existing]
 
     def check_publications(self, names: Sequence[str]) -> list[str]:
-        """Refuse what the walsender could not serve; gives the missing ones that it tolerates (rule A32).
+        """Refuse what the walsender could not serve; gives the missing ones that it tolerates (rule
+        A32).
 
         Raises:
-            PublisherNotReady: no publication exists, or one is missing and the server is older than 18.
+            PublisherNotReady: no publication exists, or one is missing and the server is older than
+                18.
         """
         missing = self.missing_publications(names)
         if missing and (len(missing) == len(names) or not self.features.missing_publications):
@@ -253,7 +260,8 @@ class Publisher:
         return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
-        """The end of the publisher's durable WAL; of a standby, of what it has received and replayed.
+        """The end of the publisher's durable WAL; of a standby, of what it has received and
+        replayed.
 
         Raises:
             psycopg.Error: what the server said.
@@ -277,8 +285,9 @@ class Publisher:
     def write_barrier(self) -> LSN:
         """A position that the stream is sure to pass soon: the end of a small logical message.
 
-        The current insert position does not serve: it can lie behind a page header, or in WAL that an idle server
-        has not flushed yet. A standby can write nothing, and what it has replayed its walsender has read.
+        The current insert position does not serve: it can lie behind a page header, or in WAL that
+        an idle server has not flushed yet. A standby can write nothing, and what it has replayed
+        its walsender has read.
 
         Raises:
             psycopg.Error: what the server said.
@@ -299,7 +308,8 @@ class Publisher:
             raise error_of(error) from error
 
     def drop_slot(self, name: str) -> bool:
-        """Drop a replication slot; tells whether there was one (none is no error, as in DROP SUBSCRIPTION).
+        """Drop a replication slot; tells whether there was one (none is no error, as in DROP
+        SUBSCRIPTION).
 
         Raises:
             SlotInUse: a receiver streams from it.

@@ -1,4 +1,6 @@
-"""Reading a table's attributes from a publisher's catalogs (:mod:`subscriber.schema.attributes`); from version 10 on."""
+"""Reading a table's attributes from a publisher's catalogs (:mod:`subscriber.schema.attributes`);
+from version 10 on.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ def read_attributes(
         publications: of the subscription.
         schema: the table's.
         table: its name.
-        listed: whether a column list says what is published of it; None to ask the server's publications.
+        listed: whether a column list says what is published of it; None to ask the server's
+            publications.
 
     Raises:
         psycopg.Error: what the server said.
@@ -43,7 +46,8 @@ def read_attributes(
         if found is None:
             return None
         oid, last = found
-        # One element of the column's type: an array as text, whose first element is the value's text.
+        # One element of the column's type: an array as text, whose first element is the value's
+        # text.
         missing = "(b.attmissingval::text::text[])[1]" if features.missing_values else "NULL::text"
         generated = "a.attgenerated <> ''" if features.generated_columns else "false"
         columns = connection.execute(
@@ -71,7 +75,9 @@ def read_attributes(
 
 
 def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
-    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its file until it is rewritten."""
+    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its
+    file until it is rewritten.
+    """
     return {oid: file for oid, file in files if file != oid}
 
 

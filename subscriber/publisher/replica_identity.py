@@ -1,7 +1,9 @@
-"""Which published tables have no replica identity: the publisher refuses UPDATE and DELETE on them, to every application (rules B32, B33).
+"""Which published tables have no replica identity: the publisher refuses UPDATE and DELETE on them,
+to every application (rules B32, B33).
 
-The check is the server's for each table that has rows (CheckCmdReplicaIdentity), so that of a partitioned table it is about its
-partitions, whichever of them a publication names. ``pg_get_replica_identity_index`` is what it asks.
+The check is the server's for each table that has rows (CheckCmdReplicaIdentity), so that of a
+partitioned table it is about its partitions, whichever of them a publication names.
+``pg_get_replica_identity_index`` is what it asks.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class TableWithoutIdentity:
     Attributes:
         schema: the table's.
         name: the table's.
-        updates: a publication of the subscription publishes its updates, so that UPDATE fails at the publisher.
+        updates: a publication of the subscription publishes its updates, so that UPDATE fails at
+            the publisher.
         deletes: the same of DELETE.
         statement: the ALTER TABLE that gives it an identity, without a semicolon.
     """
@@ -39,7 +42,8 @@ class TableWithoutIdentity:
 
 
 def tables_without_identity(connection: Connection, publications: Sequence[str]) -> list[TableWithoutIdentity]:
-    """The tables and partitions of publications that publish updates or deletes of them without a replica identity, by name.
+    """The tables and partitions of publications that publish updates or deletes of them without a
+    replica identity, by name.
 
     Raises:
         psycopg.Error: what the server said.
@@ -52,7 +56,8 @@ def tables_without_identity(connection: Connection, publications: Sequence[str])
         "  UNION SELECT i.inhrelid, updates, deletes FROM published JOIN pg_class up ON up.oid = published.oid AND up.relkind = 'p'"
         "   JOIN pg_inherits i ON i.inhparent = up.oid)"
         " SELECT n.nspname::text, c.relname::text, bool_or(updates), bool_or(deletes),"
-        # An index that can identify rows: the primary key's first, and of others the one with the fewest columns.
+        # An index that can identify rows: the primary key's first, and of others the one with the
+        # fewest columns.
         " (SELECT CASE WHEN i.indisprimary THEN '' ELSE x.relname::text END FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
         "   WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL"
         "    AND i.indexprs IS NULL AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"

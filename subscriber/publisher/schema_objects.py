@@ -1,8 +1,10 @@
-"""What belongs to published tables at the publisher and is not in their shapes: indexes, views, triggers, types, partitioned tables, …
+"""What belongs to published tables at the publisher and is not in their shapes: indexes, views,
+triggers, types, partitioned tables, …
 
-:mod:`subscriber.publisher.shapes` reads what a target's table can have. The rest is read here, so that ``create_tables`` can tell what it
-leaves out, with the DDL that the publisher has for it. The questions work from version 10 on, with an empty ``search_path``, so that the
-DDL names everything with its schema.
+:mod:`subscriber.publisher.shapes` reads what a target's table can have. The rest is read here, so
+that ``create_tables`` can tell what it leaves out, with the DDL that the publisher has for it. The
+questions work from version 10 on, with an empty ``search_path``, so that the DDL names everything
+with its schema.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ _FIRST_NORMAL_OID: Final = 16384
 
 
 def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
-    """Everything of these tables that ``create_tables`` leaves out whatever the target is, by kind and name.
+    """Everything of these tables that ``create_tables`` leaves out whatever the target is, by kind
+    and name.
 
     Raises:
         psycopg.Error: what the server said.
@@ -41,7 +44,7 @@ def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> 
     return found
 
 
-# Objects ------------------------------------------------------------------------------------------------
+# Objects ------------------------------------------------------------------------------------------
 
 _RELATION: Final = "(n.nspname || '.' || c.relname)"
 _FIRST: Final = f'min({_RELATION} COLLATE "C")'
@@ -130,7 +133,7 @@ _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
 """Each kind with the reason why it is left out, and the query for relation, object and DDL."""
 
 
-# Columns ------------------------------------------------------------------------------------------------
+# Columns ------------------------------------------------------------------------------------------
 
 _COLUMNS: Final = f"""
 SELECT a.attrelid::int8, {_RELATION}, a.attname::text, format_type(a.atttypid, a.atttypmod), <generated>,
@@ -153,7 +156,9 @@ _STORAGE: Final = {"s": "STORED", "v": "VIRTUAL"}
 
 
 def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
-    """Columns that are not published, that are no longer generated, and that have a collation or a type of somebody's own."""
+    """Columns that are not published, that are no longer generated, and that have a collation or a
+    type of somebody's own.
+    """
     generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(_COLUMNS.replace("<generated>", generated).encode(), {"oids": list(tables)}).fetchall()
     for oid, relation, name, type_name, made, expression, collation, *own_type in rows:

@@ -1,9 +1,12 @@
-"""Where the publisher's sequences stand, for ALTER SUBSCRIPTION ... REFRESH SEQUENCES (rule D14, on every version from 10).
+"""Where the publisher's sequences stand, for ALTER SUBSCRIPTION ... REFRESH SEQUENCES (rule D14, on
+every version from 10).
 
-A column takes values from a sequence that it owns (serial, ``OWNED BY``), that it is (identity), or that its default names
-(``DEFAULT nextval('s')``, which pg_depend keeps whoever owns ``s``). A partition takes values from what its partitioned table's column of
-the same name does, too: rows come through that table, and since 17 partitions share its identity. A default that names its sequence as a
-text (``nextval('s'::text)``) depends on nothing, so such a sequence belongs to no column here.
+A column takes values from a sequence that it owns (serial, ``OWNED BY``), that it is (identity), or
+that its default names (``DEFAULT nextval('s')``, which pg_depend keeps whoever owns ``s``). A
+partition takes values from what its partitioned table's column of the same name does, too: rows
+come through that table, and since 17 partitions share its identity. A default that names its
+sequence as a text (``nextval('s'::text)``) depends on nothing, so such a sequence belongs to no
+column here.
 """
 
 from __future__ import annotations
@@ -28,10 +31,12 @@ class PublishedSequence:
     Attributes:
         schema: the sequence's.
         name: the sequence's.
-        columns: those of the tables that were asked for that take values from it, by table and place.
+        columns: those of the tables that were asked for that take values from it, by table and
+            place.
         used: some column of the database takes values from it, of whatever table.
         position: where it stands; None where the role may not read it.
-        grants: the statements that let the role read it, without their semicolons; empty where it may.
+        grants: the statements that let the role read it, without their semicolons; empty where it
+            may.
     """
 
     schema: str
@@ -69,7 +74,8 @@ SELECT n.nspname::text, s.relname::text, q.seqincrement, has_schema_privilege(n.
 
 
 def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
-    """Every sequence of the database, by name, with the columns of these tables (schema, name) that take values from it.
+    """Every sequence of the database, by name, with the columns of these tables (schema, name) that
+    take values from it.
 
     Only those are read that no other table's columns have for themselves.
 

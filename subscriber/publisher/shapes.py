@@ -1,8 +1,8 @@
 """Reading the shapes of tables from a PostgreSQL server's catalogs.
 
-The questions work from version 10 on. They are asked in one transaction with an empty ``search_path``, so that expressions name
-what is a user's own with its schema, and with the settings of a replication session, so that constants have the text that
-replication would send.
+The questions work from version 10 on. They are asked in one transaction with an empty
+``search_path``, so that expressions name what is a user's own with its schema, and with the
+settings of a replication session, so that constants have the text that replication would send.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 def read_shapes(connection: Connection) -> dict[int, TableShape]:
-    """Every ordinary and partitioned table of the database that is neither the system's nor temporary, by oid.
+    """Every ordinary and partitioned table of the database that is neither the system's nor
+    temporary, by oid.
 
     Raises:
         psycopg.Error: what the server said.
@@ -52,7 +53,8 @@ def read_shape(connection: Connection, schema: str, table: str) -> TableShape | 
 
 
 def read_published_shape(connection: Connection, table: PublishedTable) -> TableShape | None:
-    """The shape of a published table, with its published columns only; None when it is not there any more.
+    """The shape of a published table, with its published columns only; None when it is not there
+    any more.
 
     Raises:
         psycopg.Error: what the server said.
@@ -62,7 +64,8 @@ def read_published_shape(connection: Connection, table: PublishedTable) -> Table
 
 
 def published_shape(shape: TableShape, columns: Collection[str] | None) -> TableShape:
-    """A table as its changes show it: the published columns alone, and of keys and constraints those that they suffice for.
+    """A table as its changes show it: the published columns alone, and of keys and constraints
+    those that they suffice for.
 
     A generated column that is published has its values in the stream, so it is a plain one.
 
@@ -87,7 +90,9 @@ def published_shape(shape: TableShape, columns: Collection[str] | None) -> Table
 
 
 def _columns_in(expression: str) -> set[str]:
-    """The names of the columns in an expression of ``pg_get_expr``; one that is not understood has every column."""
+    """The names of the columns in an expression of ``pg_get_expr``; one that is not understood has
+    every column.
+    """
     try:
         return {column.name for column in parse_one(expression, dialect="postgres").find_all(exp.Column)}
     except SqlglotError:
@@ -328,7 +333,8 @@ def _foreign_keys_query(features: ServerFeatures) -> str:
     )
     subset = names.format("confdelsetcols", "conrelid") if features.set_null_columns else "ARRAY[]::text[]"
     plain = "conenforced AND NOT conperiod" if features.unenforced_constraints else "true"
-    # A key that refers to a partitioned table has a constraint for each of its partitions beside its own.
+    # A key that refers to a partitioned table has a constraint for each of its partitions beside
+    # its own.
     query = (
         f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
         f" {names.format('confkey', 'confrelid')}, confdeltype::text, confupdtype::text, confmatchtype = 'f', condeferrable, condeferred,"

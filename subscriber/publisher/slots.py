@@ -23,7 +23,8 @@ class CreatedSlot:
 
     Attributes:
         consistent_point: changes committed after it are streamed, those before are in the snapshot.
-        snapshot_name: for SET TRANSACTION SNAPSHOT, valid until the connection's next command; None unless exported.
+        snapshot_name: for SET TRANSACTION SNAPSHOT, valid until the connection's next command; None
+            unless exported.
     """
 
     consistent_point: LSN
@@ -54,7 +55,8 @@ def create_slot(
 ) -> CreatedSlot:
     """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the form the server's version takes.
 
-    It waits for every transaction in progress at the publisher, prepared ones included, and says for whom when that takes long.
+    It waits for every transaction in progress at the publisher, prepared ones included, and says
+    for whom when that takes long.
 
     Args:
         connection: what to make it on.
@@ -91,7 +93,8 @@ def alter_slot(
     """ALTER_REPLICATION_SLOT for a slot that nobody streams from; None leaves an option as it is.
 
     Raises:
-        PublisherError: the server refused (the slot is in use, or the server is too old for the command or an option).
+        PublisherError: the server refused (the slot is in use, or the server is too old for the
+            command or an option).
     """
     given = (("FAILOVER", failover), ("TWO_PHASE", two_phase))
     options = ", ".join(f"{option} {str(value).lower()}" for option, value in given if value is not None)
@@ -99,7 +102,8 @@ def alter_slot(
 
 
 def start_command(server_version: int, slot: str, start: LSN, options: StreamOptions) -> str:
-    """START_REPLICATION with the options that the server's version has, in PostgreSQL's own order (rule A33).
+    """START_REPLICATION with the options that the server's version has, in PostgreSQL's own order
+    (rule A33).
 
     Raises:
         NotSupportedError: an option was asked for that the server is too old for.

@@ -1,9 +1,11 @@
-"""One moment of the publisher that many sessions can read: the snapshot of a temporary replication slot (rules A37, D2).
+"""One moment of the publisher that many sessions can read: the snapshot of a temporary replication
+slot (rules A37, D2).
 
-The slot's consistent point says which transactions are in the snapshot: those that committed before it are, those after it
-come in the stream. The snapshot lives as long as the connection that made it does nothing else, so that one must outlive long
-copies: no timeout of the publisher's may end it, and keepalives show to what is in between that it is in use. The slot goes with
-the connection, also when this process is killed.
+The slot's consistent point says which transactions are in the snapshot: those that committed before
+it are, those after it come in the stream. The snapshot lives as long as the connection that made it
+does nothing else, so that one must outlive long copies: no timeout of the publisher's may end it,
+and keepalives show to what is in between that it is in use. The slot goes with the connection, also
+when this process is killed.
 """
 
 from __future__ import annotations
@@ -80,10 +82,12 @@ def exported_snapshot(conninfo: str, subscription: str, stop: threading.Event | 
 def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Iterator[Connection]:
     """A session in a read-only transaction that sees what ``snapshot`` sees.
 
-    Names are never looked up in a user's schema: expressions of the catalogs come qualified, and are read as they are meant.
+    Names are never looked up in a user's schema: expressions of the catalogs come qualified, and
+    are read as they are meant.
 
     Raises:
-        PublisherUnavailable: no connection, or the snapshot is gone with the session that exported it.
+        PublisherUnavailable: no connection, or the snapshot is gone with the session that exported
+            it.
         PublisherError: the server refused a statement.
     """
     with connect_publisher(_kept_alive(conninfo), application_name) as connection:

@@ -6,6 +6,7 @@
                              └── spool, subtransactions (streamed)      ──▶ journal
            ◀── feedback (received, flushed, applied)
 
-The walreceiver runs in a process of its own (:mod:`subscriber.runtime.receiver_process`), so a slow target never holds back the
-publisher. It knows the connection and the journal only by the protocols in :mod:`subscriber.receive.contracts`, and imports no driver.
+The walreceiver runs in a process of its own (:mod:`subscriber.runtime.receiver_process`), so a slow
+target never holds back the publisher. It knows the connection and the journal only by the protocols
+in :mod:`subscriber.receive.contracts`, and imports no driver.
 """

@@ -1,4 +1,6 @@
-"""What the receiver asks of the two things it stands between: a replication stream and a journal."""
+"""What the receiver asks of the two things it stands between: a replication stream and a
+journal.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ TRANSACTIONS: Final = "t"
 PREPARED: Final = "p"
 COMMIT_PREPARED: Final = "k"
 ROLLBACK_PREPARED: Final = "r"
-"""The kinds of a journal's entries; committed transactions (and messages between them) may share one."""
+"""The kinds of a journal's entries; committed transactions (and messages between them) may share
+one.
+"""
 
 
 class ReplicationStream(Protocol):
@@ -33,10 +37,12 @@ class ReplicationStream(Protocol):
 
 
 class EntryBuilder(Protocol):
-    """One entry on its way into the journal: messages in stream order, the first of them on disk already, perhaps.
+    """One entry on its way into the journal: messages in stream order, the first of them on disk
+    already, perhaps.
 
     Attributes:
-        relations: the relation map as of the first frame that is not yet written; never changed, but replaced by another.
+        relations: the relation map as of the first frame that is not yet written; never changed,
+            but replaced by another.
         unwritten_bytes: size of the frames that are not yet written.
     """
 
@@ -64,7 +70,9 @@ class EntryBuilder(Protocol):
         """Move the collected frames to disk."""
 
     def truncate(self, position: int) -> None:
-        """Forget the messages from ``position`` on, but not the relation descriptions among them."""
+        """Forget the messages from ``position`` on, but not the relation descriptions among
+        them.
+        """
 
     def prepend(self, frame: bytes) -> None:
         """Put a message before everything else."""
@@ -93,7 +101,9 @@ class Journal(Protocol[B]):
         """A builder for a new entry."""
 
     def publish(self, builder: B, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
-        """Make an entry durable and visible; ``kind`` is one of the four above. The builder is empty afterwards."""
+        """Make an entry durable and visible; ``kind`` is one of the four above. The builder is
+        empty afterwards.
+        """
 
     def advance(self, received: LSN) -> None:
         """Record durably that nothing was published for us up to ``received``."""
@@ -102,7 +112,9 @@ class Journal(Protocol[B]):
         """Whether the changes of prepared transaction ``xid`` are in the journal."""
 
     def applied(self) -> LSN:
-        """How far the slowest known consumer has come; cheap enough for every turn of the receiver's loop."""
+        """How far the slowest known consumer has come; cheap enough for every turn of the
+        receiver's loop.
+        """
 
     def trim(self) -> None:
         """Look for consumers that are new or gone, and remove what every one has passed."""

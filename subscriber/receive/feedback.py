@@ -1,12 +1,13 @@
 """What the publisher is told, and when (rule C36).
 
-The rule, written once: *flushed* is the journal's durable end; *applied* is what the target has committed;
-*received* is the last byte we have seen. When nothing is on its way to the journal, everything the publisher has
-sent us so far was nothing for us or is durable, so all three may move to the position of its last
-keepalive. No position ever moves back.
+The rule, written once: *flushed* is the journal's durable end; *applied* is what the target has
+committed; *received* is the last byte we have seen. When nothing is on its way to the journal,
+everything the publisher has sent us so far was nothing for us or is durable, so all three may move
+to the position of its last keepalive. No position ever moves back.
 
-An update is sent when flushed or applied has moved, and at the latest after ``wal_receiver_status_interval``. All is pure
-here: what the clock says is an argument, monotonic seconds, and who calls does what is due.
+An update is sent when flushed or applied has moved, and at the latest after
+``wal_receiver_status_interval``. All is pure here: what the clock says is an argument, monotonic
+seconds, and who calls does what is due.
 """
 
 from __future__ import annotations
@@ -21,16 +22,23 @@ from subscriber.protocol.envelope import StandbyStatusUpdate, encode_envelope
 from subscriber.settings import Settings
 
 LONGEST_WAIT_SECONDS: Final = 0.25
-"""How long a quiet receiver may take to notice that it is to stop, or that the target has moved on."""
+"""How long a quiet receiver may take to notice that it is to stop, or that the target has moved on.
+"""
 
 IDLE_ADVANCE_SECONDS: Final = 0.5
-"""How often, on average, an idle slot's position is made durable (a small synced file), when it moves at all."""
+"""How often, on average, an idle slot's position is made durable (a small synced file), when it
+moves at all.
+"""
 
 IDLE_ADVANCE_BURST: Final = 10
-"""How often it is in a row after a quiet time: whoever waits for a position should not wait for the average."""
+"""How often it is in a row after a quiet time: whoever waits for a position should not wait for the
+average.
+"""
 
 TRIM_SECONDS: Final = 1.0
-"""How often the journal is trimmed: it lists every file there, and the longer it waits the more there are."""
+"""How often the journal is trimmed: it lists every file there, and the longer it waits the more
+there are.
+"""
 
 
 @dataclass(slots=True)
@@ -127,7 +135,8 @@ class Schedule:
         self._last_heard, self._pinged = now, False
 
     def ping_due(self, now: float) -> bool:
-        """Whether to ask the publisher for a sign of life: once, at half of ``wal_receiver_timeout``.
+        """Whether to ask the publisher for a sign of life: once, at half of
+        ``wal_receiver_timeout``.
 
         Raises:
             PublisherUnavailable: it was silent to the end of it.

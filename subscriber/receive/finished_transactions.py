@@ -1,4 +1,5 @@
-"""Plain and prepared transactions on their way into the journal: what is sent whole, after it has finished.
+"""Plain and prepared transactions on their way into the journal: what is sent whole, after it has
+finished.
 
 ::
 
@@ -7,12 +8,14 @@
       group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: an entry of its own
                                └ an entry "prepared" (rules C49 to C51)
 
-What has finished waits for :meth:`PlainTransactions.publish_finished`, so that small transactions that arrive together
-share a segment. A PREPARE that comes alone is of a transaction that has changed nothing: PostgreSQL 18 sends it without its beginning
-if the transaction has only locked rows (SELECT FOR UPDATE). Its own worker cannot go on from there; here it is an empty transaction.
+What has finished waits for :meth:`PlainTransactions.publish_finished`, so that small transactions
+that arrive together share a segment. A PREPARE that comes alone is of a transaction that has
+changed nothing: PostgreSQL 18 sends it without its beginning if the transaction has only locked
+rows (SELECT FOR UPDATE). Its own worker cannot go on from there; here it is an empty transaction.
 
-What the journal has already (a publisher that was not told before a crash sends it again) is dropped
-by its end; its relation descriptions count all the same, since the publisher will not repeat them (rule A24).
+What the journal has already (a publisher that was not told before a crash sends it again) is
+dropped by its end; its relation descriptions count all the same, since the publisher will not
+repeat them (rule A24).
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ _BETWEEN_TRANSACTIONS: Final[Mapping[type[m.Message], str]] = {
     m.StreamCommit: "STREAM COMMIT",
     m.StreamPrepare: "STREAM PREPARE",
 }
-"""What cannot stand in a plain transaction: it begins another one, or would publish this one before it has finished."""
+"""What cannot stand in a plain transaction: it begins another one, or would publish this one before
+it has finished.
+"""
 
 
 class PlainTransactions(Generic[B]):
@@ -62,11 +67,14 @@ class PlainTransactions(Generic[B]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing that has arrived is still on its way to the journal (open streams come again after a crash)."""
+        """Whether nothing that has arrived is still on its way to the journal (open streams come
+        again after a crash).
+        """
         return self.open is None and self._late_prepare is None and not self._finished_frames
 
     def check_place(self, message: m.Message) -> None:
-        """Hold what may only stand between transactions against the one that is open, if there is one.
+        """Hold what may only stand between transactions against the one that is open, if there is
+        one.
 
         Raises:
             ProtocolError: it stands inside.
@@ -75,10 +83,12 @@ class PlainTransactions(Generic[B]):
             raise ProtocolError(f"{name} message inside a transaction", message_type=message.type_byte)
 
     def add(self, message: m.Message, frame: bytes) -> None:
-        """Keep a message in its place in the open transaction; a description may come outside of one as well.
+        """Keep a message in its place in the open transaction; a description may come outside of
+        one as well.
 
         Raises:
-            ProtocolError: there is no transaction. The change would never be finished, and the slot confirmed past it.
+            ProtocolError: there is no transaction. The change would never be finished, and the slot
+                confirmed past it.
         """
         if isinstance(message, m.Origin):
             if self.open is None or self.builder.position != self._begin_position + 1:
@@ -88,7 +98,7 @@ class PlainTransactions(Generic[B]):
             raise ProtocolError(f"{name} message outside a transaction", message_type=message.type_byte)
         self.builder.append(frame)
 
-    # Transactions -----------------------------------------------------------------------------------
+    # Transactions ---------------------------------------------------------------------------------
 
     def begin(self, message: m.Begin | m.BeginPrepare, frame: bytes) -> None:
         """A transaction begins."""
@@ -147,7 +157,8 @@ class PlainTransactions(Generic[B]):
         self.open = None
         self.builder.append(frame)
         if message.end_lsn <= self._journal.end and not self._journal.holds_prepared(message.xid):
-            # Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT PREPARED.
+            # Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT
+            # PREPARED.
             self._late_prepare = message.xid
         else:
             self._publish(LSN(message.end_lsn), PREPARED, message.xid, frame)
@@ -176,7 +187,7 @@ class PlainTransactions(Generic[B]):
             self.builder.append(frame)
             self._finish(LSN(message.lsn), frame)
 
-    # Entries ----------------------------------------------------------------------------------------
+    # Entries --------------------------------------------------------------------------------------
 
     def publish_finished(self, xid: int = 0) -> None:
         """Make what has finished an entry; of an open transaction nothing is in it.
@@ -205,7 +216,9 @@ class PlainTransactions(Generic[B]):
         self._journal.publish(self.builder, end, kind=kind, xid=xid, finish=frame[XLOGDATA_HEADER_SIZE:])
 
     def _drop_late_prepare(self) -> None:
-        """No verdict follows: it was sent again after a crash, and was finished and trimmed long ago."""
+        """No verdict follows: it was sent again after a crash, and was finished and trimmed long
+        ago.
+        """
         if self._late_prepare is not None:
             self._late_prepare = None
             self.builder.discard()

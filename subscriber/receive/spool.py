@@ -7,12 +7,13 @@
     A 731/733                            spool 731:  R I               733 and everything after it is gone
     c 731                                B R I … C become one entry of the journal
 
-A subtransaction's changes are cut off at its first change, together with all that follow: what follows
-belongs to it or to its children, since its parent cannot write while it is open. Nothing is applied and no
-relation map changes before the transaction commits.
+A subtransaction's changes are cut off at its first change, together with all that follow: what
+follows belongs to it or to its children, since its parent cannot write while it is open. Nothing is
+applied and no relation map changes before the transaction commits.
 
-Blocks are held to the order that rule C44 demands, with PostgreSQL's texts. PostgreSQL fails as well when the file of a
-transaction that goes on or finishes is not there; the text for that is ours.
+Blocks are held to the order that rule C44 demands, with PostgreSQL's texts. PostgreSQL fails as
+well when the file of a transaction that goes on or finishes is not there; the text for that is
+ours.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Spools(Generic[B]):
         """What they have collected."""
         return (transaction.builder for transaction in self.transactions.values())
 
-    # Blocks -----------------------------------------------------------------------------------------
+    # Blocks ---------------------------------------------------------------------------------------
 
     def start(self, message: StreamStart) -> None:
         """Open a block.
@@ -126,7 +127,8 @@ class Spools(Generic[B]):
                 known.discard()
             known = self.transactions[message.xid] = StreamedTransaction(message.xid, self._new_builder())
         elif known is None:
-            # The walsender streams each transaction from its beginning on every connection: what came before is lost.
+            # The walsender streams each transaction from its beginning on every connection: what
+            # came before is lost.
             raise ProtocolError(
                 f"STREAM START message continues transaction {message.xid}, which has no first segment",
                 message_type="S",
@@ -143,17 +145,19 @@ class Spools(Generic[B]):
             raise ProtocolError("STREAM STOP message without STREAM START", message_type="E")
         self.block = None
 
-    # Ends -------------------------------------------------------------------------------------------
+    # Ends -----------------------------------------------------------------------------------------
 
     def finish(self, message: StreamCommit | StreamPrepare) -> tuple[StreamedTransaction[B], bytes]:
-        """Take out a transaction that commits or is prepared, its changes wrapped as those of a plain one.
+        """Take out a transaction that commits or is prepared, its changes wrapped as those of a
+        plain one.
 
         Returns:
             The transaction, and the Commit or Prepare that ends it.
 
         Raises:
-            ProtocolError: a block is open, or nothing of the transaction was ever streamed. Even an empty one is
-                announced by a block (rule A22), so its changes would be lost without a word.
+            ProtocolError: a block is open, or nothing of the transaction was ever streamed. Even an
+                empty one is announced by a block (rule A22), so its changes would be lost without a
+                word.
         """
         begin: Message
         end: Message
@@ -181,8 +185,8 @@ class Spools(Generic[B]):
     def abort(self, message: StreamAbort) -> None:
         """Forget a transaction, or what one of its subtransactions did.
 
-        An unknown transaction is no error here: the publisher may abort what it has sent nothing of, and with nothing to
-        forget, nothing can be lost.
+        An unknown transaction is no error here: the publisher may abort what it has sent nothing
+        of, and with nothing to forget, nothing can be lost.
 
         Raises:
             ProtocolError: a block is open.
@@ -201,10 +205,12 @@ class Spools(Generic[B]):
         if self.block is not None:
             raise ProtocolError(f"{what} message without STREAM STOP", message_type=message_type)
 
-    # Descriptions -----------------------------------------------------------------------------------
+    # Descriptions ---------------------------------------------------------------------------------
 
     def describe(self, relation_id: int) -> None:
-        """A description has arrived: for the transaction of the open block, or for everybody when there is none."""
+        """A description has arrived: for the transaction of the open block, or for everybody when
+        there is none.
+        """
         self._descriptions += 1
         described = self._described if self.block is None else self.block.described
         described[relation_id] = self._descriptions
@@ -212,10 +218,11 @@ class Spools(Generic[B]):
     def adopt_descriptions(
         self, transaction: StreamedTransaction[B], relations: Mapping[int, Relation]
     ) -> Mapping[int, Relation]:
-        """What a stream described holds for everybody once it has committed (rule A24): their ``relations`` with it.
+        """What a stream described holds for everybody once it has committed (rule A24): their
+        ``relations`` with it.
 
-        The publisher tracks what it sent last, so of two descriptions the one that *arrived* later wins, even if
-        its stream committed earlier.
+        The publisher tracks what it sent last, so of two descriptions the one that *arrived* later
+        wins, even if its stream committed earlier.
         """
         adopted: dict[int, Relation] = {}
         for relation_id, arrived in transaction.described.items():

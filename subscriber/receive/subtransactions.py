@@ -1,10 +1,13 @@
-"""Where each subtransaction of a streamed transaction began: what it takes to cut it off (rule C43).
+"""Where each subtransaction of a streamed transaction began: what it takes to cut it off (rule
+C43).
 
-A transaction may have millions of subtransactions (a loop with an EXCEPTION clause has one a turn), and any of them may still be
-rolled back. So the newest are kept in memory and the others in a temporary database of SQLite's, whose cache is bounded and whose
-file is gone when it is closed, also when the process is killed.
+A transaction may have millions of subtransactions (a loop with an EXCEPTION clause has one a turn),
+and any of them may still be rolled back. So the newest are kept in memory and the others in a
+temporary database of SQLite's, whose cache is bounded and whose file is gone when it is closed,
+also when the process is killed.
 
-Invariant: what is in memory began after all that is in the database. So what began at or after a place is the newest of both.
+Invariant: what is in memory began after all that is in the database. So what began at or after a
+place is the newest of both.
 """
 
 from __future__ import annotations

@@ -11,21 +11,25 @@
 
 Invariants
 
-* Entries reach the journal in the order in which transactions finish (rule C47); a transaction is in one entry.
+* Entries reach the journal in the order in which transactions finish (rule C47); a transaction is
+  in one entry.
 * The slot is never confirmed beyond the journal's durable end (rule C36, slot_after_disk).
-* Memory: all unwritten frames together stay below ``segment_bytes``; beyond that the largest collection is spilled
-  to disk (bounded_memory). A transaction larger than memory is a matter of more files.
-* Nothing is written whose binary form nobody reads: a description of such a column ends the receiver before any of its values.
-* A message that does not decode, or has no place where it stands, stops the receiver before it, or anything after it,
-  becomes durable.
+* Memory: all unwritten frames together stay below ``segment_bytes``; beyond that the largest
+  collection is spilled to disk (bounded_memory). A transaction larger than memory is a matter of
+  more files.
+* Nothing is written whose binary form nobody reads: a description of such a column ends the
+  receiver before any of its values.
+* A message that does not decode, or has no place where it stands, stops the receiver before it, or
+  anything after it, becomes durable.
 
 This is the loop: receive, dispatch, write, confirm. How plain transactions become entries is in
-:mod:`~subscriber.receive.finished_transactions`, what a streamed one is before it finishes in :mod:`~subscriber.receive.spool`,
-what the publisher is told and when in :mod:`~subscriber.receive.feedback`.
+:mod:`~subscriber.receive.finished_transactions`, what a streamed one is before it finishes in
+:mod:`~subscriber.receive.spool`, what the publisher is told and when in
+:mod:`~subscriber.receive.feedback`.
 
-The hot path is the few lines of :meth:`WalReceiver._take`: a change is looked at for its type byte only, since the
-journal checks whole batches with numpy when it writes them. *Rejected:* decoding each message on arrival, which costs
-ten times as much as receiving it.
+The hot path is the few lines of :meth:`WalReceiver._take`: a change is looked at for its type byte
+only, since the journal checks whole batches with numpy when it writes them. *Rejected:* decoding
+each message on arrival, which costs ten times as much as receiving it.
 """
 
 from __future__ import annotations
@@ -60,7 +64,8 @@ class WalReceiver(Generic[B]):
         stream: a replication stream, started at the journal's end.
         journal: where transactions go.
         settings: timeouts and sizes.
-        write_abort_info: whether stream aborts carry LSN and time (``streaming 'parallel'``, rule A5).
+        write_abort_info: whether stream aborts carry LSN and time (``streaming 'parallel'``, rule
+            A5).
         binary: whether values may come in binary form.
         clock: monotonic seconds.
     """
@@ -91,12 +96,15 @@ class WalReceiver(Generic[B]):
         self._wal_end = journal.durable_lsn
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Receive until ``stop()`` says so; it is asked whenever the stream is dry, and a few times a second.
+        """Receive until ``stop()`` says so; it is asked whenever the stream is dry, and a few times
+        a second.
 
         Raises:
             ProtocolError: a message is malformed or out of order; nothing of it became durable.
-            BinaryFormNotRead: values are to come in binary form that is not read; nothing of their transaction became durable.
-            PublisherUnavailable: the stream ended, or the publisher was silent for ``wal_receiver_timeout``.
+            BinaryFormNotRead: values are to come in binary form that is not read; nothing of their
+                transaction became durable.
+            PublisherUnavailable: the stream ended, or the publisher was silent for
+                ``wal_receiver_timeout``.
             JournalUnavailable: the journal could not be written.
         """
         self._send_feedback(force=True)
@@ -143,7 +151,9 @@ class WalReceiver(Generic[B]):
         return arrived
 
     def _located(self, error: ProtocolError) -> ProtocolError:
-        """The error with the message that it is about: relation and position, beside offset and type."""
+        """The error with the message that it is about: relation and position, beside offset and
+        type.
+        """
         lsn = error.lsn or self._wal_end
         of = f' of relation "{error.relation}"' if error.relation else ""
         return error.replace(
@@ -156,7 +166,9 @@ class WalReceiver(Generic[B]):
     # Memory ---------------------------------------------------------------------------------------
 
     def _relieve_memory(self) -> None:
-        """Publish what has finished; if that was not most of it, write the largest collection of frames to disk."""
+        """Publish what has finished; if that was not most of it, write the largest collection of
+        frames to disk.
+        """
         self._plain.publish_finished()
         builders = [self._plain.builder, *self._spools.builders()]
         if sum(builder.unwritten_bytes for builder in builders) >= self._memory // 2:
@@ -164,7 +176,9 @@ class WalReceiver(Generic[B]):
         self._allot_memory()
 
     def _allot_memory(self) -> None:
-        """What the builder in use may hold: the limit less what the others do, which change at block boundaries only."""
+        """What the builder in use may hold: the limit less what the others do, which change at
+        block boundaries only.
+        """
         block = self._spools.block
         self._filling = self._plain.builder if block is None else block.builder
         together = sum(builder.unwritten_bytes for builder in (self._plain.builder, *self._spools.builders()))
@@ -237,7 +251,8 @@ class WalReceiver(Generic[B]):
         if self._spools.block is None:
             self._plain.add(message, frame)
         elif not isinstance(message, m.Origin):
-            # Rule A15: a streamed transaction's origin has no position; the finished entry needs none.
+            # Rule A15: a streamed transaction's origin has no position; the finished entry needs
+            # none.
             self._spools.block.append(frame)
 
     def _stream_finish(self, message: m.StreamCommit | m.StreamPrepare, kind: str) -> None:
@@ -247,10 +262,12 @@ class WalReceiver(Generic[B]):
         plain = self._plain.builder
         plain.relations = self._spools.adopt_descriptions(transaction, plain.relations)
 
-    # Feedback -----------------------------------------------------------------------------------------
+    # Feedback -------------------------------------------------------------------------------------
 
     def _send_feedback(self, *, force: bool = False) -> None:
-        """Confirm what is durable, if it is time or there is news; an idle position is made durable first."""
+        """Confirm what is durable, if it is time or there is news; an idle position is made durable
+        first.
+        """
         now = self._clock()
         due = force or self._schedule.update_due(now)
         has_moved = self._wal_end > self._journal.durable_lsn

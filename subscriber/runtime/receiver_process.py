@@ -21,9 +21,9 @@ and cannot afterwards:
   connection of its own, and START_REPLICATION.
 - The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes
   back when no receiver of before it holds the slot any more
-  (:func:`subscriber.commands.publisher_slots.end_receiver`). One that was just about to take the slot would
-  be missed by it; so a receiver waits for "go", which it gets after the catalog was read with the
-  slot in its hands.
+  (:func:`subscriber.commands.publisher_slots.end_receiver`). One that was just about to take the
+  slot would be missed by it; so a receiver waits for "go", which it gets after the catalog was read
+  with the slot in its hands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Reading the publisher's tables again for emulated publications (:mod:`subscriber.catalog.kept_publishing`)."""
+"""Reading the publisher's tables again for emulated publications
+(:mod:`subscriber.catalog.kept_publishing`).
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from subscriber.targets import Target
 
 
 def refresh_at_start(target: Target, subscription: Subscription) -> bool:
-    """Read the publisher's tables again where it can be asked, and keep them; tells that this is done.
+    """Read the publisher's tables again where it can be asked, and keep them; tells that this is
+    done.
 
-    A partition that was attached or detached looks in the stream as it did before, so nothing else would ask.
+    A partition that was attached or detached looks in the stream as it did before, so nothing else
+    would ask.
 
     Raises:
         UsageError: a publication has been dropped, or the tables have never been read.
@@ -29,7 +33,8 @@ def refresh_at_start(target: Target, subscription: Subscription) -> bool:
 
 
 def refresh_outdated(target: Target, subscription: Subscription, error: PublisherTablesOutdated) -> None:
-    """Read the publisher's tables again and keep them, because the stream has one that is not as it was.
+    """Read the publisher's tables again and keep them, because the stream has one that is not as it
+    was.
 
     Raises:
         PublisherTablesOutdated: ``error`` itself, where it has no relation message.

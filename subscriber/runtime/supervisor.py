@@ -188,7 +188,7 @@ class Supervisor:
             disabled_by=self._disabled_by,
         )
 
-    # The catalog --------------------------------------------------------------------------------------
+    # The catalog ----------------------------------------------------------------------------------
 
     def _reconcile(self) -> None:
         """Start and stop workers as the catalog says."""

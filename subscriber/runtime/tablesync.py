@@ -145,7 +145,7 @@ class TableSync:
             stop=self._stop,
         )
 
-    # From the worker's thread -------------------------------------------------------------------------
+    # From the worker's thread ---------------------------------------------------------------------
 
     def tick(self, relations: Iterable[SubscriptionRelation]) -> None:
         """Begin a round where there is something to do, and it is time."""
@@ -198,7 +198,7 @@ class TableSync:
     def _failed_attempts(self, relation: SubscriptionRelation) -> FailedAttempts:
         return self._failed_tables.get(_key(relation)) or FailedAttempts()
 
-    # A round ------------------------------------------------------------------------------------------
+    # A round --------------------------------------------------------------------------------------
 
     def _run(self, due: list[SubscriptionRelation]) -> None:
         try:

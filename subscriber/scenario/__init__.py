@@ -7,5 +7,6 @@
     nodes/    the databases of a session: PostgreSQL's own, and targets of ours
     report/   the page that shows a run
 
-``library`` finds scenarios, ``stage`` puts up servers and nodes, ``run_session`` plays a session, ``expected_failures`` knows which fail.
+``library`` finds scenarios, ``stage`` puts up servers and nodes, ``run_session`` plays a session,
+``expected_failures`` knows which fail.
 """

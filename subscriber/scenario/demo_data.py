@@ -1,10 +1,12 @@
-"""The demo's publisher: the manual's row-filter example, and orders being processed for some seconds.
+"""The demo's publisher: the manual's row-filter example, and orders being processed for some
+seconds.
 
-The row-filter page of PostgreSQL's manual has three publications with WHERE clauses; its three UPDATEs show one that stays an
-UPDATE, one that becomes an INSERT, and one that becomes a DELETE. The order load is what a shop does: place orders with
-lines, pay and ship some, cancel some, renumber a few (a key change), leave a long note alone while the row changes
-(an unchanged TOAST value), and import a batch in one large transaction with a savepoint that is rolled back. What was ordered
-before comes with the initial copy, into tables that the subscription makes.
+The row-filter page of PostgreSQL's manual has three publications with WHERE clauses; its three
+UPDATEs show one that stays an UPDATE, one that becomes an INSERT, and one that becomes a DELETE.
+The order load is what a shop does: place orders with lines, pay and ship some, cancel some,
+renumber a few (a key change), leave a long note alone while the row changes (an unchanged TOAST
+value), and import a batch in one large transaction with a savepoint that is rolled back. What was
+ordered before comes with the initial copy, into tables that the subscription makes.
 """
 
 from __future__ import annotations

@@ -13,10 +13,11 @@ A library may hold ``expected_failures.toml`` beside its scenarios::
     reason = "The database has no triggers that fire for replicated rows."
     scenarios = ["059_triggers"]
 
-Without an issue the reason is the target's nature, and stays. An entry holds whoever filters; with ``publications = "emulated"`` (or ``"server"``) in it, only there.
+Without an issue the reason is the target's nature, and stays. An entry holds whoever filters; with
+``publications = "emulated"`` (or ``"server"``) in it, only there.
 
-A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so that the list tells the
-truth, and a scenario that worked once cannot break again unseen.
+A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so
+that the list tells the truth, and a scenario that worked once cannot break again unseen.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def read_expected_failures(folder: Path) -> ExpectedFailures:
         folder: of the library.
 
     Raises:
-        ScenarioError: the file does not parse, has unknown keys, or names a scenario that is not there or is listed twice.
+        ScenarioError: the file does not parse, has unknown keys, or names a scenario that is not
+            there or is listed twice.
     """
     path = folder / FILE_NAME
     if not path.exists():

@@ -1,4 +1,5 @@
-"""Running scenarios: each in databases of its own, on servers and a Spark session that all of them share.
+"""Running scenarios: each in databases of its own, on servers and a Spark session that all of them
+share.
 
 ::
 
@@ -6,12 +7,13 @@
                        ──▶ subscriber server                  native subscribers, and the mirrors of ours
                        ──▶ Spark                              started for the first subscriber of ours
 
-A scenario leaves nothing behind, whatever happened in it: its databases are dropped with their slots, prepared transactions
-and subscriptions, and what it made beside databases (roles, ALTER SYSTEM, replication origins) is undone. So scenarios can
-run in any order, and again.
+A scenario leaves nothing behind, whatever happened in it: its databases are dropped with their
+slots, prepared transactions and subscriptions, and what it made beside databases (roles, ALTER
+SYSTEM, replication origins) is undone. So scenarios can run in any order, and again.
 
-Every statement runs, also after one that printed something else than expected: the first difference is often a small one,
-and the rest tells whether it matters. Only a statement that does not end, or a node that is lost, ends the scenario.
+Every statement runs, also after one that printed something else than expected: the first difference
+is often a small one, and the rest tells whether it matters. Only a statement that does not end, or
+a node that is lost, ends the scenario.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class Exchange:
         printed: what was printed, or None when the scenario ended before it.
         difference: how that differs from what the file expects, as lines; empty where it does not.
         error: why it did not end.
-        disagreement: how a target with publications of its own has taken a publication's command otherwise than the server, as
-            lines; empty where none has.
+        disagreement: how a target with publications of its own has taken a publication's command
+            otherwise than the server, as lines; empty where none has.
     """
 
     statement: Statement
@@ -106,7 +108,8 @@ class Runner:
         self._patience = patience
 
     def run(self, scenario: Scenario, setup: Setup) -> Result:
-        """Run one scenario from empty databases and clear away; never raises for what the scenario does.
+        """Run one scenario from empty databases and clear away; never raises for what the scenario
+        does.
 
         Raises:
             UsageError: the setup cannot be had here: no such server, an unknown subscriber.
@@ -166,7 +169,9 @@ class Runner:
         return Exchange(statement, printed, difference, disagreement=disagreement)
 
     def _settle(self, subscribing: Mapping[str, Node]) -> None:
-        """What a node receives may come from another that subscribes: as many rounds as the longest chain has links."""
+        """What a node receives may come from another that subscribes: as many rounds as the longest
+        chain has links.
+        """
         for _ in subscribing:
             for node in subscribing.values():
                 node.settle(self._patience)

@@ -1,8 +1,9 @@
-"""Where scenarios are played: the servers and the Spark session that all of them share, started when first needed.
+"""Where scenarios are played: the servers and the Spark session that all of them share, started
+when first needed.
 
-For every version there is a publisher server for the first, second, … publisher node of a session (see
-`subscriber.scenario.nodes.node` for why not one for all), and a server for what subscribes: native subscribers, the mirrors
-of ours, and PostgreSQL targets.
+For every version there is a publisher server for the first, second, … publisher node of a session
+(see `subscriber.scenario.nodes.node` for why not one for all), and a server for what subscribes:
+native subscribers, the mirrors of ours, and PostgreSQL targets.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ SETTINGS: Final[Mapping[str, str]] = {
     "wal_receiver_status_interval": "1s",
     "wal_writer_delay": "10ms",
 }
-"""Over PUBLISHER_SETTINGS: what lets PostgreSQL's workers come to an end quickly, and nothing that changes what they do."""
+"""Over PUBLISHER_SETTINGS: what lets PostgreSQL's workers come to an end quickly, and nothing that
+changes what they do.
+"""
 
 RETRY_SECONDS: Final = 0.1
 """The same for our workers."""
@@ -56,7 +59,8 @@ class Setup:
     Attributes:
         subscriber: ``native``, a kind of target, or a target's URL.
         major: the version of the publishers, and of native subscribers.
-        publications: ``emulated``: those of the publishers are the subscribers' own (:mod:`subscriber.scenario.nodes.emulated_publications`).
+        publications: ``emulated``: those of the publishers are the subscribers' own
+            (:mod:`subscriber.scenario.nodes.emulated_publications`).
     """
 
     subscriber: str = field(default=NATIVE, repr=False)  # a URL may hold a password
@@ -80,7 +84,8 @@ class Setup:
 
 
 def check_subscriber(subscriber: str, publications: Publications = "server") -> None:
-    """Refuse what is neither a kind of subscriber nor a URL, and one that cannot have publications of its own.
+    """Refuse what is neither a kind of subscriber nor a URL, and one that cannot have publications
+    of its own.
 
     Raises:
         UsageError: naming the kinds.
@@ -114,7 +119,8 @@ class Stage:
         return frozenset(found)
 
     def open_nodes(self, names: Sequence[str], setup: Setup, patience: float, nodes: dict[str, Node]) -> None:
-        """Make an empty database for every node, into ``nodes`` one by one, so that the caller can close what is there.
+        """Make an empty database for every node, into ``nodes`` one by one, so that the caller can
+        close what is there.
 
         Raises:
             UsageError: there is no such server or target.

@@ -1,6 +1,8 @@
-"""What is kept of a relation from one message to the next: the columns that were applied last, and what the publisher's table was like.
+"""What is kept of a relation from one message to the next: the columns that were applied last, and
+what the publisher's table was like.
 
-The catalog stores it (:mod:`subscriber.catalog.relation_shapes`); :mod:`subscriber.apply.added_columns` decides by it.
+The catalog stores it (:mod:`subscriber.catalog.relation_shapes`);
+:mod:`subscriber.apply.added_columns` decides by it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class KeptShape:
-    """What the catalog keeps of a relation: the last message that was applied, and the baseline where one is known."""
+    """What the catalog keeps of a relation: the last message that was applied, and the baseline
+    where one is known.
+    """
 
     columns: tuple[KeptColumn, ...]
     baseline: Baseline | None = None
@@ -65,5 +69,7 @@ def columns_of(remote: Relation) -> tuple[KeptColumn, ...]:
 
 
 def first_baseline(now: TableAttributes | None) -> Baseline | None:
-    """What is known of a table from the moment of ``now`` on: nothing where a column list keeps some of it back."""
+    """What is known of a table from the moment of ``now`` on: nothing where a column list keeps
+    some of it back.
+    """
     return Baseline(now.last, now.files) if now is not None and now.whole else None

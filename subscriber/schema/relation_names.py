@@ -4,7 +4,8 @@
 
     public.t => archive.t, old.* => new.*        identifiers as in SQL; a table counts before its schema
 
-Everything that finds a table of the target by a publisher's name asks :class:`RelationNames`: the stream, the copy, the commands.
+Everything that finds a table of the target by a publisher's name asks :class:`RelationNames`: the
+stream, the copy, the commands.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from subscriber.sql.lexer import Kind
 TableName = tuple[str, str]
 """Schema and name."""
 Place = Callable[[str, str], tuple[str | None, str]]
-"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas."""
+"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas.
+"""
 
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")

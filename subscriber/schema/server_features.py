@@ -1,7 +1,8 @@
-"""What a PostgreSQL server can do, by its version: every question of ours that is put in another way to an older server.
+"""What a PostgreSQL server can do, by its version: every question of ours that is put in another
+way to an older server.
 
-The names are those of PostgreSQL's features. Each has the release whose release notes introduce it; the catalog columns and
-functions that we use because of it are named beside it.
+The names are those of PostgreSQL's features. Each has the release whose release notes introduce it;
+the catalog columns and functions that we use because of it are named beside it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ _PROTOCOL_VERSIONS: Final = ((160000, 4), (150000, 3), (140000, 2), (OLDEST_VERS
 
 
 class _Since:
-    """A feature: of an instance, whether the server has it; of the class, the first version that does."""
+    """A feature: of an instance, whether the server has it; of the class, the first version that
+    does.
+    """
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -35,7 +38,8 @@ class _Since:
 class ServerFeatures:
     """The features of a server of one version.
 
-    ``ServerFeatures(140000).row_filters`` is False; ``ServerFeatures.row_filters`` is 150000, for messages.
+    ``ServerFeatures(140000).row_filters`` is False; ``ServerFeatures.row_filters`` is 150000, for
+    messages.
 
     Attributes:
         version: as libpq gives it, such as 180004.
@@ -105,7 +109,9 @@ class ServerFeatures:
     binary_copy = _Since(160000)
     """Initial copies in binary format (``binary`` of subscriptions)."""
     tables_of_several_publications = _Since(160000)
-    """``pg_get_publication_tables`` takes several publications, and leaves out partitions whose root is listed."""
+    """``pg_get_publication_tables`` takes several publications, and leaves out partitions whose
+    root is listed.
+    """
     lists_of_live_columns = _Since(160000)
     """A column list of all columns counts as none whatever columns have been dropped (rule B40)."""
 
@@ -123,7 +129,9 @@ class ServerFeatures:
 
     # PostgreSQL 18
     published_generated_columns = _Since(180000)
-    """``publish_generated_columns`` (``pubgencols``); column lists may name stored generated columns."""
+    """``publish_generated_columns`` (``pubgencols``); column lists may name stored generated
+    columns.
+    """
     missing_publications = _Since(180000)
     """A walsender goes on without a publication that does not exist, with a warning."""
     unenforced_constraints = _Since(180000)

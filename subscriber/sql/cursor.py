@@ -66,7 +66,9 @@ class Cursor:
         return self.peek().start
 
     def text_from(self, place: int) -> str:
-        """The text from the lexeme of that number to the one that was read last; empty where there is none."""
+        """The text from the lexeme of that number to the one that was read last; empty where there
+        is none.
+        """
         read = self._lexemes[place : self.place]
         return self.sql[read[0].start : read[-1].end] if read else ""
 
@@ -154,7 +156,7 @@ class Cursor:
         if not self.at_end():
             raise second_command()
 
-    # Names and numbers ------------------------------------------------------------------------------
+    # Names and numbers ----------------------------------------------------------------------------
 
     def at_name(self, excluded: frozenset[str]) -> bool:
         """Whether a quoted identifier comes next, or a word that is not among these."""
@@ -207,7 +209,7 @@ def second_command() -> SQLSyntaxError:
     return SQLSyntaxError(message, hint="Give one command at a time.")
 
 
-# Names of commands ----------------------------------------------------------------------------------
+# Names of commands --------------------------------------------------------------------------------
 
 
 def read_name(cursor: Cursor) -> str:
@@ -264,7 +266,7 @@ def _read(cursor: Cursor, excluded: frozenset[str]) -> str:
     return name
 
 
-# Options --------------------------------------------------------------------------------------------
+# Options ------------------------------------------------------------------------------------------
 
 
 def read_with(cursor: Cursor) -> OptionList:

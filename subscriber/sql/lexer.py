@@ -88,7 +88,9 @@ class Lexeme:
     terminated: bool = True
 
     def moved(self, by: int) -> Lexeme:
-        """The same lexeme in a text whose characters stand elsewhere: ``by`` is added to its place."""
+        """The same lexeme in a text whose characters stand elsewhere: ``by`` is added to
+        its place.
+        """
         fault = self.fault and replace(self.fault, position=self.fault.position + by)
         return replace(self, start=self.start + by, end=self.end + by, fault=fault)
 
@@ -133,8 +135,8 @@ def lex(sql: str, major: int = NEWEST) -> tuple[Lexeme, ...]:
         major: PostgreSQL's version.
 
     Raises:
-        SQLSyntaxError: PostgreSQL's error for the first lexeme that its scanner refuses: 42601 for what is not
-            terminated and for junk, 22025 and 22021 for a wrong escape.
+        SQLSyntaxError: PostgreSQL's error for the first lexeme that its scanner refuses: 42601 for
+            what is not terminated and for junk, 22025 and 22021 for a wrong escape.
     """
     lexemes = scan(sql, major).lexemes
     for lexeme in lexemes:
@@ -154,7 +156,9 @@ def error_of(sql: str, fault: Fault) -> SQLSyntaxError:
 
 
 def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601") -> SQLSyntaxError:
-    """``message`` about the character at index ``position``; the detail counts from 1, as PostgreSQL's position."""
+    """``message`` about the character at index ``position``; the detail counts from 1, as
+    PostgreSQL's position.
+    """
     line = sql.count("\n", 0, position) + 1
     error = SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).")
     error.position = position + 1
@@ -174,12 +178,16 @@ def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
 
 
 def fold(word: str) -> str:
-    """``word`` in lower case as PostgreSQL folds it in a multi-byte encoding: ASCII letters only."""
+    """``word`` in lower case as PostgreSQL folds it in a multi-byte encoding: ASCII letters
+    only.
+    """
     return word.lower() if word.isascii() else "".join(c.lower() if c.isascii() else c for c in word)
 
 
 def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
-    """The lexemes from ``position`` on, one by one, UESCAPE still apart: for the cutter of statements."""
+    """The lexemes from ``position`` on, one by one, UESCAPE still apart: for the cutter of
+    statements.
+    """
     while True:
         while blank := _BLANK.match(sql, position):
             position = blank.end()
@@ -240,11 +248,13 @@ def _unterminated(sql: str, kind: Kind, start: int, what: str, near: str) -> Lex
     return Lexeme(kind, "", start, len(sql), fault, terminated=False)
 
 
-# Operators and parameters ---------------------------------------------------------------------------
+# Operators and parameters -------------------------------------------------------------------------
 
 
 def _operator(start: int, characters: str) -> Lexeme:
-    """As many characters as belong to it: no comment, and no sign at the end of an operator of SQL's."""
+    """As many characters as belong to it: no comment, and no sign at the end of an operator of
+    SQL's.
+    """
     ends = [at for mark in ("/*", "--") if (at := characters.find(mark)) >= 0]
     characters = characters[: min(ends, default=len(characters))]
     if _MORE_THAN_SQL.isdisjoint(characters):
@@ -276,7 +286,7 @@ def _dollar(sql: str, start: int, major: int) -> Lexeme:
     return Lexeme(Kind.STRING, sql[opening.end() : end], start, end + len(opening[0]))
 
 
-# Numbers --------------------------------------------------------------------------------------------
+# Numbers ------------------------------------------------------------------------------------------
 
 _DIGITS: Final = frozenset("0123456789")
 _BASES: Final = {"x": "hexadecimal", "o": "octal", "b": "binary"}
@@ -296,7 +306,9 @@ _PLAIN_DECIMAL: Final = _decimal(r"[0-9]+")
 
 
 def _number(sql: str, start: int, major: int) -> Lexeme:
-    """A number as the version reads it: bases and underscores since 16, no letter right behind it since 15."""
+    """A number as the version reads it: bases and underscores since 16, no letter right behind it
+    since 15.
+    """
     based = _BASED.match(sql, start) if major >= 16 else None
     number = based or (_DECIMAL if major >= 16 else _PLAIN_DECIMAL).match(sql, start)
     assert number is not None
@@ -330,7 +342,7 @@ def _fault_behind(sql: str, start: int, end: int, major: int, *, is_based: bool)
     return junk, Fault(f'trailing junk after numeric literal at or near "{sql[start:junk]}"', start)
 
 
-# Quotes ---------------------------------------------------------------------------------------------
+# Quotes -------------------------------------------------------------------------------------------
 
 
 def _string(sql: str, start: int, quote: int, pattern: re.Pattern[str]) -> Lexeme:
@@ -419,7 +431,9 @@ def _with_escape_character(sql: str, lexeme: Lexeme, following: Sequence[Lexeme]
 
 
 def _written(sql: str, lexeme: Lexeme) -> str:
-    """What stands between the quotes of a ``U&`` constant or identifier, its escapes not yet read."""
+    """What stands between the quotes of a ``U&`` constant or identifier, its escapes not
+    yet read.
+    """
     plain = sql[lexeme.start + 2 : lexeme.end]
     return _quoted(plain) if lexeme.kind is Kind.IDENTIFIER else _lexeme(plain, 0, NEWEST).value
 

@@ -1,4 +1,6 @@
-"""``name [= value], …`` as it was written, and PostgreSQL's ways of reading a value; which names there are, each command knows."""
+"""``name [= value], …`` as it was written, and PostgreSQL's ways of reading a value; which names
+there are, each command knows.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from subscriber.errors import SQLSyntaxError
 from subscriber.sql.lexer import fold, syntax_error
 
 OptionValue = str | int | None
-"""What stands after ``=``: an integer stays one, everything else is text; None when nothing stands there."""
+"""What stands after ``=``: an integer stays one, everything else is text; None when nothing stands
+there.
+"""
 
 OptionReader = Callable[[str, OptionValue], object]
 """Makes of an option's name and value what the option means, or raises."""

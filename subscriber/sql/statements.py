@@ -2,14 +2,15 @@ r"""Cutting a text into statements where psql cuts it (``psqlscan.l``): files, p
 
 psql does not parse SQL. A semicolon ends a statement unless it is
 
-- in a string constant, a quoted identifier, a dollar quote or a comment, which is for the lexer to know;
+- in a string constant, a quoted identifier, a dollar quote or a comment, which is for the lexer to
+  know;
 - in parentheses (``CREATE RULE … DO (a; b)``), or between BEGIN and END of a function's body;
 - behind a backslash: ``\;`` separates statements that are sent as one.
 
 Any other backslash begins a command of psql's, which goes to the end of its line and ends the
-statement before it: ``SELECT 1 \gexec``. Comments before a statement are not sent. A statement keeps
-its semicolon, as psql sends it, so that error texts and positions are the ones that psql would show,
-and it keeps its lexemes.
+statement before it: ``SELECT 1 \gexec``. Comments before a statement are not sent. A statement
+keeps its semicolon, as psql sends it, so that error texts and positions are the ones that psql
+would show, and it keeps its lexemes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import Final
 from subscriber.sql.lexer import Kind, Lexed, Lexeme, error_of, scan_from, with_escape_characters
 
 NOTHING_OPEN: Final = "="
-"""What :attr:`Statement.open` says of a statement that has ended, and :func:`open_in` of a text without any."""
+"""What :attr:`Statement.open` says of a statement that has ended, and :func:`open_in` of a text
+without any.
+"""
 
 _OPEN_LEXEMES: Final = {Kind.IDENTIFIER: '"', Kind.COMMENT: "*"}
 _ROUTINES: Final = frozenset({"function", "procedure"})
@@ -33,15 +36,17 @@ class Statement(Lexed):
     r"""What psql sends at once, and what ended it.
 
     Attributes:
-        sql: from the first lexeme to the semicolon, as typed, but with a semicolon for every ``\;``; empty where a
-            backslash command stands alone.
+        sql: from the first lexeme to the semicolon, as typed, but with a semicolon for every
+            ``\;``; empty where a backslash command stands alone.
         lexemes: those of ``sql``.
         line: of its first lexeme in the whole text, from 1.
-        open: what it is in the middle of, as ``%R`` of psql's prompt shows it: ``=`` nothing, it has ended, ``-`` a
-            statement, ``(`` parentheses, ``'`` a string constant, ``"`` a quoted identifier, ``$`` a dollar quote,
-            ``*`` a comment. Only the last of a text may be in the middle of something.
+        open: what it is in the middle of, as ``%R`` of psql's prompt shows it: ``=`` nothing, it
+            has ended, ``-`` a statement, ``(`` parentheses, ``'`` a string constant, ``"`` a quoted
+            identifier, ``$`` a dollar quote, ``*`` a comment. Only the last of a text may be in the
+            middle of something.
         joints: the places in ``sql`` of the semicolons that were written as ``\;``.
-        command: the backslash command that ended it, up to the end of the line; empty where there is none.
+        command: the backslash command that ended it, up to the end of the line; empty where there
+            is none.
     """
 
     line: int
@@ -59,8 +64,8 @@ def cut(text: str) -> list[Statement]:
     """The statements of ``text`` in order; empty ones (a lone semicolon, a comment) are left out.
 
     Raises:
-        SQLSyntaxError: a string, quoted identifier or comment is not terminated. Nothing has been run then: a text
-            is read as a whole or not at all (refuse_not_guess).
+        SQLSyntaxError: a string, quoted identifier or comment is not terminated. Nothing has been
+            run then: a text is read as a whole or not at all (refuse_not_guess).
     """
     statements, last = _cut(text)
     if last is not None and not last.terminated and last.fault is not None:
@@ -112,8 +117,10 @@ class _Gathered:
     r"""The lexemes of one statement so far.
 
     Attributes:
-        start: where its first lexeme begins in the text; before there is one, where the statement before it began.
-        lexemes: without the backslashes of ``\;``, in the places that they have in the statement's own text.
+        start: where its first lexeme begins in the text; before there is one, where the statement
+            before it began.
+        lexemes: without the backslashes of ``\;``, in the places that they have in the statement's
+            own text.
     """
 
     def __init__(self, text: str, start: int, line: int) -> None:

@@ -6,9 +6,10 @@ r"""COPY's bytes → blocks that a target's loader takes: pure, runs on the exec
     COPY … (text)        ───────────────────────────────────────────▶ the same bytes   targets that read COPY's text
     COPY … (binary)      ───────────────────────────────────────────▶ the same bytes   PostgreSQL, where types match
 
-CSV, because Arrow reads it at some millions of rows a second, and because it tells NULL (nothing) from the empty string (quotes
-with nothing in between). Delimiter and quote are control characters that values hardly ever hold, so hardly a value
-is quoted, and none of JSON's or an array's quotes is doubled.
+CSV, because Arrow reads it at some millions of rows a second, and because it tells NULL (nothing)
+from the empty string (quotes with nothing in between). Delimiter and quote are control characters
+that values hardly ever hold, so hardly a value is quoted, and none of JSON's or an array's quotes
+is doubled.
 
 Blocks are compressed: they pass through the JVM, where each of them is copied a few times.
 """
@@ -43,7 +44,8 @@ class LoadBlock:
         data: the block, or its compressed form.
         rows: how many.
         size: of the COPY data that they came as.
-        compressed_from: the size of ``data`` when it is decompressed; None where it is not compressed as a whole.
+        compressed_from: the size of ``data`` when it is decompressed; None where it is not
+            compressed as a whole.
     """
 
     data: bytes
@@ -93,7 +95,8 @@ def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
 def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
     """The bytes of every column."""
     data = block.data
-    # Arrow takes a byte order mark in front for one; PostgreSQL has none, so it is the first value's.
+    # Arrow takes a byte order mark in front for one; PostgreSQL has none, so it is the first
+    # value's.
     marked = data.startswith(_BYTE_ORDER_MARK)
     if marked:
         data = b"\n" + data
@@ -147,11 +150,13 @@ def load_block(relation: Relation, copy_format: CopyFormat, block: CopyBlock) ->
 def read_part(
     reader: CopyReader, relation: Relation, part: CopyRange, most_bytes: int, nothing: Iterable[object]
 ) -> Iterator[LoadBlock | CopyRange | SubscriberError]:
-    """What a Spark task gives: the blocks of a range, then perhaps the rest of it, or the error that ended it.
+    """What a Spark task gives: the blocks of a range, then perhaps the rest of it, or the error
+    that ended it.
 
     Errors are handed over as they are, because Spark would make text of them.
     """
-    # Spark uses a Python worker again only if it has read its input to the end, also where there is none.
+    # Spark uses a Python worker again only if it has read its input to the end, also where there is
+    # none.
     deque(nothing, maxlen=0)
     try:
         for item in reader.read_range(part, most_bytes):

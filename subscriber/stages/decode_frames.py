@@ -5,12 +5,14 @@
     lsn, message        group_changes          column by column            apply's contract
     (Arrow batch)  ──▶  same shape together ──▶ types.decode_column ──▶    Frame(groups, controls)
 
-Each batch of rows becomes one frame. A decoder keeps the relation map from batch to batch, so a partition is read
-from its beginning; the reader puts the descriptions that a segment relies on before its rows.
+Each batch of rows becomes one frame. A decoder keeps the relation map from batch to batch, so a
+partition is read from its beginning; the reader puts the descriptions that a segment relies on
+before its rows.
 
-Absence is typed (absence_is_typed): the rows of a group have the same *set of sent columns*, and a column that was not
-sent is not there. Two updates of one table, one of which left a long text alone, are two groups. So are those of which one came as
-text and the other in binary form, and the group remembers which (rule C5).
+Absence is typed (absence_is_typed): the rows of a group have the same *set of sent columns*, and a
+column that was not sent is not there. Two updates of one table, one of which left a long text
+alone, are two groups. So are those of which one came as text and the other in binary form, and the
+group remembers which (rule C5).
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class FrameDecoder:
             finish_lsns: where the entry of each ends, for those who apply prepared transactions.
 
         Raises:
-            ProtocolError: a message or a value does not decode (relation, column, LSN, byte offset, type).
+            ProtocolError: a message or a value does not decode (relation, column, LSN, byte offset,
+                type).
         """
         positions = lsns.to_numpy(zero_copy_only=False)
         batch = group_changes(messages, self._relations, positions)
@@ -113,7 +116,9 @@ class FrameDecoder:
         *,
         identity_only: bool,
     ) -> pa.RecordBatch | None:
-        """The sent columns of the chosen rows as a record batch; adds to ``came_as_binary`` those that did."""
+        """The sent columns of the chosen rows as a record batch; adds to ``came_as_binary`` those
+        that did.
+        """
         if columns is None:
             return None
         names, arrays = [], []
@@ -178,7 +183,9 @@ def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) 
 
 
 def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation, ...]:
-    """The relations that a TRUNCATE names, as they were at its place; nothing for other messages."""
+    """The relations that a TRUNCATE names, as they were at its place; nothing for other
+    messages.
+    """
     if message[0] != _TRUNCATE:
         return ()
     truncate = decode(message)
@@ -193,7 +200,9 @@ def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation,
 
 
 def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
-    """How each column of each row was sent: as text, as binary, or not; NULL goes with its column's others."""
+    """How each column of each row was sent: as text, as binary, or not; NULL goes with its column's
+    others.
+    """
     table = np.zeros(256, np.uint8)
     table[KIND_BINARY], table[KIND_UNCHANGED] = _BINARY, _UNSENT
     rows = []
@@ -206,7 +215,9 @@ def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
 
 
 def _same_forms(forms: npt.NDArray[np.uint8]) -> Iterator[Any]:
-    """Row numbers of each distinct column of ``forms``; None for all rows alike (the usual case)."""
+    """Row numbers of each distinct column of ``forms``; None for all rows alike (the usual
+    case).
+    """
     if not forms.size or bool((forms == forms[:, :1]).all()):
         yield None
         return

@@ -1,4 +1,6 @@
-"""The same stages in one process, without Spark: for tests, and for people who want the semantics in their own pytest."""
+"""The same stages in one process, without Spark: for tests, and for people who want the semantics
+in their own pytest.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Why each change in a journal was sent, rewritten or left out by a subscription's own publications.
+"""Why each change in a journal was sent, rewritten or left out by a subscription's own
+publications.
 
-The journal holds what the carrier brought, so the question can be asked afterwards, as long as the changes are kept. The answer is by
-the definitions of today: what ALTER PUBLICATION has changed since, the journal does not know.
+The journal holds what the carrier brought, so the question can be asked afterwards, as long as the
+changes are kept. The answer is by the definitions of today: what ALTER PUBLICATION has changed
+since, the journal does not know.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Frames as they were sent → frames as the subscription's own publications publish them: a stage on the executors, after decode.
+"""Frames as they were sent → frames as the subscription's own publications publish them: a stage on
+the executors, after decode.
 
 ::
 
@@ -6,7 +7,8 @@
                               T         the relations that publish truncate, as what they are published; none left: no T
                               the rest  as it is: transactions begin and end where they did, even if nothing is left in them
 
-Positions stay as they are, and with them the order (commit_order). An error says which change it was, by its LSN.
+Positions stay as they are, and with them the order (commit_order). An error says which change it
+was, by its LSN.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ Positions = npt.NDArray[np.int64]
 def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame]:
     """What is published of a frame.
 
-    Where a change cannot be published, what is before it comes first and then the error: the transactions before have been sent by then,
-    as the server would have done (rule C35).
+    Where a change cannot be published, what is before it comes first and then the error: the
+    transactions before have been sent by then, as the server would have done (rule C35).
 
     Args:
         frame: all changes that the carrier sent.
@@ -45,7 +47,8 @@ def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame
         lsns: the WAL position of each change, by its position in the frame.
 
     Raises:
-        PublisherTablesOutdated: the frame has a table that the publisher's tables do not know as it is.
+        PublisherTablesOutdated: the frame has a table that the publisher's tables do not know as it
+            is.
         SubscriberError: a change cannot be published exactly (relation, LSN).
     """
     made, failures = _attempt(frame, programs)
@@ -61,7 +64,9 @@ def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame
 
 
 def _attempt(frame: Frame, programs: Compiled) -> tuple[Frame, list[tuple[int, SubscriberError]]]:
-    """What is published, and what cannot be: of each group and control the first position with its error."""
+    """What is published, and what cannot be: of each group and control the first position with its
+    error.
+    """
     groups: list[ChangeGroup] = []
     controls: list[Control] = []
     failures: list[tuple[int, SubscriberError]] = []
@@ -93,7 +98,9 @@ def _published(group: ChangeGroup, programs: Compiled) -> tuple[ChangeGroup, ...
 
 
 def _first_failure(group: ChangeGroup, programs: Compiled, error: SubscriberError) -> tuple[int, SubscriberError]:
-    """The position of the first change that cannot be published, found by halving, and its error."""
+    """The position of the first change that cannot be published, found by halving, and its
+    error.
+    """
     start, stop = 0, len(group)
     while stop - start > 1:
         middle = (start + stop) // 2

@@ -1,8 +1,8 @@
 """A SQLAlchemy engine with known roles.
 
-:func:`open_target` turns a URL into a :class:`~subscriber.targets.target.Target`, a few roles put together
-(:mod:`subscriber.targets.roles`). What a database can do is asked of its roles and of ``target.capabilities``, never of
-its name. One folder a dialect, which has one file a role.
+:func:`open_target` turns a URL into a :class:`~subscriber.targets.target.Target`, a few roles put
+together (:mod:`subscriber.targets.roles`). What a database can do is asked of its roles and of
+``target.capabilities``, never of its name. One folder a dialect, which has one file a role.
 """
 
 from sqlalchemy import Connection

@@ -1,4 +1,5 @@
-"""Values for a column of another type than the publisher's: what PostgreSQL's input function makes of the value's text (rules C2, C5).
+"""Values for a column of another type than the publisher's: what PostgreSQL's input function makes
+of the value's text (rules C2, C5).
 
 ::
 
@@ -16,12 +17,15 @@ numeric                       texts, numbers, types of a user; the scale is that
 timestamp                     date; timestamptz, of which the zone (a replication session's is UTC) is dropped
 ============================  ==============================================================================
 
-The last step differs from PostgreSQL's in one thing. Where its input function rounds (a numeric of twenty digits for a ``double
-precision`` column) the value is refused, because nobody would be told; so are hexadecimal numbers there. What is in no line of the table is refused when the
-relation is opened: for most of the rest the result depends on the subscriber's settings, its time zone above all.
+The last step differs from PostgreSQL's in one thing. Where its input function rounds (a numeric of
+twenty digits for a ``double precision`` column) the value is refused, because nobody would be told;
+so are hexadecimal numbers there. What is in no line of the table is refused when the relation is
+opened: for most of the rest the result depends on the subscriber's settings, its time zone above
+all.
 
-Values that came in binary form are converted likewise, where PostgreSQL's receive function would refuse the bytes of another type, or read
-them as another value. The columns here have none of PostgreSQL's types; for those of a PostgreSQL target see :mod:`subscriber.targets.binary_columns`.
+Values that came in binary form are converted likewise, where PostgreSQL's receive function would
+refuse the bytes of another type, or read them as another value. The columns here have none of
+PostgreSQL's types; for those of a PostgreSQL target see :mod:`subscriber.targets.binary_columns`.
 """
 
 from __future__ import annotations
@@ -86,7 +90,8 @@ def converts(type_oid: int, into: int | None) -> bool:
 
     Args:
         type_oid: the publisher's.
-        into: the type that the target's column stands for; None for one that nothing is converted for.
+        into: the type that the target's column stands for; None for one that nothing is converted
+            for.
     """
     if into is None:
         return False
@@ -106,7 +111,8 @@ def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
         values: decoded, of a type that :func:`converts`.
 
     Raises:
-        UnsupportedValue: 22P02 or 22003, PostgreSQL's text without the value; 22003 too for a number that would be rounded.
+        UnsupportedValue: 22P02 or 22003, PostgreSQL's text without the value; 22003 too for a
+            number that would be rounded.
     """
     if pa.types.is_integer(values.type) and into in _LIMITS:
         check_range(column, values, *_LIMITS[into])

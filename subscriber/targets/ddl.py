@@ -4,9 +4,10 @@
 
     TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and what it lacks
 
-A column is declared so that every value of its type comes back as it was (the target's ``check_column`` would accept it). What
-else a shape has is taken over where it has the same meaning in the target, and where it has not, the table does without and
-:attr:`NewTable.differences` says so: a constraint that is nearly right refuses rows that PostgreSQL would take.
+A column is declared so that every value of its type comes back as it was (the target's
+``check_column`` would accept it). What else a shape has is taken over where it has the same meaning
+in the target, and where it has not, the table does without and :attr:`NewTable.differences` says
+so: a constraint that is nearly right refuses rows that PostgreSQL would take.
 
 ============================  ====================================================================
 key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
@@ -14,8 +15,8 @@ other unique keys             where the target has the kind (deferrable, NULLS N
 defaults                      constants; others where :meth:`DDL.expression` finds the same meaning
 generated columns, CHECK      where it does; a generated column is a plain one otherwise
 foreign keys                  where they are declared and not enforced on apply's connections, with ON DELETE and ON UPDATE:
-                              no row is changed by them while changes are applied, and an application that enforces them
-                              later has what it had at the publisher
+                              no row is changed by them while changes are applied, and an
+                              application that enforces them later has what it had at the publisher
 identity, serial              the target's own auto-increment if asked for: else the publisher's values are all there is
 ============================  ====================================================================
 """
@@ -60,14 +61,17 @@ class NewTable:
         """Make it, in the caller's transaction.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+            sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to
+                translate.
         """
         for statement in self.statements:
             connection.execute(statement)
 
 
 References = Mapping[tuple[str, str], frozenset[frozenset[str]] | None]
-"""Tables that foreign keys may refer to, by schema and name, each with its unique keys; None where those are not known."""
+"""Tables that foreign keys may refer to, by schema and name, each with its unique keys; None where
+those are not known.
+"""
 
 
 def create_table(
@@ -78,8 +82,10 @@ def create_table(
     Args:
         target: where the table is to be.
         shape: the table.
-        identity: identity and serial columns make values in the target too, for rows that are inserted there.
-        references: the tables that will be there; a foreign key to any other is left out. None for every table.
+        identity: identity and serial columns make values in the target too, for rows that are
+            inserted there.
+        references: the tables that will be there; a foreign key to any other is left out. None for
+            every table.
 
     Raises:
         NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
@@ -172,7 +178,8 @@ def fill_column(
 
     Raises:
         UnsupportedValue: the column cannot hold it.
-        sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to translate.
+        sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to
+            translate.
     """
     array = pa.array([text.encode()], pa.binary())
     if target.capabilities.postgresql_text:
@@ -188,7 +195,8 @@ def fill_column(
 
 
 def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
-    """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is there.
+    """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is
+    there.
 
     Args:
         target: where the table is.
@@ -285,7 +293,9 @@ def _identity(column: ColumnShape) -> str:
 
 
 def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
-    """A constant as replication would store it, as a literal of the target's SQL; None where that has none."""
+    """A constant as replication would store it, as a literal of the target's SQL; None where that
+    has none.
+    """
     value = pa.array([text.encode()], pa.binary())
     decoded = decode_column(column.type_oid, value, binary=False, column=1)
     place = TargetColumn(column.name, declared, target.ddl.storage(declared))
@@ -384,7 +394,8 @@ def _obstacle(target: Target, key: ForeignKey, references: References | None) ->
 
 
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
-    # Columns of a stand-in, of which only the names are used: the table may be made later, or be the same.
+    # Columns of a stand-in, of which only the names are used: the table may be made later, or be
+    # the same.
     schema, name = target.ddl.place(key.schema, key.table)
     columns = [sa.Column(column, Declared("")) for column in key.referenced]
     sa.Table(name, sa.MetaData(), *columns, schema=schema)

@@ -35,7 +35,8 @@ class Declared(sa.types.UserDefinedType[Any]):
 
 
 def check_number(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) that the column's declared precision and scale have no room for; zeros at both ends do not count.
+    """Refuse a numeric (as text) that the column's declared precision and scale have no room for;
+    zeros at both ends do not count.
 
     Raises:
         UnsupportedValue: 22003, naming the column and not the value.
@@ -59,7 +60,8 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
 
 
 def check_digits(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) with more digits before the point than the column's declared precision and scale leave.
+    """Refuse a numeric (as text) with more digits before the point than the column's declared
+    precision and scale leave.
 
     Raises:
         UnsupportedValue: 22003, naming the column and not the value.
@@ -97,7 +99,8 @@ def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: in
 
 
 def check_text_length(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a text that is longer than the column's declaration says by more than blanks at its end, as PostgreSQL does.
+    """Refuse a text that is longer than the column's declaration says by more than blanks at its
+    end, as PostgreSQL does.
 
     Raises:
         UnsupportedValue: 22001, naming the column and not the value.

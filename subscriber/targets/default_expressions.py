@@ -1,11 +1,12 @@
 """Which of PostgreSQL's expressions mean the same in SQLite, and how they are written there.
 
-For generated columns and CHECK constraints. Translated is what has one meaning in both: whole numbers (but no division, whose
-result would be another type's in the next database), text without an order (collations differ), truth values, and NULL. Everything
-else gives None, and whoever asks must do without: an expression that is nearly right computes wrong rows.
+For generated columns and CHECK constraints. Translated is what has one meaning in both: whole
+numbers (but no division, whose result would be another type's in the next database), text without
+an order (collations differ), truth values, and NULL. Everything else gives None, and whoever asks
+must do without: an expression that is nearly right computes wrong rows.
 
-*Rejected:* sqlglot's own transpilation. It always finds words for the other dialect and never says that they mean something
-else: ``numeric`` arithmetic becomes floating-point arithmetic.
+*Rejected:* sqlglot's own transpilation. It always finds words for the other dialect and never says
+that they mean something else: ``numeric`` arithmetic becomes floating-point arithmetic.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from subscriber.types import family_of
 _Kind = Literal["number", "text", "truth", "null"]
 _Written = tuple[_Kind, str]
 _Node = Any
-"""A node of sqlglot's tree; the base class has another name from one of its versions to the next."""
+"""A node of sqlglot's tree; the base class has another name from one of its versions to the next.
+"""
 
 _TEXTS: Final = frozenset({25, 1043})
 """text and character varying; character pads, and compares without the blanks."""

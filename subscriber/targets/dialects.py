@@ -1,7 +1,8 @@
 """From a SQLAlchemy URL to a target.
 
-A dialect is a folder beside this file and one line of :data:`DIALECTS`; docs/adding-a-target.md tells how to add one. Its
-module is imported when a URL asks for it, so a driver need not be installed that nobody uses.
+A dialect is a folder beside this file and one line of :data:`DIALECTS`; docs/adding-a-target.md
+tells how to add one. Its module is imported when a URL asks for it, so a driver need not be
+installed that nobody uses.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Dialect:
     Attributes:
         module: where the function is.
         function: takes the URL and gives the target.
-        extra: the extra of pyproject.toml that has the driver; None where it comes with the package.
+        extra: the extra of pyproject.toml that has the driver; None where it comes with the
+            package.
     """
 
     module: str
@@ -60,8 +62,8 @@ def open_target(url: str | sa.URL) -> Target:
     """Open the target that ``url`` names; no connection is made yet.
 
     Raises:
-        UsageError: the URL does not parse, its dialect is unknown, its driver is not installed, or it
-            names something that cannot be a target. The message never repeats a password.
+        UsageError: the URL does not parse, its dialect is unknown, its driver is not installed, or
+            it names something that cannot be a target. The message never repeats a password.
     """
     parsed = _parse(url)
     dialect = DIALECTS.get(parsed.get_backend_name(), _ANY_OTHER)

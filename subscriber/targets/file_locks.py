@@ -14,7 +14,9 @@ _SHARED_MEMORY: Final = "-shm"
 
 
 def holders(database: str) -> list[str]:
-    """The other processes that hold a lock on a database's file, in words; none where the kernel does not tell."""
+    """The other processes that hold a lock on a database's file, in words; none where the kernel
+    does not tell.
+    """
     files = {(place.st_dev, place.st_ino) for place in _places(database)}
     try:
         listed = _LOCKS.read_text().splitlines()
@@ -33,7 +35,9 @@ def _places(database: str) -> Iterator[os.stat_result]:
 
 
 def _writers(line: str) -> Iterator[tuple[int, tuple[int, int]]]:
-    """``1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF``: process and file; lines with ``->`` wait themselves."""
+    """``1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF``: process and file; lines with ``->`` wait
+    themselves.
+    """
     fields = line.split()
     if len(fields) < 6 or fields[1] not in ("POSIX", "OFDLCK") or fields[3] != "WRITE":
         return

@@ -7,9 +7,10 @@
     interrupt()    ──── Transactions.interrupt ─▶ the statement that runs ends with an error
     interrupt()    …                     the transaction is rolled back; nobody interrupts that
 
-The flag alone would wait for a statement that waits for a lock; an interrupt alone is lost when it comes between two statements. So
-:meth:`Interruption.interrupt` is called again until the work has ended. What is under way while a transaction ends - COMMIT, ROLLBACK -
-is left alone: the lock keeps an interrupt from reaching a connection that is no longer ours.
+The flag alone would wait for a statement that waits for a lock; an interrupt alone is lost when it
+comes between two statements. So :meth:`Interruption.interrupt` is called again until the work has
+ended. What is under way while a transaction ends - COMMIT, ROLLBACK - is left alone: the lock keeps
+an interrupt from reaching a connection that is no longer ours.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Interruption:
         """Inside, the statements of ``connection`` may be interrupted.
 
         Raises:
-            Stopped: the work is to end; also in the place of what an interrupt has made of a statement.
+            Stopped: the work is to end; also in the place of what an interrupt has made of a
+                statement.
         """
         with self._lock:
             self._connections.append(connection)

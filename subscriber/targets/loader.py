@@ -1,8 +1,9 @@
 """Blocks of a table's copy → rows in the target: what every loader shares.
 
-A block is an Arrow IPC stream of one record batch, its columns in the order of the loader's, each decoded by
-:func:`subscriber.types.decode_column`; or COPY's data, where :meth:`Loading.block_format` says so. Values are bound as the apply path
-binds them, so a row looks the same whichever way it came.
+A block is an Arrow IPC stream of one record batch, its columns in the order of the loader's, each
+decoded by :func:`subscriber.types.decode_column`; or COPY's data, where
+:meth:`Loading.block_format` says so. Values are bound as the apply path binds them, so a row looks
+the same whichever way it came.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from subscriber.targets.roles.writing import Writing
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
 BlockFormat = Literal["text", "binary", "arrow"]
-"""COPY's text, COPY's binary rows without header and end, or the Arrow IPC stream of one record batch."""
+"""COPY's text, COPY's binary rows without header and end, or the Arrow IPC stream of one record
+batch.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ def insert_statement(
     while any(column.name.startswith(prefix) for column in table.columns):
         prefix += "_"  # Core keeps the names of columns for itself
     index_of = {f"{prefix}{index}": index for index in range(len(columns))}
-    # NullType: no cast, the driver and the column decide. "inline": no RETURNING for values that nobody reads.
+    # NullType: no cast, the driver and the column decide. "inline": no RETURNING for values that
+    # nobody reads.
     values = {
         columns[index].column.name: sa.bindparam(key, type_=sa.types.NullType()) for key, index in index_of.items()
     }

@@ -1,4 +1,6 @@
-"""A query's result as text, the way PostgreSQL writes it, for people who read it in psql's tables."""
+"""A query's result as text, the way PostgreSQL writes it, for people who read it in psql's
+tables.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ class QueryResult:
 
     Attributes:
         names: of its columns.
-        type_oids: PostgreSQL's type of each; where the target does not tell, numeric if all values are numbers, else unknown.
+        type_oids: PostgreSQL's type of each; where the target does not tell, numeric if all values
+            are numbers, else unknown.
         rows: values as text; None is NULL.
     """
 
@@ -39,7 +42,8 @@ def read_result(result: sa.CursorResult[Any], real: Hashable | None = None) -> Q
 
     Args:
         result: the answer.
-        real: the driver's code for single-precision columns, where it tells them from double-precision ones.
+        real: the driver's code for single-precision columns, where it tells them from
+            double-precision ones.
     """
     names = tuple(result.keys())
     texts = [_real_text if real is not None and code == real else value_text for code in _type_codes(result)]
@@ -94,7 +98,9 @@ def _are_numbers(values: Sequence[object]) -> bool:
 
 
 def _time_text(value: datetime | time) -> str:
-    """ISO with a blank: no zeros at the end of the fraction, and no minutes of a zone that has none."""
+    """ISO with a blank: no zeros at the end of the fraction, and no minutes of a zone that has
+    none.
+    """
     text = value.replace(tzinfo=None, microsecond=0).isoformat().replace("T", " ")
     fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
     zone = value.isoformat()[len(value.replace(tzinfo=None).isoformat()) :].removesuffix(":00")

@@ -55,7 +55,9 @@ def locked_file(database: str) -> Iterator[None]:
 
 
 def is_locked(database: str) -> bool | None:
-    """Whether a process holds the lock of :func:`locked_file`; None where the lock file cannot be read."""
+    """Whether a process holds the lock of :func:`locked_file`; None where the lock file cannot be
+    read.
+    """
     try:
         with Path(f"{database}.subscriber-lock").open() as handle:
             return not _try_lock(handle, fcntl.LOCK_SH)
@@ -66,7 +68,8 @@ def is_locked(database: str) -> bool | None:
 
 
 class FileRunLock:
-    """See :class:`~subscriber.targets.roles.run_lock.RunLock`; an advisory lock on ``<file>.subscriber-lock``.
+    """See :class:`~subscriber.targets.roles.run_lock.RunLock`; an advisory lock on
+    ``<file>.subscriber-lock``.
 
     Args:
         file: path of the database's file.

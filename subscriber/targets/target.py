@@ -6,11 +6,13 @@
     values ◀── loading                                               a loaded row looks as an applied one does
     prepared, origins, run_lock, cluster                             None where the database has no such thing
 
-A role is a Protocol (:mod:`subscriber.targets.roles`), and a dialect's folder has one file for each role that it knows
-better than SQLAlchemy does (:mod:`subscriber.targets.generic`). Roles know each other only through their constructors.
+A role is a Protocol (:mod:`subscriber.targets.roles`), and a dialect's folder has one file for each
+role that it knows better than SQLAlchemy does (:mod:`subscriber.targets.generic`). Roles know each
+other only through their constructors.
 
-Rejected: one base class whose methods a dialect overrides. It had 53 methods, of which most dialects needed a few; what
-a database cannot do was said three times, by a flag, by a method that does nothing, and by one that raises.
+Rejected: one base class whose methods a dialect overrides. It had 53 methods, of which most
+dialects needed a few; what a database cannot do was said three times, by a flag, by a method that
+does nothing, and by one that raises.
 """
 
 from __future__ import annotations
@@ -49,9 +51,10 @@ class Target:
         engine: the SQLAlchemy engine; write through :meth:`begin` only.
         capabilities: facts about this kind of database.
         errors: and all that follow: see the class of each in :mod:`subscriber.targets.roles`.
-        status_file: where a run leaves its status while a batch keeps everybody else out; None where the target can be
-            read meanwhile.
-        is_throwaway: it was made for a while, and nobody asks whether what it has survives a power failure.
+        status_file: where a run leaves its status while a batch keeps everybody else out; None
+            where the target can be read meanwhile.
+        is_throwaway: it was made for a while, and nobody asks whether what it has survives a power
+            failure.
     """
 
     url: sa.URL
@@ -91,7 +94,8 @@ class Target:
         return nullcontext() if self.run_lock is None else self.run_lock.hold()
 
     def query(self, sql: str) -> QueryResult:
-        """The answer to a query in the target's own SQL, as text; what the query changes is rolled back.
+        """The answer to a query in the target's own SQL, as text; what the query changes is rolled
+        back.
 
         Raises:
             SubscriberError: as :meth:`Errors.translate` words it.

@@ -26,7 +26,8 @@ class TargetColumn:
         identity_always: an identity column that UPDATE may not set (GENERATED ALWAYS).
         null_is_generated: a NULL that is written becomes a value of the target's own (a rowid, an
             auto-increment), so NULL must be refused here rather than written.
-        required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value for it.
+        required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value
+            for it.
     """
 
     name: str
@@ -41,7 +42,8 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class LeafRouting:
-    """Which partition a row belongs to, where only the partitions have keys: a key is unique in one of them alone (rule C26).
+    """Which partition a row belongs to, where only the partitions have keys: a key is unique in one
+    of them alone (rule C26).
 
     Attributes:
         partition: the pseudo-column that tells the partition of a stored row.
@@ -64,7 +66,8 @@ class TargetTable:
         name: its name in SQL.
         columns: in the target's order.
         key: the columns that identify a row: a local replica identity index's, else the primary
-            key's (rule C11), else what all its partitions have as theirs; None where there is none of them.
+            key's (rule C11), else what all its partitions have as theirs; None where there is none
+            of them.
         kind: only the first two can be replicated into.
         locators: the pseudo-columns that together address exactly one row (rowid; tableoid and
             ctid); empty where there are none.
@@ -99,10 +102,12 @@ class TargetTable:
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:
-    """What no two rows of a table may share, asked at once: a constraint that can be deferred is none of these (rule C22).
+    """What no two rows of a table may share, asked at once: a constraint that can be deferred is
+    none of these (rule C22).
 
     Attributes:
-        name: the target's own, or the one that PostgreSQL would have given where the target has none to tell.
+        name: the target's own, or the one that PostgreSQL would have given where the target has
+            none to tell.
         keys: column names, exactly as the target spells them.
         expressions: those of ``keys`` that are SQL of the target's instead of columns.
         predicate: SQL that says which rows it is about; None is all of them.
@@ -123,8 +128,10 @@ class RowVersion:
     Attributes:
         transaction: the target's transaction that did.
         at: when that committed, as PostgreSQL writes it; None where commit times are not kept.
-        origin: the replication origin that it came from; None is a change made here, an empty one exists no more.
-        leaf: schema and name of the partition that the row is in; None where that is the table itself.
+        origin: the replication origin that it came from; None is a change made here, an empty one
+            exists no more.
+        leaf: schema and name of the partition that the row is in; None where that is the table
+            itself.
     """
 
     transaction: int
@@ -167,7 +174,9 @@ class TargetSequence:
     table: TargetTable | None = None
 
     def obstacle(self, position: SequencePosition) -> str | None:
-        """Why it cannot go on from a position of the publisher's, for a message; None where it can."""
+        """Why it cannot go on from a position of the publisher's, for a message; None where
+        it can.
+        """
         if position.increment * self.position.increment < 0:
             down, up = "downwards", "upwards"
             here, there = (down, up) if position.increment < 0 else (up, down)

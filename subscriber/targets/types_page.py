@@ -1,7 +1,9 @@
-"""``docs/types.md``, made by asking the targets themselves: ``make docs`` writes it, and a test keeps it true.
+"""``docs/types.md``, made by asking the targets themselves: ``make docs`` writes it, and a test
+keeps it true.
 
-A cell is what :meth:`DDL.column_type` declares. It is marked *text* where the column is stored as that of a ``text`` is, and its notes
-are those of :data:`_SAMPLES` that :meth:`Values.bind_values` refuses there. No database is connected to.
+A cell is what :meth:`DDL.column_type` declares. It is marked *text* where the column is stored as
+that of a ``text`` is, and its notes are those of :data:`_SAMPLES` that :meth:`Values.bind_values`
+refuses there. No database is connected to.
 """
 
 from __future__ import annotations

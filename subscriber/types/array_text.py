@@ -1,4 +1,6 @@
-"""The text of arrays: ``{1,NULL,"a b"}``, with lower bounds ``[0:2]={…}`` where one of them is not 1."""
+"""The text of arrays: ``{1,NULL,"a b"}``, with lower bounds ``[0:2]={…}`` where one of them is not
+1.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _TRAILING: Final = re.compile(rf"((?:[^\\]|\\.)*?)[{_SPACE}]*", re.DOTALL)
 _SPECIAL: Final = r'[\s"\\{}%s]|\A\Z|\A(?i:null)\Z'
 _TO_QUOTE: Final = {delimiter: re.compile(_SPECIAL % delimiter, re.ASCII) for delimiter in ",;"}
-r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r, \v, \f."""
+r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r,
+\v, \f.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,9 @@ def array_in(element: Callable[[str], Any], text: str) -> Array:
 
 
 def _bounds(text: str) -> tuple[list[int], list[int], str]:
-    """Lower bounds and sizes of ``[1:2][0:3]``, which may stand before an array, and what is behind them."""
+    """Lower bounds and sizes of ``[1:2][0:3]``, which may stand before an array, and what is behind
+    them.
+    """
     lower: list[int] = []
     sizes: list[int] = []
     while text.startswith("["):
@@ -118,7 +124,9 @@ def _bound(text: str) -> tuple[int, str]:
 
 
 def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], list[Any]]:
-    """Dimensions and elements of what is in braces; an element is read before what stands behind it is looked at."""
+    """Dimensions and elements of what is in braces; an element is read before what stands behind it
+    is looked at.
+    """
     if not text.startswith("{"):
         raise malformed()
     elements: list[Any] = []

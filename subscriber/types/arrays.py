@@ -6,7 +6,8 @@ r"""Arrays of every built-in type on the wire; the binary form is written as ``a
 
 The elements of all arrays of a column are decoded at once, as a column of their own.
 
-int2vector and oidvector are sent as arrays that count from 0, and written as numbers with blanks between them.
+int2vector and oidvector are sent as arrays that count from 0, and written as numbers with blanks
+between them.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ def _vector_from_binary(name: str, element_type: int, elements: TypeFamily, arra
 def _take_apart(name: str, element_type: int, array: pa.BinaryArray) -> tuple[list[_Bounds], list[bytes | None]]:
     """The arrays' bounds, and the bytes of all elements one after another.
 
-    Layout: dimensions i32, has nulls i32, OID of the elements' type u32, for each dimension its size i32 and its first number i32,
-    then the elements, row by row: length i32 (-1 for NULL), bytes.
+    Layout: dimensions i32, has nulls i32, OID of the elements' type u32, for each dimension its
+    size i32 and its first number i32, then the elements, row by row: length i32 (-1 for NULL),
+    bytes.
     """
     found: list[_Bounds] = []
     values: list[bytes | None] = []

@@ -1,19 +1,20 @@
 """Which types read each other's binary form (rules C5, D7).
 
-What came in binary form goes to the receive function of the *subscriber's* column, whatever type the publisher has, and what that makes
-of the bytes is the value::
+What came in binary form goes to the receive function of the *subscriber's* column, whatever type
+the publisher has, and what that makes of the bytes is the value::
 
     integer 5      00 00 00 05                  into bigint    08P01, there are not as many bytes
     bigint 5       00 00 00 00 00 00 00 05      into integer   22P03, there are more
     text 'four'    66 6f 75 72                  into varchar   the same text
                                                 into integer   1718580594, and nobody is told
 
-:data:`READ_BY` has the pairs of which the receive function makes, of every value, just what the input function makes of its text: there
-the one may stand for the other. The rest is refused, also where PostgreSQL would store another value without a word, as in the last line.
+:data:`READ_BY` has the pairs of which the receive function makes, of every value, just what the
+input function makes of its text: there the one may stand for the other. The rest is refused, also
+where PostgreSQL would store another value without a word, as in the last line.
 ``tests/conformance/test_binary_forms.py`` asks the servers about all pairs.
 
-Not among the pairs: texts into ``name``, which the input function cuts where the receive function refuses; ``"char"`` into texts, for the
-bytes that are no character of their own.
+Not among the pairs: texts into ``name``, which the input function cuts where the receive function
+refuses; ``"char"`` into texts, for the bytes that are no character of their own.
 """
 
 from __future__ import annotations
@@ -43,16 +44,19 @@ READ_BY: Final[Mapping[int, frozenset[int]]] = {
         for pair in ((1560, 1562), (869, 650), (3802, 4072), (5038, 2970))
         for one, other in (pair, pair[::-1])
     },
-    # Not the other way round: the text of a timestamp is a time in the zone of the subscriber's session, its bytes are one at UTC.
+    # Not the other way round: the text of a timestamp is a time in the zone of the subscriber's
+    # session, its bytes are one at UTC.
     1184: frozenset({1114}),
     3910: frozenset({3908}),
     4534: frozenset({4533}),
     829: frozenset({774}),
     603: frozenset({601}),
 }
-"""For each built-in type that has some: the other types whose columns read its binary form as they read its text.
+"""For each built-in type that has some: the other types whose columns read its binary form as they
+read its text.
 
-The publisher's session, which wrote the text, is at UTC; the subscriber's is in the target's own zone.
+The publisher's session, which wrote the text, is at UTC; the subscriber's is in the target's own
+zone.
 """
 
 _BYTES: Final[Mapping[int, int]] = {
@@ -85,14 +89,16 @@ def reads_form(form: int, type_oid: int) -> bool:
     """Whether a column may take values of a built-in type in their binary form.
 
     Args:
-        form: the type whose receive function the column has, :data:`TEXT_FORM` for every type that reads texts; or :data:`NO_FORM`.
+        form: the type whose receive function the column has, :data:`TEXT_FORM` for every type that
+            reads texts; or :data:`NO_FORM`.
         type_oid: the publisher's.
     """
     return form == type_oid or form in READ_BY.get(type_oid, ())
 
 
 def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refusal:
-    """What PostgreSQL says where :func:`reads_form` says no; where that depends on the value, or is nothing, it is 22P03.
+    """What PostgreSQL says where :func:`reads_form` says no; where that depends on the value, or is
+    nothing, it is 22P03.
 
     Args:
         form: the column's.
@@ -118,7 +124,9 @@ def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refu
 
 
 def read_forms() -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The pairs of :data:`READ_BY` for people: types of the publisher, and the other types whose columns read them all."""
+    """The pairs of :data:`READ_BY` for people: types of the publisher, and the other types whose
+    columns read them all.
+    """
     by_readers: dict[frozenset[int], list[int]] = {}
     for type_oid, readers in READ_BY.items():
         by_readers.setdefault(readers, []).append(type_oid)

@@ -1,4 +1,6 @@
-"""bit and bit varying: zeros and ones; binary the number of bits and the bytes that hold them, the first bit highest."""
+"""bit and bit varying: zeros and ones; binary the number of bits and the bytes that hold them, the
+first bit highest.
+"""
 
 from __future__ import annotations
 

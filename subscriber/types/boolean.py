@@ -25,7 +25,8 @@ def _from_binary(array: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def boolin(text: str) -> bool:
-    """The input function: ``true`` and ``yes`` or how they begin, ``on``, ``1``, and their opposites.
+    """The input function: ``true`` and ``yes`` or how they begin, ``on``, ``1``, and their
+    opposites.
 
     Raises:
         DataException: 22P02, it is no boolean.

@@ -1,6 +1,7 @@
 """A built-in type with its modifier, as PostgreSQL declares it: ``format_type(oid, typmod)``.
 
-A relation message describes a column by these two numbers (rule A14); this is what one would write in CREATE TABLE for them.
+A relation message describes a column by these two numbers (rule A14); this is what one would write
+in CREATE TABLE for them.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def declared_type(type_oid: int, modifier: int = NO_MODIFIER) -> str:
 
 
 def with_modifier(type_oid: int, name: str, modifier: int) -> str:
-    """A built-in type's name and its modifier, which is not -1; only the name of a type that takes none.
+    """A built-in type's name and its modifier, which is not -1; only the name of a type that takes
+    none.
 
     >>> with_modifier(1186, "interval", 0x1C08FFFF)
     'interval day to second'

@@ -1,8 +1,9 @@
 r"""When two values of a type are equal though they are written differently (rules C14, C17).
 
-A target that keeps PostgreSQL's text compares letters, where PostgreSQL compares by the type's equality operator: ``1.0`` and ``1.00``
-are one numeric, ``1 mon`` and ``30 days`` one interval. Such a type has a *canonical form* here: two values are equal if and only if
-their canonical forms are the same text. The form is for comparing only, and is never stored.
+A target that keeps PostgreSQL's text compares letters, where PostgreSQL compares by the type's
+equality operator: ``1.0`` and ``1.00`` are one numeric, ``1 mon`` and ``30 days`` one interval.
+Such a type has a *canonical form* here: two values are equal if and only if their canonical forms
+are the same text. The form is for comparing only, and is never stored.
 
 ===========================  =========================================================================
 numeric                      without zeros at the end of the fraction
@@ -38,9 +39,10 @@ class Equality:
 
     Attributes:
         exists: PostgreSQL has an operator for it (rule C17).
-        canonical: the canonical form of a value's text; None where equal values are always written alike.
-        spellings: of a canonical form, a range of texts in byte order, the end excluded, that every text of an equal value is in;
-            None where there is no such range worth looking in.
+        canonical: the canonical form of a value's text; None where equal values are always written
+            alike.
+        spellings: of a canonical form, a range of texts in byte order, the end excluded, that every
+            text of an equal value is in; None where there is no such range worth looking in.
     """
 
     exists: bool = True

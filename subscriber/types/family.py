@@ -2,8 +2,9 @@
 
 A decoder is a function from ``binary`` to the family's Arrow type that never sees a null, a
 ``large_binary`` or an empty array: :func:`family` wraps it so, because NULL is decided by the
-tuple's kind byte (rule A11) and not by a type. What it cannot read it refuses; nothing becomes NULL.
-Error texts are PostgreSQL's without the value, since errors are logged (design: names_are_data).
+tuple's kind byte (rule A11) and not by a type. What it cannot read it refuses; nothing becomes
+NULL. Error texts are PostgreSQL's without the value, since errors are logged (design:
+names_are_data).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class TypeFamily:
         name: as error messages call it, such as ``integer``.
         oids: the built-in types it is for.
         arrow_type: what both decoders return. It holds every value of the type exactly.
-        decode_text: from output-function text (kind ``t``). Raises ProtocolError (22P02, 22007, 22021).
+        decode_text: from output-function text (kind ``t``). Raises ProtocolError (22P02, 22007,
+            22021).
         decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
             or NotSupportedError for a type whose binary form is not read.
         reads_binary: whether ``decode_binary`` reads anything.
@@ -140,7 +142,9 @@ def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.Bina
 
 
 def fixed_width(array: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
-    """A null-free array as one row of ``width`` bytes a value, or None when a value has another length."""
+    """A null-free array as one row of ``width`` bytes a value, or None when a value has another
+    length.
+    """
     data, offsets = values_of(array)
     if np.any(np.diff(offsets) != width):
         return None

@@ -1,8 +1,10 @@
-"""Floating-point numbers as PostgreSQL writes them (``extra_float_digits`` above 0): the shortest decimal that reads back.
+"""Floating-point numbers as PostgreSQL writes them (``extra_float_digits`` above 0): the shortest
+decimal that reads back.
 
-Python's ``repr`` is that, too, but for two things. PostgreSQL writes an exponent sooner (15 digits before the point, or 6 for real), and
-it does not take a decimal that lies exactly between two numbers: 1e23 is no double, and the nearest one, to which it is rounded
-because its last bit is even, is ``9.999999999999999e+22``. So numbers whose ``repr`` may be such a decimal, and every real,
+Python's ``repr`` is that, too, but for two things. PostgreSQL writes an exponent sooner (15 digits
+before the point, or 6 for real), and it does not take a decimal that lies exactly between two
+numbers: 1e23 is no double, and the nearest one, to which it is rounded because its last bit is
+even, is ``9.999999999999999e+22``. So numbers whose ``repr`` may be such a decimal, and every real,
 are worked out with whole numbers here.
 """
 
@@ -61,7 +63,9 @@ def _special(value: float) -> str:
 
 
 def _finite(value: float, digits_of: Callable[[float], tuple[str, int]], most_before_point: int) -> str:
-    """Sign, digits and point; ``digits_of`` gives the digits and the power of ten that the first one counts."""
+    """Sign, digits and point; ``digits_of`` gives the digits and the power of ten that the first
+    one counts.
+    """
     digits, exponent = digits_of(abs(value))
     sign = "-" if value < 0 else ""
     if not _LEAST_PLAIN_EXPONENT <= exponent < most_before_point:
@@ -81,7 +85,8 @@ def _double_digits(value: float) -> tuple[str, int]:
         decimals = ""
     shift = int(power or 0) - len(decimals)
     number = int(whole + decimals)
-    # Between two doubles lies number / 10^-shift only if that fraction ends in binary: 5^-shift divides the number.
+    # Between two doubles lies number / 10^-shift only if that fraction ends in binary: 5^-shift
+    # divides the number.
     if shift >= 0 or number % 5**-shift == 0:
         return _shortest(value, _DOUBLE_BITS, _LEAST_DOUBLE_EXPONENT)
     return _digits(number, shift)
@@ -92,10 +97,12 @@ def _real_digits(value: float) -> tuple[str, int]:
 
 
 def _shortest(value: float, bits: int, least_exponent: int) -> tuple[str, int]:
-    """The decimal of fewest digits that is nearer to ``value`` than to every other number, and of those the nearest.
+    """The decimal of fewest digits that is nearer to ``value`` than to every other number, and of
+    those the nearest.
 
-    With ``value`` = mantissa · 2^exponent the middles to its neighbours are (4 · mantissa ± 2) · 2^(exponent - 2); the lower
-    neighbour of a power of two is only half as far. All is scaled to whole numbers before it is compared.
+    With ``value`` = mantissa · 2^exponent the middles to its neighbours are (4 · mantissa ± 2) ·
+    2^(exponent - 2); the lower neighbour of a power of two is only half as far. All is scaled to
+    whole numbers before it is compared.
     """
     _, exponent = math.frexp(value)
     exponent = max(exponent - bits, least_exponent)
@@ -103,7 +110,8 @@ def _shortest(value: float, bits: int, least_exponent: int) -> tuple[str, int]:
     below = 1 if mantissa == 1 << (bits - 1) and exponent > least_exponent else 2
     low, middle, high = 4 * mantissa - below, 4 * mantissa, 4 * mantissa + 2
     exponent -= 2
-    # A step of 10^shift is about as wide as the gap: one of ten times that has at most one multiple in it.
+    # A step of 10^shift is about as wide as the gap: one of ten times that has at most one multiple
+    # in it.
     shift = math.floor(math.log10(high - low) + exponent * math.log10(2)) + 2
     while True:
         unit = 10 ** max(shift, 0) << max(-exponent, 0)

@@ -1,8 +1,8 @@
 """real and double precision, with NaN, the infinities and -0.
 
 Under ``extra_float_digits`` above 0 the text is the shortest that reads back to the same number, so
-both forms give the same bits. Only NaN has many bit patterns; all become the one that text gives, so
-that equal keys have equal bytes.
+both forms give the same bits. Only NaN has many bit patterns; all become the one that text gives,
+so that equal keys have equal bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.
         parsed = array.cast(arrow_type).to_numpy()
     except pa.ArrowInvalid:
         raise invalid_text(name) from None
-    # Arrow reads 1e999 as infinite and 1e-999 as zero; so a value that came out so must have said so.
+    # Arrow reads 1e999 as infinite and 1e-999 as zero; so a value that came out so must have said
+    # so.
     extreme = ~np.isfinite(parsed) | (parsed == 0)
     if extreme.any() and not pc.all(pc.is_in(array.filter(pa.array(extreme)), value_set=pa.array(_EXTREMES))).as_py():
         raise invalid_text(name)

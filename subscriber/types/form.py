@@ -48,7 +48,8 @@ from subscriber.errors import DataException
 FromText = Callable[[str, int], Any]
 """A type's input function: text and type modifier (-1 for none) → value."""
 ToText = Callable[[Any], str]
-"""A type's output function, as a replication session would print it (ISO dates, UTC, bytea in hex)."""
+"""A type's output function, as a replication session would print it (ISO dates, UTC, bytea in hex).
+"""
 FromTexts = Callable[[pa.StringArray], Any]
 """The input function over a column of what a replication session prints → an Arrow array, or a list
 where the form has no Arrow type."""
@@ -67,8 +68,8 @@ class Form:
         from_text: their input function.
         to_text: their output function.
         arrow: the Arrow type of a column of them; None where only Python holds the values.
-        from_texts: a column of output texts at once; without it, text is what it is where ``arrow`` is a string, and
-            ``from_text`` reads each distinct one otherwise.
+        from_texts: a column of output texts at once; without it, text is what it is where ``arrow``
+            is a string, and ``from_text`` reads each distinct one otherwise.
         compare: their default order, in which two NaNs are equal; None where it is not known. Only
             types that have one have a form of their arrays.
     """

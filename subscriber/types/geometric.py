@@ -1,7 +1,7 @@
 """Geometric types: their coordinates are doubles in both forms; only the brackets differ.
 
-Layout: a point is x f64, y f64; the others are points one after another, a path with a byte before it (closed) and its number of
-points, a polygon with the number alone.
+Layout: a point is x f64, y f64; the others are points one after another, a path with a byte before
+it (closed) and its number of points, a polygon with the number alone.
 """
 
 from __future__ import annotations

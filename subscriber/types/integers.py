@@ -1,4 +1,6 @@
-"""smallint, integer, bigint, and the unsigned 32-bit oid, xid and cid (as int64, which has room)."""
+"""smallint, integer, bigint, and the unsigned 32-bit oid, xid and cid (as int64, which has
+room).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _C_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][
 
 
 def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
-    # Arrow would read 0x10 too, and 0xFFFFFFFF as -1: no output function writes that, so only digits may pass.
+    # Arrow would read 0x10 too, and 0xFFFFFFFF as -1: no output function writes that, so only
+    # digits may pass.
     if _IS_DIGIT_OR_SIGN[values_of(array)[0]].all():
         try:
             return array.cast(arrow_type)

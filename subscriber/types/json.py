@@ -1,7 +1,9 @@
-"""json, jsonb and jsonpath: their text, which the binary form of the latter two puts a version byte before.
+"""json, jsonb and jsonpath: their text, which the binary form of the latter two puts a version byte
+before.
 
-Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is said here: numbers are numerics with
-their scale, the last of several equal keys wins, keys are ordered by their length and then by their bytes.
+Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is
+said here: numbers are numerics with their scale, the last of several equal keys wins, keys are
+ordered by their length and then by their bytes.
 """
 
 from __future__ import annotations
@@ -97,7 +99,9 @@ def value_end(text: str, start: int) -> int:
 
 
 def string_at(text: str, start: int) -> tuple[str, int]:
-    """The string that begins with the quote at ``start`` of a valid document, and where it ends; half pairs of surrogates are in it."""
+    """The string that begins with the quote at ``start`` of a valid document, and where it ends;
+    half pairs of surrogates are in it.
+    """
     found: tuple[str, int] = _NUMBERS_AS_TEXT.raw_decode(text, start)
     return found
 
@@ -197,10 +201,12 @@ _TYPE_ORDER: Final = ("null", "string", "number", "boolean", "array", "object")
 
 
 def order(left: Json, right: Json) -> int:
-    """The order of two documents (``compareJsonbContainers``) in a database whose collation compares by bytes: -1, 0 or 1.
+    """The order of two documents (``compareJsonbContainers``) in a database whose collation
+    compares by bytes: -1, 0 or 1.
 
-    A document that is no object or array is an array of one for it, which is less than a real one of one element. So an empty array is
-    less than null, although arrays are greater than all that are none.
+    A document that is no object or array is an array of one for it, which is less than a real one
+    of one element. So an empty array is less than null, although arrays are greater than all that
+    are none.
     """
     is_scalar, other_is_scalar = (not isinstance(one, tuple | Mapping) for one in (left, right))
     if is_scalar and other_is_scalar:

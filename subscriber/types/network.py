@@ -102,7 +102,9 @@ def cidr_in(text: str) -> Inet:
 
 
 def host_text(value: Inet) -> str:
-    """The address alone; the longest run of zeros is left out, and what looks like an old address is written as one."""
+    """The address alone; the longest run of zeros is left out, and what looks like an old address
+    is written as one.
+    """
     if value.version == 4:
         return _dotted(value.address)
     words = [value.address >> shift & 0xFFFF for shift in range(112, -1, -16)]
@@ -120,7 +122,9 @@ def _dotted(address: int) -> str:
 
 
 def _longest_zeros(words: list[int]) -> tuple[int, int]:
-    """Begin and length of the first longest run of zeros; the length is 0 where none is longer than one."""
+    """Begin and length of the first longest run of zeros; the length is 0 where none is longer than
+    one.
+    """
     best, start = (0, 0), 0
     for place, word in enumerate([*words, 1]):
         if word:
@@ -144,7 +148,9 @@ def cidr_out(value: Inet) -> str:
 
 
 def compare(left: Inet, right: Inet) -> int:
-    """By the version, the bits that both networks have, the length of the masks, and then the rest."""
+    """By the version, the bits that both networks have, the length of the masks, and then
+    the rest.
+    """
     if left.version != right.version:
         return sign(left.version, right.version)
     outside = left.width - min(left.bits, right.bits)

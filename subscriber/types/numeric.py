@@ -60,7 +60,9 @@ def _text(value: bytes) -> str:
 
 
 def _positional(digits: str, point: int, scale: int) -> str:
-    """Put the point behind ``point`` digits and show ``scale`` decimals (cut, as numeric_recv does)."""
+    """Put the point behind ``point`` digits and show ``scale`` decimals (cut, as numeric_recv
+    does).
+    """
     whole = digits[: max(point, 0)].ljust(point, "0").lstrip("0") or "0"
     decimals = ("0" * -point + digits[max(point, 0) :])[:scale].ljust(scale, "0")
     return f"{whole}.{decimals}" if scale else whole
@@ -137,7 +139,9 @@ def numeric_out(value: Decimal) -> str:
 
 
 def _column_in(array: pa.StringArray) -> list[Decimal | None]:
-    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most of a filter's time."""
+    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most
+    of a filter's time.
+    """
     present = array.drop_null()
     if not len(present) or all_match(present, _TEXT):
         return [None if text is None else Decimal(text) for text in array.to_pylist()]
@@ -157,7 +161,9 @@ def rescaled_up(value: Decimal) -> Decimal:
 
 
 def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    """A finite value with so many decimals; a negative scale rounds before the point, and shows none."""
+    """A finite value with so many decimals; a negative scale rounds before the point, and shows
+    none.
+    """
     cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
     return rescaled_up(cut)
 
@@ -215,7 +221,8 @@ def canonical(text: str) -> str:
 
 
 def _spellings(number: str) -> tuple[str, str]:
-    """More zeros, after a point where there is none. In byte order '-' and '.' come before '/', which comes before the digits.
+    """More zeros, after a point where there is none. In byte order '-' and '.' come before '/',
+    which comes before the digits.
 
     >>> _spellings("15"), _spellings("1.5")
     (('15', '15/'), ('1.5', '1.51'))

@@ -1,4 +1,6 @@
-"""Arrow values back to the text that PostgreSQL's output functions write: what an array or a range shows of its parts."""
+"""Arrow values back to the text that PostgreSQL's output functions write: what an array or a range
+shows of its parts.
+"""
 
 from __future__ import annotations
 

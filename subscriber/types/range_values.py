@@ -165,7 +165,9 @@ def range_in(oid: int, subtype: Form, text: str) -> Range:
 
 
 def _bound_text(text: str, at: int) -> tuple[str | None, int]:
-    """``range_parse_bound``: the text of a bound, None for infinite, and where the character behind it is."""
+    """``range_parse_bound``: the text of a bound, None for infinite, and where the character behind
+    it is.
+    """
     if text[at : at + 1] and text[at] in ",)]":
         return None, at
     found, quoted = [], False

@@ -1,4 +1,6 @@
-"""The one registry of types: from a type's OID to its family, and from a column's bytes to Arrow."""
+"""The one registry of types: from a type's OID to its family, and from a column's bytes to
+Arrow.
+"""
 
 from __future__ import annotations
 
@@ -63,16 +65,19 @@ FAMILIES: Final[tuple[TypeFamily, ...]] = (*_ELEMENTS, *array_families(_by_oid(_
 _BY_OID: Final = _by_oid(FAMILIES)
 
 WITHOUT_BINARY_FORM: Final = frozenset((1033, 3642))
-"""aclitem and gtsvector have no send function, so they come as text in a binary stream, too (rule A12)."""
+"""aclitem and gtsvector have no send function, so they come as text in a binary stream, too (rule
+A12).
+"""
 
 
 @cache
 def family_of(type_oid: int) -> TypeFamily:
     """The family of a type; one whose Arrow type is ``string`` for any type not known here.
 
-    That is the rule for user-defined types and extensions' types, for money, and for the names of catalogs' objects: the value
-    is the type's own text, exactly as the publisher's output function wrote it (rule C5). Their binary form does not tell it:
-    one has to know the publisher's types, its ``lc_monetary``, its catalogs.
+    That is the rule for user-defined types and extensions' types, for money, and for the names of
+    catalogs' objects: the value is the type's own text, exactly as the publisher's output function
+    wrote it (rule C5). Their binary form does not tell it: one has to know the publisher's types,
+    its ``lc_monetary``, its catalogs.
     """
     return _BY_OID.get(type_oid) or text.text_only(type_oid)
 
@@ -88,7 +93,9 @@ def equality_of(type_oid: int) -> Equality:
 
 
 def comes_unread(type_oid: int) -> bool:
-    """Whether a binary stream may bring values of the type in a form that is not read (rule A12)."""
+    """Whether a binary stream may bring values of the type in a form that is not read (rule
+    A12).
+    """
     return type_oid not in WITHOUT_BINARY_FORM and not family_of(type_oid).reads_binary
 
 

@@ -17,7 +17,9 @@ _LSN: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 
 
 def _lsn(wire: Wire) -> str:
-    """Layout: the position u64. Its text is that of servers up to 18; 19 writes zeros before the low half."""
+    """Layout: the position u64. Its text is that of servers up to 18; 19 writes zeros before the
+    low half.
+    """
     return format_lsn(wire.number("Q"))
 
 
@@ -44,7 +46,9 @@ def _transaction(wire: Wire) -> str:
 
 
 def _snapshot(wire: Wire) -> str:
-    """Layout: transactions in progress i32, xmin u64, xmax u64, those transactions u64 each, in order."""
+    """Layout: transactions in progress i32, xmin u64, xmax u64, those transactions u64 each, in
+    order.
+    """
     running = wire.number("i")
     xmin, xmax = wire.numbers("QQ")
     if not 0 < xmin <= xmax or running < 0:

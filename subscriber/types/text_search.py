@@ -1,4 +1,6 @@
-"""tsvector and tsquery: lexemes in quotes, with positions and weights; a query's operators stand between its operands."""
+"""tsvector and tsquery: lexemes in quotes, with positions and weights; a query's operators stand
+between its operands.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _QUERY_WEIGHTS: Final = ((8, "A"), (4, "B"), (2, "C"), (1, "D"))
 
 
 def _vector(wire: Wire) -> str:
-    """Layout: lexemes i32; each: text, 0, positions u16, that many u16 of a weight (2 bits) and a position (14 bits)."""
+    """Layout: lexemes i32; each: text, 0, positions u16, that many u16 of a weight (2 bits) and a
+    position (14 bits).
+    """
     return " ".join(_lexeme(wire) for _ in range(wire.count("i", _LEAST_LEXEME)))
 
 
@@ -58,7 +62,9 @@ class _Term(NamedTuple):
 
 
 def _query(wire: Wire) -> str:
-    """Layout: items i32, then the items: each operator before its operands, the right one before the left one."""
+    """Layout: items i32, then the items: each operator before its operands, the right one before
+    the left one.
+    """
     items = [_item(wire) for _ in range(wire.count("i", 2))]
     if not items:
         return ""
@@ -83,7 +89,9 @@ def _query(wire: Wire) -> str:
 
 
 def _item(wire: Wire) -> _Term | tuple[int, int]:
-    """Layout: 1 u8, weights u8, prefix u8, lexeme, 0; or 2 u8, operator u8, and distance u16 for a phrase."""
+    """Layout: 1 u8, weights u8, prefix u8, lexeme, 0; or 2 u8, operator u8, and distance u16 for a
+    phrase.
+    """
     kind = wire.number("B")
     if kind == _VALUE:
         weights, prefix = wire.numbers("BB")

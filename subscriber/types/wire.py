@@ -1,7 +1,8 @@
 """Reading send functions' bytes value by value, for the types whose values are no rows of numbers.
 
-A converter takes a :class:`Wire` and gives the text that the type's output function would write. It needs no checks of length: what
-is too short or too long is refused here (22P03), as are numbers that no value has, by :class:`BadWire`.
+A converter takes a :class:`Wire` and gives the text that the type's output function would write. It
+needs no checks of length: what is too short or too long is refused here (22P03), as are numbers
+that no value has, by :class:`BadWire`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from subscriber.types.family import Decoder, invalid_binary
 
 
 class BadWire(Exception):
-    """The bytes are none of the type's. Never leaves this package: it becomes a ProtocolError that names the type."""
+    """The bytes are none of the type's. Never leaves this package: it becomes a ProtocolError that
+    names the type.
+    """
 
 
 class Wire:

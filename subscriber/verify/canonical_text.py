@@ -20,7 +20,8 @@ _TIMESTAMPTZ: Final = 1184
 def text_of(type_oid: int, value: Any) -> str | None:
     r"""PostgreSQL's text for a value that a driver gave, or for that text itself.
 
-    Numbers that PostgreSQL calls equal have one text: the zeros of a floating-point type (SQLite has one zero only).
+    Numbers that PostgreSQL calls equal have one text: the zeros of a floating-point type (SQLite
+    has one zero only).
 
     >>> text_of(16, 1), text_of(701, 0.1), text_of(17, b"\x00"), text_of(1184, "2026-01-01 00:00:00+00:00")
     ('t', '0.1', '\\x00', '2026-01-01 00:00:00+00')

@@ -1,4 +1,5 @@
-"""Are source and target equal? Table by table, row by row, column by column, in PostgreSQL's own text.
+"""Are source and target equal? Table by table, row by row, column by column, in PostgreSQL's own
+text.
 
 ::
 
@@ -14,8 +15,8 @@ Both sides are streamed, and memory depends neither on the tables' size nor on h
 (:mod:`subscriber.verify.row_differences`). No value of a row leaves this package except the keys of
 differing rows.
 
-:func:`compare_tables` opens the connections; :func:`compare_table` is given them, so that its caller
-decides which moment of either side they see.
+:func:`compare_tables` opens the connections; :func:`compare_table` is given them, so that its
+caller decides which moment of either side they see.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class TableComparison:
 def compare_tables(publisher_conninfo: str, target: Target, tables: Iterable[PublishedTable]) -> list[TableComparison]:
     """Compare tables of a publisher with those of the same names in a target.
 
-    Each side is read in one transaction. Call it when the target has caught up and nothing is written.
+    Each side is read in one transaction. Call it when the target has caught up and nothing is
+    written.
 
     Args:
         publisher_conninfo: libpq's connection string.
@@ -103,7 +105,8 @@ def compare_tables(publisher_conninfo: str, target: Target, tables: Iterable[Pub
 
 
 def published_tables(publisher_conninfo: str, publications: Sequence[str]) -> list[PublishedTable]:
-    """What publications of a publisher publish, with row filters (combined with OR, rule B17) and column lists.
+    """What publications of a publisher publish, with row filters (combined with OR, rule B17) and
+    column lists.
 
     Raises:
         NotSupportedError: two publications publish different columns of a table.
@@ -137,7 +140,8 @@ def compare_table(
         UsageError: 42P01, the publisher has no such table.
         TargetRelationError: the target has no such table, or lacks one of the columns.
         psycopg.Error: the publisher cannot be read.
-        sqlalchemy.exc.SQLAlchemyError: the target cannot be read; ``target.reporting()`` translates it.
+        sqlalchemy.exc.SQLAlchemyError: the target cannot be read; ``target.reporting()`` translates
+            it.
     """
     types, partitioned = _columns(publisher, table)
     there = _target_table(target, connection, table, types)

@@ -47,7 +47,8 @@ def publisher_rows(
 def target_rows(
     target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[str], key: Sequence[str] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of a target's table as its driver gives them; :func:`~subscriber.verify.canonical_text.text_of` gives their text.
+    """The rows of a target's table as its driver gives them;
+    :func:`~subscriber.verify.canonical_text.text_of` gives their text.
 
     Args:
         target: the database.
@@ -57,7 +58,8 @@ def target_rows(
         key: the columns to order by.
 
     Raises:
-        psycopg.Error, sqlalchemy.exc.SQLAlchemyError: what the database said; ``target.reporting()`` translates it.
+        psycopg.Error, sqlalchemy.exc.SQLAlchemyError: what the database said;
+            ``target.reporting()`` translates it.
     """
     if target.capabilities.postgresql_text:
         driver = connection.connection.driver_connection
@@ -76,7 +78,9 @@ def target_rows(
 def _copy(
     connection: Connection, source: sql.Composable, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[TextRow]:
-    """Rows as the types' output functions write them; ``::text`` would cut the blanks of character(n)."""
+    """Rows as the types' output functions write them; ``::text`` would cut the blanks of
+    character(n).
+    """
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     order = sql.SQL(" ORDER BY {}").format(sql.SQL(", ").join(map(sql.Identifier, key))) if key else sql.SQL("")
     query = sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT").format(listed, source, order)

@@ -51,7 +51,8 @@ class RowDifferences:
         unexpected: rows that only the target has.
         changed: rows that both have by their key, with other values.
         columns: the columns in which changed rows differ.
-        missing_keys: the first keys of missing rows; empty for a table without a key, as the next two.
+        missing_keys: the first keys of missing rows; empty for a table without a key, as the next
+            two.
         unexpected_keys: the first keys of unexpected rows.
         changed_keys: the first keys of changed rows.
     """
@@ -108,13 +109,16 @@ def compare_rows(
 
 
 class _Left:
-    """Rows that have not cancelled: positive numbers for the publisher's, negative ones for the target's."""
+    """Rows that have not cancelled: positive numbers for the publisher's, negative ones for the
+    target's.
+    """
 
     def __init__(self, key: Sequence[int], buffered: int) -> None:
         self._key = key
         self._buffered = buffered
         self._buffer: Counter[Key] = Counter()
-        # A database without a name is a file in the temporary folder, opened when it outgrows SQLite's cache.
+        # A database without a name is a file in the temporary folder, opened when it outgrows
+        # SQLite's cache.
         self._database = sqlite3.connect("")
         self._database.execute(
             "CREATE TABLE kept (key TEXT NOT NULL, digests BLOB NOT NULL, number INTEGER NOT NULL,"

@@ -1,4 +1,6 @@
-"""ALTER SUBSCRIPTION comes back when the change holds: what is committed at the publisher after it is streamed by the new list (slot_after_disk)."""
+"""ALTER SUBSCRIPTION comes back when the change holds: what is committed at the publisher after it
+is streamed by the new list (slot_after_disk).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_a_row_that_is_inserted_right_after_add_publication_came_back_arrives(ru
 
 
 def test_a_run_that_does_not_notice_loses_its_walsender(running):
-    """As a run on another machine might that cannot reach the target: its receiver streams by the old list until it is ended."""
+    """As a run on another machine might that cannot reach the target: its receiver streams by the
+    old list until it is ended.
+    """
     publisher, runner, file = running
     os.kill(runner.process.pid, signal.SIGSTOP)
     try:
@@ -78,7 +82,9 @@ def test_a_run_that_does_not_notice_loses_its_walsender(running):
 
 @pytest.mark.long
 def test_a_receiver_that_was_just_about_to_start_does_not_confirm_by_the_old_list(running):
-    """The command finds the slot free; the receiver looks at the catalog again when it holds the slot."""
+    """The command finds the slot free; the receiver looks at the catalog again when it holds the
+    slot.
+    """
     publisher, runner, file = running
     ending = threading.Event()
 

@@ -116,7 +116,9 @@ def test_a_url_without_a_database_is_refused():
 
 
 def test_a_row_that_stays_locked_is_said_to_be_so(target):
-    """C49: what is prepared keeps its locks, and a row without a key is looked for past all of them."""
+    """C49: what is prepared keeps its locks, and a row without a key is looked for past all of
+    them.
+    """
     create(target, "CREATE TABLE bag (a int)", "INSERT INTO bag VALUES (1), (2)")
     with target.begin() as holder:
         holder.exec_driver_sql("DELETE FROM bag WHERE a = 1")
@@ -140,7 +142,9 @@ def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepare
 
 
 def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(target):
-    """C3: information_schema leaves it out when it is asked in a transaction, which is no reason to stop or to disable"""
+    """C3: information_schema leaves it out when it is asked in a transaction, which is no reason to
+    stop or to disable
+    """
     create(
         target,
         "CREATE TABLE t (a int AUTO_INCREMENT PRIMARY KEY, b int)",
@@ -618,7 +622,8 @@ def test_a_deadlock_of_several_changes_is_tried_again(apply, target):
     create(target, "INSERT INTO t VALUES ('1', 1), ('2', 1)")
     remote = relation("public.t", {"a": "numeric", "b": "int4"}, ["a"])
     changes = [m.Update(16384, None, None, values(key, "2")) for key in ("1", "2")]
-    # What the server tells is as old as the last question, if that is younger than a tenth of a second.
+    # What the server tells is as old as the last question, if that is younger than a tenth of a
+    # second.
     waiting = "SELECT sleep(0.15), count(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
     with target.engine.connect() as other, ThreadPoolExecutor() as pool:
         # The server ends the one that has written less.
@@ -652,7 +657,9 @@ def test_a_user_without_rights_is_told_to_have_them_granted(target, mariadb):
 
 
 def test_a_row_that_is_larger_than_a_packet_is_said_to_be_so(apply, target):
-    """The server would close the connection, which looks like any other loss of it and would be tried again for ever."""
+    """The server would close the connection, which looks like any other loss of it and would be
+    tried again for ever.
+    """
     create(target, "CREATE TABLE t (a INT PRIMARY KEY, b LONGTEXT)")
     largest = int(str(rows(target, "SELECT @@max_allowed_packet")[0][0]))
     with pytest.raises(UnsupportedValue, match="max_allowed_packet") as raised:
@@ -663,7 +670,9 @@ def test_a_row_that_is_larger_than_a_packet_is_said_to_be_so(apply, target):
 
 @pytest.mark.parametrize("way", ["committed", "prepared"])
 def test_a_row_fits_once_somebody_has_raised_the_packet(target, mariadb, way):
-    """As the hint says, and without a restart of ours: a session keeps the limit that the server had when it began."""
+    """As the hint says, and without a restart of ours: a session keeps the limit that the server
+    had when it began.
+    """
     create(target, "CREATE TABLE t (a INT PRIMARY KEY, b LONGTEXT)")
     largest = int(str(rows(target, "SELECT @@max_allowed_packet")[0][0]))
     change = ("INSERT INTO t VALUES (1, %s)", ("x" * largest,))
@@ -706,7 +715,9 @@ def careless(mariadb):
 
 
 def test_the_servers_configuration_changes_nothing(careless):
-    """progress_with_data, refuse_not_guess: no value is rounded, no CHECK passed by, and everything is one transaction"""
+    """progress_with_data, refuse_not_guess: no value is rounded, no CHECK passed by, and everything
+    is one transaction
+    """
     with careless.begin() as connection:
         CATALOG.create_all(connection)
         OriginProgress(1).create(connection, LSN(100))
@@ -728,7 +739,9 @@ def test_the_servers_configuration_changes_nothing(careless):
 
 
 def test_an_error_of_any_length_and_language_is_kept(careless):
-    """C35: the catalog's texts do not depend on the database's character set, or end where MySQL's TEXT does"""
+    """C35: the catalog's texts do not depend on the database's character set, or end where MySQL's
+    TEXT does
+    """
     ensure_catalog(careless.engine)
     report = "таблица 😀" * 10_000
     with careless.begin() as connection:

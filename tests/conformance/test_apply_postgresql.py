@@ -141,7 +141,9 @@ def test_any_name_is_only_a_name(apply, database):
 
 
 def test_an_identity_column_takes_the_publishers_values(apply, database):
-    """The worker writes GENERATED ALWAYS columns; SQL can insert them, and leave them alone in an UPDATE."""
+    """The worker writes GENERATED ALWAYS columns; SQL can insert them, and leave them alone in an
+    UPDATE.
+    """
     database.execute("CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, b text)")
     full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
     apply([full], *transaction(200, insert("7", "x"), m.Update(16384, "O", values("7", "x"), values("7", "y"))))
@@ -315,7 +317,9 @@ def test_a_value_that_the_column_cannot_read_names_the_column(apply, database):
 
 
 def test_a_binary_value_that_the_column_does_not_read_stops_its_transaction(apply, database):
-    """C5, C35: as 18 says it; the transaction before is applied, since NULL is nothing whatever the types."""
+    """C5, C35: as 18 says it; the transaction before is applied, since NULL is nothing whatever the
+    types.
+    """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b bigint)")
     remote = relation("public.t", {"a": "int4", "b": "int4"}, ["a"])
     messages = [*transaction(200, insert("1", None)), *transaction(300, insert("2", "8765"))]
@@ -435,7 +439,9 @@ def test_a_target_knows_whether_it_is_a_database(target, database):
 
 
 def test_names_without_a_schema_find_nothing_of_the_users(apply, database):
-    """C23: the search_path is empty for triggers and defaults; our own tables are found all the same"""
+    """C23: the search_path is empty for triggers and defaults; our own tables are found all the
+    same
+    """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT current_setting('search_path'))")
     database.execute(
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM 1 FROM t; RETURN NULL; END$$"
@@ -450,7 +456,9 @@ def test_names_without_a_schema_find_nothing_of_the_users(apply, database):
 
 
 def test_a_deferrable_key_finds_no_rows(apply, database):
-    """C12, C13: as up to PostgreSQL 16; newer ones count every row as missing, and lose the changes"""
+    """C12, C13: as up to PostgreSQL 16; newer ones count every row as missing, and lose the
+    changes
+    """
     database.execute("CREATE TABLE t (a int PRIMARY KEY DEFERRABLE, b text)")
     with pytest.raises(TargetRelationError, match="neither REPLICA IDENTITY index nor PRIMARY KEY") as raised:
         apply([T], *transaction(200, insert("1", "x")), *transaction(300, m.Delete(16384, "K", values("1", None))))
@@ -461,7 +469,9 @@ def test_a_deferrable_key_finds_no_rows(apply, database):
 
 
 def test_row_security_that_is_effective_for_our_role_is_refused(postgresql18, database):
-    """C24: with PostgreSQL's text, for every kind of change; its policies would hide rows, and nobody would hear of it"""
+    """C24: with PostgreSQL's text, for every kind of change; its policies would hide rows, and
+    nobody would hear of it
+    """
     database.execute("CREATE ROLE guest LOGIN")
     try:
         database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
@@ -500,7 +510,9 @@ def test_one_of_the_equal_rows_of_a_partitioned_table_is_changed(apply, database
 
 @pytest.fixture
 def keyed_leaves(database):
-    """Table t (own, a, b), of which only the partitions have keys: (a). Row 1 is in both; the publisher's is in ``low``."""
+    """Table t (own, a, b), of which only the partitions have keys: (a). Row 1 is in both; the
+    publisher's is in ``low``.
+    """
     database.execute("CREATE TABLE t (own int, a int, b text) PARTITION BY LIST (lower(b))")
     database.execute("CREATE TABLE low PARTITION OF t (PRIMARY KEY (a)) FOR VALUES IN ('x', 'y')")
     database.execute("CREATE TABLE high PARTITION OF t DEFAULT PARTITION BY RANGE (a)")
@@ -510,7 +522,9 @@ def keyed_leaves(database):
 
 
 def test_a_row_is_found_by_the_key_of_its_partition_where_the_whole_table_has_none(apply, keyed_leaves):
-    """C11, C12, C16, C26: so that a column of the target's own does not hide it (C15); the key is unique in one partition only"""
+    """C11, C12, C16, C26: so that a column of the target's own does not hide it (C15); the key is
+    unique in one partition only
+    """
     full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
     stay = m.Update(16384, "O", values("1", "x"), values("1", "Y"))
     move = m.Update(16384, "O", values("2", "other"), values("3", "x"))
@@ -521,7 +535,9 @@ def test_a_row_is_found_by_the_key_of_its_partition_where_the_whole_table_has_no
 
 
 def test_a_partitions_key_finds_nothing_where_the_partition_is_not_told(apply, keyed_leaves):
-    """C8, C12, C26: the new row tells it, a key does not. PostgreSQL's worker takes what is not there for NULL, and finds no row"""
+    """C8, C12, C26: the new row tells it, a key does not. PostgreSQL's worker takes what is not
+    there for NULL, and finds no row
+    """
     apply([T], *transaction(200, m.Update(16384, None, None, values("1", "y"))), end=200)
     assert keyed_leaves.execute("SELECT own FROM t WHERE b = 'y'") == [(7,)]
     with pytest.raises(TargetRelationError, match="has neither REPLICA IDENTITY index nor PRIMARY KEY") as raised:
@@ -558,7 +574,9 @@ def test_rows_of_tables_that_inherit_are_others(apply, database, identity):
 
 
 def test_a_rule_that_would_rewrite_changes_is_refused(apply, database):
-    """C23: PostgreSQL's worker passes all rules by; a statement passes by those that are not for replicas"""
+    """C23: PostgreSQL's worker passes all rules by; a statement passes by those that are not for
+    replicas
+    """
     database.execute("CREATE TABLE t (a int PRIMARY KEY, b text)")
     database.execute("CREATE RULE away AS ON INSERT TO t DO INSTEAD NOTHING")
     apply([T], *transaction(200, insert("1", "x")), end=200)
@@ -719,7 +737,9 @@ def test_a_server_that_cannot_do_it_now_is_asked_again(target, statement, said):
 
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_a_row_that_another_session_puts_back_is_found(apply, database, identity):
-    """C18: PostgreSQL's worker looks again for a row that was deleted while it waited, be it the one change or one of many"""
+    """C18: PostgreSQL's worker looks again for a row that was deleted while it waited, be it the
+    one change or one of many
+    """
     database.execute(f"CREATE TABLE t (a int {'PRIMARY KEY' if identity == 'd' else ''}, b text)")
     database.execute("INSERT INTO t SELECT i, 'x' FROM generate_series(1, 9) i")
     shape = relation("public.t", {"a": "int4", "b": "text"}, ["a"], identity=identity)

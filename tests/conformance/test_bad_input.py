@@ -36,7 +36,9 @@ class Answer:
     err: str
 
     def refuses(self, *texts, code=1):
-        """It ended with ``code`` and said every one of ``texts``, briefly, without a traceback or a secret."""
+        """It ended with ``code`` and said every one of ``texts``, briefly, without a traceback or a
+        secret.
+        """
         assert self.code == code, self.err
         for text in texts:
             assert text in self.err
@@ -78,7 +80,7 @@ def create(conninfo, publication="p", options="copy_data = false", name="s"):
     return f"CREATE SUBSCRIPTION {name} CONNECTION '{conninfo}' PUBLICATION {publication} WITH ({options})"
 
 
-# Words on the command line --------------------------------------------------------------------------
+# Words on the command line ------------------------------------------------------------------------
 
 USAGE = {
     "verb": ["rnu"],
@@ -172,7 +174,7 @@ def test_a_wrong_master_is_named(tmp_path):
     Answer(answer.returncode, answer.stdout, answer.stderr).refuses('could not start Spark on master "locall[2]"')
 
 
-# The publisher, at CREATE SUBSCRIPTION ----------------------------------------------------------------
+# The publisher, at CREATE SUBSCRIPTION ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -309,7 +311,7 @@ def test_a_slot_that_was_invalidated_is_refused(database, locked_server):
         locked_server.execute("SELECT pg_reload_conf()")
 
 
-# The publisher, at run --------------------------------------------------------------------------------
+# The publisher, at run ----------------------------------------------------------------------------
 
 TROUBLE = {
     "unreachable": ["could not connect to the publisher"],
@@ -360,7 +362,9 @@ def troubled(database, locked_server, tmp_path):
 
 
 def everything_written(folder: Path) -> bytes:
-    """All files of the runner but the target, which keeps the connection string as PostgreSQL's catalog does."""
+    """All files of the runner but the target, which keeps the connection string as PostgreSQL's
+    catalog does.
+    """
     files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("target.db"))
     return b"".join(path.read_bytes() for path in files)
 
@@ -369,7 +373,9 @@ def everything_written(folder: Path) -> bytes:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_every_trouble_of_a_run_is_said_and_one_does_not_stop_another(troubled, tmp_path):
-    """Each with what was found, in the log and in the status; no secret in either (names_are_data)"""
+    """Each with what was found, in the log and in the status; no secret in either
+    (names_are_data)
+    """
     answer = troubled.once()
     assert answer.returncode == 1
     status = troubled.status()

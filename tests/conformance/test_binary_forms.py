@@ -1,4 +1,6 @@
-"""types.binary_forms against real servers: what the receive function of one type makes of another type's binary form (C5, D7)."""
+"""types.binary_forms against real servers: what the receive function of one type makes of another
+type's binary form (C5, D7).
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,15 @@ from tests.conftest import fresh_database
 pytestmark = pytest.mark.server
 
 WORDS = ("1", "t", "12:00", "{}", "<a/>", "abcd", "12345678", "0/1", "{1}", "2024-01-01", f'{{"a": "{"x" * 64}"}}')
-"""Texts that are values of other types as well, as long as such in binary form, or longer than a name may be."""
+"""Texts that are values of other types as well, as long as such in binary form, or longer than a
+name may be.
+"""
 SENT = tuple(oid for oid in sorted(BUILT_IN_TYPES - ELEMENT_TYPES.keys()) if family_of(oid).reads_binary)
 """What a binary stream brings in binary form; arrays have a test of their own."""
 COLUMNS = (*(oid for oid in SENT if oid not in (1042, 1043, 1790)), 790, 1033, 2205)
-"""Those, of the texts one for all, and some of the other types that a column may have: money, one without binary form, a ``reg…``."""
+"""Those, of the texts one for all, and some of the other types that a column may have: money, one
+without binary form, a ``reg…``.
+"""
 
 
 class Answer(NamedTuple):
@@ -36,7 +42,8 @@ class Answer(NamedTuple):
 
 
 class Asker:
-    """Gives values to a server as parameters, which go through the same functions as those of the stream.
+    """Gives values to a server as parameters, which go through the same functions as those of the
+    stream.
 
     Args:
         publisher: a session as that of the stream, which is at UTC.
@@ -115,7 +122,9 @@ def test_what_is_read_as_the_input_function_reads_its_text_is_the_same_value(ask
 
 
 def test_of_every_other_pair_some_value_is_another_or_is_refused_as_we_refuse_it(asker18):
-    """C5: no pair is missing in the table. 18 refuses with our text and SQLSTATE, where the length alone decides."""
+    """C5: no pair is missing in the table. 18 refuses with our text and SQLSTATE, where the length
+    alone decides.
+    """
     missing, otherwise = [], []
     for sent in SENT:
         values = samples(asker18, sent)[::-1]
@@ -150,7 +159,9 @@ def test_arrays_are_read_by_columns_of_the_same_type_only(asker):
 
 
 def test_a_domain_reads_its_base_and_a_type_of_ones_own_what_it_is_made_of(postgresql):
-    """C5: enums and extensions' texts (such as citext) have the form of text; what has no receive function has none."""
+    """C5: enums and extensions' texts (such as citext) have the form of text; what has no receive
+    function has none.
+    """
     for database in fresh_database(postgresql):
         database.execute(
             "CREATE TYPE mood AS ENUM ('fine'); CREATE DOMAIN small AS int2 CHECK (VALUE > 0); CREATE DOMAIN smaller AS small;"

@@ -1,4 +1,6 @@
-"""What is kept by the catalog's version is never hidden a change by another connection, on every target (catalog/catalog_version.py)."""
+"""What is kept by the catalog's version is never hidden a change by another connection, on every
+target (catalog/catalog_version.py).
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def test_a_subscription_that_is_dropped_and_made_again_is_another(target):
 
 
 def test_a_catch_up_lets_commands_change_the_subscription(target):
-    """Its transaction holds its table's row for as long as a batch takes, and nothing else of the catalog."""
+    """Its transaction holds its table's row for as long as a batch takes, and nothing else of the
+    catalog.
+    """
     if target.capabilities.single_writer:
         pytest.skip("one connection writes at a time")
     with target.begin() as connection:
@@ -137,6 +141,7 @@ def test_a_catalog_of_an_earlier_version_can_say_who_runs_and_which_errors_are_o
     with target.begin() as connection:
         assert catalog.read_runner(connection) is None
         assert catalog.statistics_of(connection, 1)["last_error_resolved_at"] is None
-        # Of what worker and transaction it was is not known: it is over when nothing is left to apply.
+        # Of what worker and transaction it was is not known: it is over when nothing is left to
+        # apply.
         assert not catalog.resolve_error(connection, 1, applied=LSN(10), waiting=True)
         assert catalog.resolve_error(connection, 1, applied=LSN(10), waiting=False)

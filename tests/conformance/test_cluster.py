@@ -1,4 +1,5 @@
-"""A standalone Spark cluster of two workers gives what ``local[2]`` gives, and the stream after it what the publisher has.
+"""A standalone Spark cluster of two workers gives what ``local[2]`` gives, and the stream after it
+what the publisher has.
 
 ::
 
@@ -86,7 +87,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def _start(stack: contextlib.ExitStack, folder: Path, name: str, what: str, *arguments: str) -> str:
-    """Start one of Spark's daemons in the foreground, on loopback; gives the master's URL as its log has it, else nothing."""
+    """Start one of Spark's daemons in the foreground, on loopback; gives the master's URL as its
+    log has it, else nothing.
+    """
     launcher = Path(pyspark.__file__).parent / "bin" / "spark-class"
     environment = {
         **os.environ,

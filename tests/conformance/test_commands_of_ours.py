@@ -1,4 +1,6 @@
-"""Commands where a target is no PostgreSQL: what is refused with the reason, and what is made beyond PostgreSQL."""
+"""Commands where a target is no PostgreSQL: what is refused with the reason, and what is made
+beyond PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ def older(postgresql15, session) -> Iterator[Session]:
 CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
 
 
-# What is left behind --------------------------------------------------------------------------------
+# What is left behind ------------------------------------------------------------------------------
 
 
 def test_a_new_subscription_has_its_slot_its_tables_and_a_beginning(session):
@@ -182,7 +184,9 @@ def test_a_drop_that_fails_leaves_the_subscription_as_it_was(session):
 
 
 def test_another_slot_makes_the_first_connection_a_first_one_again(session):
-    """C54: where that slot begins is not known yet. That it is a slot of the same system is asked then."""
+    """C54: where that slot begins is not known yet. That it is a slot of the same system is asked
+    then.
+    """
     session.run(CREATE + " WITH (enabled = false)")
     known = session.subscription().system_identifier
     session.run("ALTER SUBSCRIPTION s SET (slot_name = s)")
@@ -206,7 +210,9 @@ def test_a_slot_that_a_subscription_was_taken_off_is_kept_with_what_was_applied(
 
 
 def test_a_slot_that_is_created_begins_without_the_journal_of_an_earlier_one(session):
-    """On a publisher that was restored since, the old journal would lie ahead of the new slot, and be refused for ever."""
+    """On a publisher that was restored since, the old journal would lie ahead of the new slot, and
+    be refused for ever.
+    """
     session.run(CREATE + " WITH (enabled = false)")
     journal = session.journal()
     write_control(journal, Control("7", "s", LSN(1), LSN(2), LSN(2)))
@@ -228,7 +234,7 @@ def test_a_slot_that_is_created_again_is_no_released_one_any_more(session):
         assert catalog.released_slots(connection) == []
 
 
-# Refused with the reason -------------------------------------------------------------------------------
+# Refused with the reason --------------------------------------------------------------------------
 
 
 def test_a_target_that_is_no_postgresql_waits_for_no_standby(session):
@@ -285,11 +291,13 @@ def test_a_subscription_has_no_owner_to_change(session, owner):
     assert "A subscriber has no roles" in str(error.detail)
 
 
-# The journal -------------------------------------------------------------------------------------------
+# The journal --------------------------------------------------------------------------------------
 
 
 def test_a_rename_changes_nothing_in_the_journal(session):
-    """Consumers are known by what never changes, so that a RENAME that is interrupted leaves nothing behind."""
+    """Consumers are known by what never changes, so that a RENAME that is interrupted leaves
+    nothing behind.
+    """
     session.run(CREATE)
     passed(session.journal(), 77)
     before = session.journal().names()
@@ -339,7 +347,7 @@ def test_an_option_of_the_slot_cannot_be_altered_while_somebody_streams(session,
     assert session.subscription() == before
 
 
-# Tables that are made ------------------------------------------------------------------------------------
+# Tables that are made -----------------------------------------------------------------------------
 
 
 def columns(session: Session, table: str) -> list[str]:
@@ -385,11 +393,13 @@ def test_nothing_is_made_when_a_table_cannot_be(session):
     assert session.slots() == []
 
 
-# map -----------------------------------------------------------------------------------------------------
+# map ----------------------------------------------------------------------------------------------
 
 
 def test_the_state_of_a_publisher_that_is_a_target_too_is_not_replicated(session):
-    """B1: PostgreSQL's own state is in catalogs, which no publication has; ours is in tables, and would become this subscriber's"""
+    """B1: PostgreSQL's own state is in catalogs, which no publication has; ours is in tables, and
+    would become this subscriber's
+    """
     session.publisher.execute(
         "CREATE TABLE subscriber_subscription (subid int PRIMARY KEY); CREATE TABLE subscriber_list (a int PRIMARY KEY);"
         "CREATE PUBLICATION everything FOR ALL TABLES"
@@ -475,7 +485,7 @@ def test_sequences_are_those_of_the_mapped_table(session):
         assert connection.exec_driver_sql("SELECT a FROM v").scalars().all() == [3]
 
 
-# Sequences -----------------------------------------------------------------------------------------------
+# Sequences ----------------------------------------------------------------------------------------
 
 
 def test_sequences_go_on_as_at_the_publisher(session):

@@ -1,4 +1,6 @@
-"""The judge itself: what differs is found, what is equal is not reported, and nothing is said but keys."""
+"""The judge itself: what differs is found, what is equal is not reported, and nothing is said but
+keys.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_equal_tables_have_no_difference(publisher_database, postgresql_target):
 
 
 def test_sqlites_values_are_postgresqls_text_again(publisher_database, sqlite_target, tmp_path):
-    """Order of columns and rows, affinity, the one zero, NaN, infinity and padded characters make no difference."""
+    """Order of columns and rows, affinity, the one zero, NaN, infinity and padded characters make
+    no difference.
+    """
     assert compare(publisher_database, sqlite_url(tmp_path)) == []
 
 

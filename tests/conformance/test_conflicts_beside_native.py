@@ -1,8 +1,10 @@
-"""PostgreSQL 18's own log of conflicts beside ours: one history into the native subscriber and into targets of ours.
+"""PostgreSQL 18's own log of conflicts beside ours: one history into the native subscriber and into
+targets of ours.
 
-What a target does not know is left out (C20): who wrote a row, and when, only PostgreSQL can tell; MariaDB and DuckDB have names of
-their own for some indexes. Numbers and times of transactions differ between two servers' worth of history and are blotted out. A
-column that the publisher does not have is shown as ``default`` in an inserted row, where PostgreSQL shows the default's value.
+What a target does not know is left out (C20): who wrote a row, and when, only PostgreSQL can tell;
+MariaDB and DuckDB have names of their own for some indexes. Numbers and times of transactions
+differ between two servers' worth of history and are blotted out. A column that the publisher does
+not have is shown as ``default`` in an inserted row, where PostgreSQL shows the default's value.
 
 18.4 prints ``row`` (C21). A deferred constraint is not even checked: its trigger does not
 fire in a replica session, and the row is there twice (C22).
@@ -68,7 +70,9 @@ ON_POSTGRESQL = (
 
 @dataclass(frozen=True)
 class Step:
-    """What happens at the subscriber, then at the publisher, and how the subscriber is mended if that stopped it."""
+    """What happens at the subscriber, then at the publisher, and how the subscriber is mended if
+    that stopped it.
+    """
 
     name: str
     local: str
@@ -209,7 +213,9 @@ class Said:
 
 @dataclass(frozen=True)
 class History:
-    """What the publisher sent in each step, what the native subscriber said, and how often it counted each kind."""
+    """What the publisher sent in each step, what the native subscriber said, and how often it
+    counted each kind.
+    """
 
     messages: tuple[tuple[m.Message, ...], ...]
     said: tuple[tuple[Said, ...], ...]
@@ -224,7 +230,9 @@ def wait_until(reached: Callable[[], object], what: str) -> None:
 
 
 class NativeSubscriber:
-    """PostgreSQL's own, in a database beside its publisher's; an error disables it, so that it is said once."""
+    """PostgreSQL's own, in a database beside its publisher's; an error disables it, so that it is
+    said once.
+    """
 
     def __init__(self, server: PostgreSQL) -> None:
         self.server = server
@@ -375,7 +383,9 @@ def as_ours_can_tell(said: Said, kind: str) -> Said:
 
 
 def as_native_would(said: Said, kind: str) -> Said:
-    """What we said, with PostgreSQL's names of indexes, and null for the default of a column that has none."""
+    """What we said, with PostgreSQL's names of indexes, and null for the default of a column that
+    has none.
+    """
     detail = (line.replace("remote row (default, ", "remote row (null, ") for line in said.detail)
     if kind == "duckdb":
         detail = (line.replace('"t_a_pkey"', '"t_pkey"').replace('"pair_x_y_pkey"', '"pair_pkey"') for line in detail)
@@ -405,6 +415,7 @@ def test_conflicts_are_said_and_counted_as_postgresql_does(
             found = [as_native_would(one, kind) for one in ours.play(step, sent, caplog)]
             assert lines(found) == lines(as_ours_can_tell(one, kind) for one in said), step.name
         if kind == "postgresql":
-            # What stops a transaction is counted by the worker, at every attempt as there: tests/unit/runtime/test_worker.py.
+            # What stops a transaction is counted by the worker, at every attempt as there:
+            # tests/unit/runtime/test_worker.py.
             assert Counter(ours.counted()) + ours.stopped_by == Counter(native.counted)
             assert on.execute("SELECT a, b FROM later ORDER BY a") == [(1, 1), (2, 1)]

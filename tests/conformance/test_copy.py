@@ -1,4 +1,6 @@
-"""The initial copy against real publishers: what is copied, at which moment, and what becomes of it when something fails."""
+"""The initial copy against real publishers: what is copied, at which moment, and what becomes of it
+when something fails.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,7 @@ def left_behind(publisher: Database) -> list[tuple[Any, ...]]:
     return left
 
 
-# What is copied -------------------------------------------------------------------------------------
+# What is copied -----------------------------------------------------------------------------------
 
 
 def test_every_row_is_copied_once_whatever_the_ranges(versions):
@@ -147,7 +149,9 @@ def test_every_row_is_copied_once_whatever_the_ranges(versions):
 
 
 def test_values_are_those_of_the_publisher(copier):
-    """Values with everything that COPY's formats give a meaning to; NULL is not the empty string (absence_is_typed)."""
+    """Values with everything that COPY's formats give a meaning to; NULL is not the empty string
+    (absence_is_typed).
+    """
     values = [
         "",
         " ",
@@ -330,7 +334,9 @@ def test_who_may_read_the_partitioned_table_only_reads_it_as_a_whole(copier, pub
 
 
 def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_without_a_word(versions, database, caplog):
-    """D10: the manual's chapter on the security of logical replication, with the option that it names for a copy that should rather fail."""
+    """D10: the manual's chapter on the security of logical replication, with the option that it
+    names for a copy that should rather fail.
+    """
     role = f"reader_{database.name}"
     database.execute(
         "CREATE TABLE t(a int); CREATE PUBLICATION p FOR TABLE t; INSERT INTO t SELECT generate_series(1, 9);"
@@ -358,7 +364,9 @@ def test_rows_that_a_policy_hides_are_not_copied_as_postgresql_does_but_not_with
 
 
 def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
-    """PostgreSQL before 14 has no scan for a range of ctids; what it is asked instead works on all of them, without a scan."""
+    """PostgreSQL before 14 has no scan for a range of ctids; what it is asked instead works on all
+    of them, without a scan.
+    """
     monkeypatch.setattr(ServerFeatures, "tid_range_scans", False)
     database.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
@@ -373,7 +381,7 @@ def test_older_servers_read_ranges_by_naming_the_rows(database, monkeypatch):
     assert "Tid Scan on t" in shown
 
 
-# Ranges and steps ------------------------------------------------------------------------------------
+# Ranges and steps ---------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -401,7 +409,9 @@ def read_text(reader: CopyReader, part: CopyRange, partition_bytes: int = 1 << 4
 
 
 def test_rows_with_giant_values_come_in_steps_smaller_than_a_page(publisher_database, monkeypatch):
-    """bounded_memory: sixty rows of one page are twelve megabytes that the page's size does not show (they compress well)."""
+    """bounded_memory: sixty rows of one page are twelve megabytes that the page's size does not
+    show (they compress well).
+    """
     monkeypatch.setattr(copy_out, "STEP_BYTES", 256 * KIB)
     monkeypatch.setattr(copy_out, "LARGEST_STEP_BYTES", 1024 * KIB)
     publisher_database.execute(
@@ -427,7 +437,9 @@ def test_rows_with_giant_values_come_in_steps_smaller_than_a_page(publisher_data
 
 
 def test_a_giant_row_is_a_range_of_its_own_and_comes_whole(publisher_database, monkeypatch):
-    """bounded_memory: a reader holds no more than a step; the rows before and after it come as ever"""
+    """bounded_memory: a reader holds no more than a step; the rows before and after it come
+    as ever
+    """
     monkeypatch.setattr(copy_out, "LARGEST_STEP_BYTES", 1024 * KIB)
     publisher_database.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
@@ -453,7 +465,9 @@ def test_a_range_that_has_given_enough_leaves_its_rest(publisher_database):
 
 
 def test_bytes_that_are_no_text_are_named_without_them(postgresql18, caplog):
-    """names_are_data: PostgreSQL's message shows them, and a driver's that could not roll back would show it"""
+    """names_are_data: PostgreSQL's message shows them, and a driver's that could not roll back
+    would show it
+    """
     name = f"bytes_{os.getpid()}"
     postgresql18.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     database = Database(postgresql18, name, postgresql18.conninfo(name))
@@ -481,7 +495,7 @@ def test_estimates_are_those_of_the_table(publisher_database):
         assert sum(part.estimated_bytes for part in plan.ranges) == pytest.approx(size, rel=0.01)
 
 
-# The snapshot ----------------------------------------------------------------------------------------
+# The snapshot -------------------------------------------------------------------------------------
 
 
 def test_what_is_written_during_the_copy_is_not_in_it(versions):
@@ -545,7 +559,9 @@ def test_a_table_that_is_written_anew_between_two_ranges_is_not_copied(copier, s
 
 
 def test_other_changes_of_a_table_do_not_disturb_its_copy(copier):
-    """Nobody's lock waits for the end of the copy, and the copy does not wait for a lock that waits for it."""
+    """Nobody's lock waits for the end of the copy, and the copy does not wait for a lock that waits
+    for it.
+    """
     copier.publisher.execute(
         "CREATE TABLE t(a int, b text); CREATE PUBLICATION p FOR TABLE t;"
         "INSERT INTO t SELECT i, repeat('x', 1000) FROM generate_series(1, 3000) i"
@@ -627,7 +643,7 @@ def test_waiting_for_a_snapshot_ends_when_it_is_asked_to(publisher_database):
     assert left_behind(publisher_database) == []
 
 
-# What fails -----------------------------------------------------------------------------------------
+# What fails ---------------------------------------------------------------------------------------
 
 
 def big_table(copier: Copier) -> None:
@@ -725,7 +741,7 @@ def test_the_password_is_in_no_log_and_in_no_repr(spark, copier, tmp_path_factor
     assert "geheim" not in str(spark.sparkContext.getConf().getAll())
 
 
-# PostgreSQL as the target ---------------------------------------------------------------------------
+# PostgreSQL as the target -------------------------------------------------------------------------
 
 
 @pytest.fixture

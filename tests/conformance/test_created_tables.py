@@ -1,4 +1,6 @@
-"""A publisher's table → the table that ``create_tables`` makes, in every target; and sequences that go on (rule D14)."""
+"""A publisher's table → the table that ``create_tables`` makes, in every target; and sequences that
+go on (rule D14).
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ def inserted(target, table, **values: object) -> sa.Row:
 
 
 def test_a_created_table_takes_every_value_and_makes_its_own(publisher, target):
-    """C1-C3: reflected as it was made, accepted, with its key; INSERTs of the target's users get an id"""
+    """C1-C3: reflected as it was made, accepted, with its key; INSERTs of the target's users get an
+    id
+    """
     shape, table, notes = made(publisher, target, "S x", "T %s")
     assert (table.key, table.kind) == (("id",), "table")
     assert [column.name for column in table.columns] == [column.name for column in shape.columns]
@@ -147,7 +151,9 @@ def test_sequences_go_on_from_the_publishers(publisher, target):
 
 
 def test_a_default_of_a_sequence_that_nobody_owns_makes_values_in_the_target(publisher, target):
-    """Pagila has thirteen of them: the application's inserts at the target get an id, from where the publisher's sequence stands"""
+    """Pagila has thirteen of them: the application's inserts at the target get an id, from where
+    the publisher's sequence stands
+    """
     _, table, notes = made(publisher, target, "public", "plain")
     assert notes == ()
     position = SequencePosition(last_value=5, is_called=True)

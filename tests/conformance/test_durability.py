@@ -1,4 +1,6 @@
-"""A target that may lose what it has committed is warned of: the journal is trimmed behind a commit (invariant slot_after_disk)."""
+"""A target that may lose what it has committed is warned of: the journal is trimmed behind a commit
+(invariant slot_after_disk).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``--publications emulated``: what a session says to the publisher about publications, a target of ours is told too.
+"""``--publications emulated``: what a session says to the publisher about publications, a target of
+ours is told too.
 
 Nothing is replicated here; that the rows are the same is for tests/conformance/test_scenarios.py.
 """

@@ -129,7 +129,9 @@ def replication(publisher_database: Database, tmp_path: Path) -> Iterator[Replic
 
 
 def test_the_rows_are_those_that_the_server_would_have_sent(without_filters):
-    """B2, B8-B20, D7-D9: copied, then changed. Identities cover the filters, so what is here is what passes them now."""
+    """B2, B8-B20, D7-D9: copied, then changed. Identities cover the filters, so what is here is
+    what passes them now.
+    """
     ours = without_filters.runner
     for publication in PUBLICATIONS:
         assert ours.sql(publication) == "CREATE PUBLICATION\n"
@@ -151,7 +153,9 @@ def test_the_rows_are_those_that_the_server_would_have_sent(without_filters):
 
 
 def test_a_servers_publications_become_the_subscribers_by_one_command(replication):
-    """Filters and all, as psql shows them at the server; what is there is replaced only when that is asked for."""
+    """Filters and all, as psql shows them at the server; what is there is replaced only when that
+    is asked for.
+    """
     runner = replication.runner
     take_over = ("publication", "import", "--connection", replication.publisher.conninfo, "p1", "p2")
     done = runner.call(*take_over)
@@ -171,7 +175,9 @@ def test_a_servers_publications_become_the_subscribers_by_one_command(replicatio
 
 
 def test_tables_of_later_are_known_when_they_come(replication):
-    """B2, C4: a partition that is attached later is a part of its root; the publisher's tables are read anew by themselves"""
+    """B2, C4: a partition that is attached later is a part of its root; the publisher's tables are
+    read anew by themselves
+    """
     runner = replication.runner
     runner.sql(PUBLICATIONS[1])
     runner.sql(

@@ -1,4 +1,5 @@
-"""The whole way, for every version of the publisher and every target: one history in two runs, then a question a test.
+"""The whole way, for every version of the publisher and every target: one history in two runs, then
+a question a test.
 
 ::
 
@@ -6,7 +7,8 @@
     16 ─ history one ─┼─▶ run --once ──▶ ┼───────────────────────────────────────────┼─▶ run --once ─▶ the tests
     15 ─ history one ─┘  (all of them)   └───────────────────────────────────────────┘
 
-A version's tables are in a schema of its own, ``v18``: three subscriptions of one target run side by side.
+A version's tables are in a schema of its own, ``v18``: three subscriptions of one target run side
+by side.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ FIRST_HISTORY = (
     "INSERT INTO {v}.emptied VALUES (1, '\\x00ff')",
     "TRUNCATE {v}.emptied",
     "INSERT INTO {v}.emptied VALUES (2, '\\x00')",
-    # Large enough to be streamed, with subtransactions that are kept, undone, and undone with what they kept.
+    # Large enough to be streamed, with subtransactions that are kept, undone, and undone with what
+    # they kept.
     (
         "BEGIN; INSERT INTO {v}.lines SELECT n, repeat('a', 50) FROM generate_series(1, 2000) n;"
         " SAVEPOINT one; INSERT INTO {v}.lines SELECT n, 'undone' FROM generate_series(2001, 4000) n;"
@@ -227,7 +230,9 @@ def test_a_prepared_transaction_is_seen_when_it_is_committed_and_not_before(syst
 
 
 def test_changes_of_missing_rows_are_skipped_and_counted(system, version):
-    """C18; a PostgreSQL target that tracks commit timestamps knows of rows that were written by hand"""
+    """C18; a PostgreSQL target that tracks commit timestamps knows of rows that were written by
+    hand
+    """
     counted = system.runner.status()[f"s{version}"]["conflicts"]
     assert {kind: number for kind, number in counted.items() if kind.endswith("missing")} == {
         "update_missing": 1,

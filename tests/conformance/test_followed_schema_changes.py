@@ -1,6 +1,8 @@
-"""What a publisher's ALTER TABLE does to the target, on every target: renamed and replaced columns, and values of older rows.
+"""What a publisher's ALTER TABLE does to the target, on every target: renamed and replaced columns,
+and values of older rows.
 
-A server is altered, its slot is read, and what it sends is applied as the pipeline does; the publisher's rows are the measure.
+A server is altered, its slot is read, and what it sends is applied as the pipeline does; the
+publisher's rows are the measure.
 """
 
 from __future__ import annotations
@@ -172,12 +174,14 @@ def statement_in(hint: object) -> str:
     return str(hint).partition("If it was renamed, use ")[2].partition(" in the target. If not,")[0]
 
 
-# Renamed columns --------------------------------------------------------------------------------------
+# Renamed columns ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_renamed_column_is_not_a_new_one(followed, restarted):
-    """It stops with both shapes and the statement to run, also where another process has applied what was before; then it goes on."""
+    """It stops with both shapes and the statement to run, also where another process has applied
+    what was before; then it goes on.
+    """
     followed.publish("ALTER TABLE t RENAME COLUMN b TO c")
     followed.publish("INSERT INTO t VALUES (4, 'w')")
     if restarted:
@@ -300,7 +304,9 @@ def test_a_name_is_data(begin):
 
 
 def test_the_first_shape_after_an_update_of_the_program_is_not_guessed(begin):
-    """The catalog of an earlier version does not know what was applied last, and the target has a column that the publisher has not"""
+    """The catalog of an earlier version does not know what was applied last, and the target has a
+    column that the publisher has not
+    """
     one = begin("a int PRIMARY KEY, b text", "a INT PRIMARY KEY, b VARCHAR(9)")
     with one.database.target.begin() as connection:
         connection.execute(sa.delete(RELATION_SHAPE))
@@ -312,7 +318,7 @@ def test_the_first_shape_after_an_update_of_the_program_is_not_guessed(begin):
     one.assert_same("a", "c")
 
 
-# Values of older rows -----------------------------------------------------------------------------------
+# Values of older rows -----------------------------------------------------------------------------
 
 DEFAULTS = (
     "int DEFAULT 5",
@@ -335,7 +341,9 @@ DEFAULTS = (
 
 
 def test_older_rows_get_the_values_that_they_have_at_the_publisher(followed):
-    """attmissingval, whatever became of the default and of rows since; through the conversion of the column's type"""
+    """attmissingval, whatever became of the default and of rows since; through the conversion of
+    the column's type
+    """
     names = [f"c{number}" for number in range(len(DEFAULTS))]
     followed.publish("INSERT INTO t VALUES (4, 'before')")
     added = ", ".join(f"ADD {name} {declared}" for name, declared in zip(names, DEFAULTS, strict=True))
@@ -509,14 +517,16 @@ def test_rows_of_the_same_transaction_from_before_the_column(followed):
         assert "inserted before" in difference
 
 
-# By `subscriber run` ------------------------------------------------------------------------------------
+# By `subscriber run` ------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
 def test_status_tells_what_was_altered_and_the_way_to_copy_a_table_again_works(publisher_database, tmp_path):
-    """The copy knows the table's shape; a rename stops, and is mended while it runs; the HINT's steps are run as they stand there"""
+    """The copy knows the table's shape; a rename stops, and is mended while it runs; the HINT's
+    steps are run as they stand there
+    """
     publisher = publisher_database
     publisher.execute(
         "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'); CREATE PUBLICATION p FOR TABLE t"

@@ -1,7 +1,8 @@
 """Our lexemes beside the server's own: what its scanner makes of a text, lexeme by lexeme.
 
-Behind ``DROP TABLE a CASCADE`` the grammar takes nothing but a semicolon, so the server's syntax error shows the first
-lexeme of whatever is written there; then that of the rest, until nothing is left.
+Behind ``DROP TABLE a CASCADE`` the grammar takes nothing but a semicolon, so the server's syntax
+error shows the first lexeme of whatever is written there; then that of the rest, until nothing is
+left.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def server(request):
 
 
 def server_lexemes(server: psycopg.Connection[Any], text: str) -> Iterator[tuple[int, str]]:
-    """Where the server's lexemes begin, and their texts; at last, what it says of one that its scanner refuses."""
+    """Where the server's lexemes begin, and their texts; at last, what it says of one that its
+    scanner refuses.
+    """
     position = 0
     while True:
         with pytest.raises(psycopg.Error) as caught:

@@ -1,4 +1,6 @@
-"""What other users of the machine could do to ``subscriber run``: connect to it, or put files where it might look."""
+"""What other users of the machine could do to ``subscriber run``: connect to it, or put files where
+it might look.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ raise ImportError("this module is not ours")
 
 
 def test_a_local_session_listens_on_loopback_only(tmp_path):
-    """While it streams, and afterwards, when the Python workers wait for more: the JVM's RPC and blocks, py4j, workers, results"""
+    """While it streams, and afterwards, when the Python workers wait for more: the JVM's RPC and
+    blocks, py4j, workers, results
+    """
     (tmp_path / "journal").mkdir()
     receive(tmp_path / "journal", [*transaction(0x200), None])
     with spark_session("local[2]", tmp_path / "spark.log") as spark:
@@ -63,7 +67,9 @@ def test_a_local_session_listens_on_loopback_only(tmp_path):
 
 @pytest.mark.server
 def test_nothing_is_imported_or_run_from_the_current_directory_or_beside_it(publisher_database, tmp_path):
-    """Run in a directory that everybody can write, with modules and a Spark that somebody has put there"""
+    """Run in a directory that everybody can write, with modules and a Spark that somebody has put
+    there
+    """
     marks = tmp_path / "marks"
     anybodys = tmp_path / "anybodys"
     here = anybodys / "here"
@@ -87,7 +93,8 @@ def test_nothing_is_imported_or_run_from_the_current_directory_or_beside_it(publ
             f"CREATE SUBSCRIPTION s CONNECTION '{publisher_database.conninfo}' PUBLICATION p WITH (create_tables = true)"
         )
         publisher_database.execute("UPDATE t SET b = 'changed' WHERE a > 50")
-        # As the installed command is started, which looks beside itself; and with the empty entry that careless shells leave behind.
+        # As the installed command is started, which looks beside itself; and with the empty entry
+        # that careless shells leave behind.
         environment = {**runner.environ(), "PYTHONPATH": f"{ROOT}{os.pathsep}"}
         environment.pop("SPARK_HOME", None)
         command = [sys.executable, "-P", "-c", START.format(here=str(here)), "run", "--once", "--master", "local[2]"]

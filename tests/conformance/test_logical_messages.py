@@ -1,4 +1,6 @@
-"""``subscriber run --on-message``: what a server's pg_logical_emit_message wrote reaches a user's function (rules A17, A25, C38)."""
+"""``subscriber run --on-message``: what a server's pg_logical_emit_message wrote reaches a user's
+function (rules A17, A25, C38).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every name that PostgreSQL accepts works: none becomes the name of a file, and none is taken for another (names_are_data)."""
+"""Every name that PostgreSQL accepts works: none becomes the name of a file, and none is taken for
+another (names_are_data).
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_the_catalog_tells_all_names_apart(kind, request, tmp_path):
 
 
 class Replication:
-    """A subscription of each name, with a publication and a table of its own, into one SQLite file."""
+    """A subscription of each name, with a publication and a table of its own, into one
+    SQLite file.
+    """
 
     def __init__(self, publisher: Database, runner: Runner, database) -> None:
         self.publisher = publisher
@@ -123,7 +127,9 @@ def replication(publisher_database, tmp_path):
 @pytest.mark.slow
 @pytest.mark.long
 def test_subscriptions_of_every_name_copy_stream_are_renamed_and_dropped(replication):
-    """One of them ended the run for all; and consumers that nobody removed held the journals' trimming back."""
+    """One of them ended the run for all; and consumers that nobody removed held the journals'
+    trimming back.
+    """
     runner = replication.runner
     replication.insert(1)
     answer = runner.once()

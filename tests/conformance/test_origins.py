@@ -1,4 +1,6 @@
-"""What is applied to PostgreSQL is marked with a replication origin of ours, as PostgreSQL's own worker marks it (C32, C55)."""
+"""What is applied to PostgreSQL is marked with a replication origin of ours, as PostgreSQL's own
+worker marks it (C32, C55).
+"""
 
 from __future__ import annotations
 

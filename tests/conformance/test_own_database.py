@@ -1,4 +1,6 @@
-"""A subscriber node whose target is PostgreSQL: what is typed runs in the target itself, before anything is replicated."""
+"""A subscriber node whose target is PostgreSQL: what is typed runs in the target itself, before
+anything is replicated.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ def test_a_subscription_command_cannot_be_prepared(node):
 
 @pytest.mark.parametrize("query", ["SELECT * FROM pg_publication", "SELECT * FROM pg_stat_replication", r"\dRp"])
 def test_what_the_target_knows_nothing_of_is_refused(node, query):
-    """refuse_not_guess: publications of a node are ours, and its workers are no walreceivers of PostgreSQL's"""
+    """refuse_not_guess: publications of a node are ours, and its workers are no walreceivers of
+    PostgreSQL's
+    """
     assert "is not supported on this subscriber" in node.run(query)
 
 

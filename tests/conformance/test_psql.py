@@ -48,7 +48,7 @@ def real_psql(database, text: str) -> str:
     return answer.stdout.decode()
 
 
-# Against psql, on every version --------------------------------------------------------------------
+# Against psql, on every version -------------------------------------------------------------------
 
 NASTY = r"""
 CREATE TABLE nasty (n int, "two
@@ -99,7 +99,9 @@ SESSIONS = [
 
 
 def test_a_session_prints_what_psql_prints(database):
-    """Tables, tags, notices, errors with their caret, data that is copied out, joined statements: on each version."""
+    """Tables, tags, notices, errors with their caret, data that is copied out, joined statements:
+    on each version.
+    """
     database.execute(NASTY)
     ours = PsqlSession(database.conninfo, None, PATIENCE)
     with contextmanager(fresh_database)(database.server) as copy:
@@ -147,7 +149,7 @@ def test_backslash_commands_are_psqls_own(publisher_database, session):
     assert "WHERE (a > 5)" in session.run(r"\dRp+")
 
 
-# What a session is ---------------------------------------------------------------------------------
+# What a session is --------------------------------------------------------------------------------
 
 
 def test_a_session_keeps_its_state_and_says_whether_a_transaction_is_open(session):
@@ -196,7 +198,7 @@ def test_values_of_an_encoding_that_is_not_utf8_arrive_whole(postgresql18):
         postgresql18.drop_database("latin")
 
 
-# Time -------------------------------------------------------------------------------------------------
+# Time ---------------------------------------------------------------------------------------------
 
 
 def test_a_statement_that_takes_too_long_is_cancelled_and_the_session_goes_on(publisher_database, impatient):
@@ -250,7 +252,7 @@ def test_a_backslash_command_that_takes_too_long_is_ended(publisher_database):
     assert waiting.run(r"\dRp").endswith("(0 rows)")
 
 
-# Connections ---------------------------------------------------------------------------------------------
+# Connections --------------------------------------------------------------------------------------
 
 
 def test_a_lost_connection_prints_the_servers_message_once_and_the_next_statement_has_another(session):
@@ -296,7 +298,7 @@ def test_two_sessions_wait_for_each_others_locks(publisher_database, session):
     other.close()
 
 
-# Backslash commands ------------------------------------------------------------------------------------------
+# Backslash commands -------------------------------------------------------------------------------
 
 
 def test_a_backslash_command_without_psql_says_that_psql_is_needed(impatient):

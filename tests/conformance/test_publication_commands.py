@@ -1,7 +1,9 @@
-"""CREATE, ALTER and DROP PUBLICATION beside PostgreSQL 18's own: the same session on the server and on ours.
+"""CREATE, ALTER and DROP PUBLICATION beside PostgreSQL 18's own: the same session on the server and
+on ours.
 
-Ours makes nothing at the publisher, so both sides have one database: the server makes its publications there, and ours looks there for
-what its commands name. Texts, SQLSTATEs, details, hints, places, notices and tags must be the same, and what psql shows afterwards.
+Ours makes nothing at the publisher, so both sides have one database: the server makes its
+publications there, and ours looks there for what its commands name. Texts, SQLSTATEs, details,
+hints, places, notices and tags must be the same, and what psql shows afterwards.
 """
 
 from __future__ import annotations

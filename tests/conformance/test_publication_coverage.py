@@ -1,4 +1,6 @@
-"""What a publisher says of an UPDATE or DELETE that its publications do not cover, and what ours say beforehand."""
+"""What a publisher says of an UPDATE or DELETE that its publications do not cover, and what ours
+say beforehand.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Publications that change while rows do: the server's stream and ours are the same, change by change.
+"""Publications that change while rows do: the server's stream and ours are the same, change by
+change.
 
-Between the changes of a random history the publications are altered, and so are the tables. Each command is given to the server and to
-ours, which must agree; then a logical message with the number of what holds from there on goes into the WAL. Ours reads the carrier's stream,
-and at each such message takes the definitions and tables of that number (rules B7, B12b). What the server sent for the same
-publications was decided by its own catalogs of that place.
+Between the changes of a random history the publications are altered, and so are the tables. Each
+command is given to the server and to ours, which must agree; then a logical message with the number
+of what holds from there on goes into the WAL. Ours reads the carrier's stream, and at each such
+message takes the definitions and tables of that number (rules B7, B12b). What the server sent for
+the same publications was decided by its own catalogs of that place.
 
 ``PUBLICATION_HISTORIES=20`` makes 20 histories on each version; ``SEED`` repeats one that differed.
 """
@@ -185,7 +187,8 @@ class History:
     def _change(self) -> None:
         sql = statement(self.source, self.source.choice(CHANGED))
         if sql.startswith(("UPDATE root SET a", "UPDATE rootfull SET a")) and self._deletes_alone_are_refused():
-            # It may move a row, which the server does not check as a DELETE; the last test of this file tells what comes of that.
+            # It may move a row, which the server does not check as a DELETE; the last test of this
+            # file tells what comes of that.
             return
         error = self._attempt(sql)
         if error is not None and error.sqlstate in ("42P10", "55000"):
@@ -230,8 +233,9 @@ class History:
     def _enter(self, state: State) -> None:
         self.states.append(state)
         for prefix in (BARRIER, "nothing"):
-            # A message is decoded at its end, which is where the next record begins: of two in different subtransactions either may
-            # come first. So there is one more between the one that counts and the next change.
+            # A message is decoded at its end, which is where the next record begins: of two in
+            # different subtransactions either may come first. So there is one more between the one
+            # that counts and the next change.
             self.connection.execute("SELECT pg_logical_emit_message(true, %s, %s)", (prefix, str(len(self.states) - 1)))
         everything = [*state.definitions.values(), *self._carrier]
         found = uncovered(everything, state.tables, partial(filter_columns, state.tables))
@@ -350,7 +354,7 @@ def carried_out(sql: str, state: State) -> dict[str, Publication]:
     return definitions
 
 
-# Both streams --------------------------------------------------------------------------------------
+# Both streams -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -395,7 +399,9 @@ def ours(cut: Sequence[Segment], names: Sequence[str]) -> tuple[list[Operation],
 
 
 def theirs(history: History, cut: Sequence[Segment], names: Sequence[str]) -> tuple[list[Operation], str | None]:
-    """What the server publishes; where it refuses to, what it has sent before that transaction, and why."""
+    """What the server publishes; where it refuses to, what it has sent before that transaction, and
+    why.
+    """
     try:
         return operations(FrameDecoder().decode(*history.peek(names))), None
     except psycopg.errors.FeatureNotSupported as error:
@@ -407,7 +413,9 @@ def theirs(history: History, cut: Sequence[Segment], names: Sequence[str]) -> tu
 
 
 def assert_the_same(history: History, cut: Sequence[Segment], names: Sequence[str], where: str) -> int:
-    """Compare both streams up to the transaction that both refuse, if any; how many changes there were."""
+    """Compare both streams up to the transaction that both refuse, if any; how many changes there
+    were.
+    """
     expected, refusal = theirs(history, cut, names)
     found, reason = ours(cut, names)
     assert reason == refusal, where
@@ -454,7 +462,9 @@ def says_enough(seen: Counter[str]) -> bool:
 
 
 def test_publications_that_change_send_what_the_server_sends(postgresql):
-    """Rules B2-B22, B39-B41 at each place of a history, B7 and B12b between; B23-B38 and B42 for the commands, B32-B36 for changes."""
+    """Rules B2-B22, B39-B41 at each place of a history, B7 and B12b between; B23-B38 and B42 for
+    the commands, B32-B36 for changes.
+    """
     first = int(os.environ.get("SEED") or random.randrange(2**32))
     seen: Counter[str] = Counter()
     for number, seed in enumerate(range(first, first + 10 * HISTORIES)):
@@ -473,10 +483,11 @@ def test_publications_that_change_send_what_the_server_sends(postgresql):
 
 
 def test_a_row_that_moves_to_another_partition_is_a_delete_that_no_server_checks(postgresql):
-    """Rule B32 has a hole: the server asks for what an UPDATE needs, and its filter then takes what it was not sent for NULL.
+    """Rule B32 has a hole: the server asks for what an UPDATE needs, and its filter then takes what
+    it was not sent for NULL.
 
-    So a DELETE that is published, and that the filter's answer for the row's real values lets through, is not sent, and nobody is told.
-    Ours stops at that change with the reason.
+    So a DELETE that is published, and that the filter's answer for the row's real values lets
+    through, is not sent, and nobody is told. Ours stops at that change with the reason.
     """
     with nothing_yet(postgresql, 0) as history:
         execute = history.connection.execute

@@ -1,8 +1,10 @@
-"""The same history through the server's publications and through ours: the same changes, one by one.
+"""The same history through the server's publications and through ours: the same changes, one by
+one.
 
-A database gets all publications of this file before its history, since decoding sees the catalogs of its time. Then the slot is peeked:
-once for the publication that carries everything, and once for each choice of the others. What the server sent for them, and what ours
-makes of the carrier's stream, must be equal: relations, kinds, values, what was not sent, order.
+A database gets all publications of this file before its history, since decoding sees the catalogs
+of its time. Then the slot is peeked: once for the publication that carries everything, and once for
+each choice of the others. What the server sent for them, and what ours makes of the carrier's
+stream, must be equal: relations, kinds, values, what was not sent, order.
 """
 
 from __future__ import annotations
@@ -212,7 +214,7 @@ def made(database: Database, connection: psycopg.Connection, seed: int) -> Publi
     return Publisher(connection, slot, read_publisher_tables(connection), list(publications), seed)
 
 
-# The history ---------------------------------------------------------------------------------------
+# The history --------------------------------------------------------------------------------------
 
 
 def history(connection: psycopg.Connection, source: random.Random) -> None:
@@ -280,7 +282,7 @@ def text(source: random.Random, *, null: bool) -> str:
     return source.choice([*choices, "NULL"] if null else choices)
 
 
-# Both streams --------------------------------------------------------------------------------------
+# Both streams -------------------------------------------------------------------------------------
 
 
 def operations(frame: Frame) -> list[Operation]:
@@ -334,7 +336,7 @@ def assert_the_same(publisher: Publisher, names: Sequence[str], *, binary: bool 
     return len(found)
 
 
-# Tests ---------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
 
 def test_the_history_has_what_the_rules_are_about(publisher):

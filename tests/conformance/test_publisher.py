@@ -66,7 +66,7 @@ def refusal(conninfo: str, slot: str) -> PublisherError:
     return error
 
 
-# Server ---------------------------------------------------------------------------------------------
+# Server -------------------------------------------------------------------------------------------
 
 
 def test_a_server_with_logical_decoding_is_accepted(database):
@@ -84,7 +84,7 @@ def test_the_flushed_position_and_a_barrier_move_on(database):
         assert INVALID_LSN < before < barrier
 
 
-# Slot -----------------------------------------------------------------------------------------------
+# Slot ---------------------------------------------------------------------------------------------
 
 
 def test_a_slot_that_is_ready_says_where_it_stands(database):
@@ -178,7 +178,7 @@ def emulation(publisher: Publisher, names: list[str]) -> Publishing:
     return Publishing(tuple(publisher.publications(names)), tables.without_system())
 
 
-# Publications -----------------------------------------------------------------------------------------
+# Publications -------------------------------------------------------------------------------------
 
 
 def test_publications_and_their_tables(database):
@@ -230,7 +230,9 @@ def test_an_initial_copy_reads_the_rows_that_any_publication_publishes(database)
 
 
 def test_emulated_publications_publish_what_the_servers_publish(database):
-    """B1, B5, B39-B41, D7-D9: whoever evaluates them, the tables, columns, filters and operations are the same"""
+    """B1, B5, B39-B41, D7-D9: whoever evaluates them, the tables, columns, filters and operations
+    are the same
+    """
     database.execute(
         "CREATE SCHEMA s; CREATE TABLE t (a int PRIMARY KEY, b int, g int GENERATED ALWAYS AS (1) STORED);"
         "CREATE TABLE s.u (a int); CREATE UNLOGGED TABLE s.quick (a int); CREATE TABLE parent (a int);"
@@ -330,11 +332,13 @@ def test_without_any_publication_nothing_would_ever_come(database):
     assert caught.value.hint
 
 
-# Slots and streams --------------------------------------------------------------------------------------
+# Slots and streams --------------------------------------------------------------------------------
 
 
 def test_an_exported_snapshot_is_what_the_slot_does_not_stream(database):
-    """Rule A37: rows before the consistent point are in the snapshot, those after it in the stream."""
+    """Rule A37: rows before the consistent point are in the snapshot, those after it in the
+    stream.
+    """
     database.execute("CREATE TABLE t (a int); INSERT INTO t VALUES (1); CREATE PUBLICATION p FOR TABLE t")
     name = slot_name(database)
     with ReplicationConnection(database.conninfo, "sub") as connection:
@@ -412,7 +416,7 @@ def test_origin_none_is_taken_from_16_on(database):
             pass
 
 
-# Connections ----------------------------------------------------------------------------------------------
+# Connections --------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -484,7 +488,7 @@ def test_a_walsender_that_the_server_ends_is_transient(publisher_database):
                     stream.wait(0.05)
 
 
-# Servers that are set up otherwise ----------------------------------------------------------------------------
+# Servers that are set up otherwise ----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=[18, 16, 15], ids="pg{}".format)

@@ -1,4 +1,6 @@
-"""A publisher that is restored to an older state, or promoted while it was behind, is refused by name (slot_after_disk; real servers, no Spark)."""
+"""A publisher that is restored to an older state, or promoted while it was behind, is refused by
+name (slot_after_disk; real servers, no Spark).
+"""
 
 from __future__ import annotations
 
@@ -137,7 +139,9 @@ def test_a_standby_that_had_everything_and_was_promoted_goes_on(server, publishe
 
 
 def test_a_standby_that_is_behind_is_waited_for(server, published, tmp_path):
-    """It can be streamed from since PostgreSQL 16; what it replays now it may have replayed before."""
+    """It can be streamed from since PostgreSQL 16; what it replays now it may have replayed
+    before.
+    """
     if server.major < 16:
         pytest.skip("logical decoding on a standby came with PostgreSQL 16")
     start = make_slot(published)

@@ -115,7 +115,9 @@ def test_where_names_are_looked_for(connection, database, tables):
 
 
 def test_a_collation_is_bytewise_if_the_server_says_so_of_order_and_case(connection, tables):
-    """The server's answers for strings that C, builtin, libc and ICU locales order or fold in different ways."""
+    """The server's answers for strings that C, builtin, libc and ICU locales order or fold in
+    different ways.
+    """
     query = (
         "SELECT c.oid::int8, quote_ident(nspname) || '.' || quote_ident(collname)"
         " FROM pg_collation c JOIN pg_namespace n ON n.oid = collnamespace"

@@ -1,4 +1,5 @@
-"""Random histories of a real publisher, received by ours and applied to every target: after each batch the target is the publisher.
+"""Random histories of a real publisher, received by ours and applied to every target: after each
+batch the target is the publisher.
 
 ::
 
@@ -7,10 +8,12 @@
      prepared, rolled back)      started)       all)      ├─▶ MariaDB      by appliers that are started anew
                                                           └─▶ PostgreSQL
 
-What the publisher's tables held is written down after each commit, with its place in the WAL. So not only the end is compared: what a
-reader of the target sees after a batch is what a reader of the publisher saw at the batch's end (commit_order).
+What the publisher's tables held is written down after each commit, with its place in the WAL. So
+not only the end is compared: what a reader of the target sees after a batch is what a reader of the
+publisher saw at the batch's end (commit_order).
 
-``RANDOM_HISTORIES=50`` makes 50 histories; ``SEED`` repeats one that differed, whose statements are printed.
+``RANDOM_HISTORIES=50`` makes 50 histories; ``SEED`` repeats one that differed, whose statements are
+printed.
 """
 
 from __future__ import annotations
@@ -124,7 +127,9 @@ class History:
         return self.states[min(bisect.bisect_left(self.ends, lsn), len(self.states) - 1)]
 
     def make(self, lives: Sequence[int], receive: Callable[[], Any]) -> None:
-        """Steps of sessions at random, received in several lives of a receiver; nothing is left open."""
+        """Steps of sessions at random, received in several lives of a receiver; nothing is left
+        open.
+        """
         with ExitStack() as stack:
             for number in range(SESSIONS + 1):
                 connection = psycopg.connect(self.database.conninfo, autocommit=number == SESSIONS)
@@ -394,7 +399,7 @@ VALUES: Final = {
 }
 
 
-# Targets --------------------------------------------------------------------------------------------
+# Targets ------------------------------------------------------------------------------------------
 
 
 class Replica:
@@ -502,7 +507,7 @@ def shown(rows: Counter[tuple[str | None, ...]]) -> str:
     return str([tuple(text and text[:40] for text in row) for row in list(rows.elements())[:5]])
 
 
-# Tests ----------------------------------------------------------------------------------------------
+# Tests --------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -539,7 +544,9 @@ def fresh_url(kind: str, folder: Path, postgresql: PostgreSQL, mariadb: MariaDB)
 
 
 def test_every_target_is_the_publisher_after_every_batch(postgresql18, mariadb, tmp_path):
-    """Rules C1, C7-C9, C11, C14, C16, C29, C31-C34, C42-C51; invariants commit_order, progress_with_data, absence_is_typed."""
+    """Rules C1, C7-C9, C11, C14, C16, C29, C31-C34, C42-C51; invariants commit_order,
+    progress_with_data, absence_is_typed.
+    """
     first = int(os.environ.get("SEED") or random.randrange(2**32))
     seen: Counter[str] = Counter()
     for seed in range(first, first + HISTORIES):
@@ -563,8 +570,9 @@ def play(
         with fresh_url(kind, folder, postgresql, mariadb) as url:
             replica = Replica(url, start, history.database)
             try:
-                # Where a transaction is prepared in the target, its rows are locked, and whoever looks for a row by reading the
-                # table waits for it: PostgreSQL's own worker, too, if the rows are equal.
+                # Where a transaction is prepared in the target, its rows are locked, and whoever
+                # looks for a row by reading the table waits for it: PostgreSQL's own worker, too,
+                # if the rows are equal.
                 if not (history.prepares_bags and replica.target.prepared is not None):
                     replay(history, reader, replica, random.Random(seed), f"SEED={seed}, {kind}")
                     assert_equal(history.states[-1], replica.contents(), f"SEED={seed}, {kind}, at the end")

@@ -1,4 +1,6 @@
-"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: an application that moves to the target gets values that no row has (rule D14)."""
+"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: an application that moves to the target gets values that
+no row has (rule D14).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def catch_up(session: Session) -> None:
         subscription.progress.advance(connection, applied, end)
 
 
-# Pagila's: no sequence is owned by the column that takes its values; payment's partitions inherit the default.
+# Pagila's: no sequence is owned by the column that takes its values; payment's partitions inherit
+# the default.
 PAGILA = """
 CREATE SEQUENCE rental_rental_id_seq; CREATE SEQUENCE payment_payment_id_seq; CREATE SEQUENCE people;
 CREATE TABLE rental (rental_id int DEFAULT nextval('rental_rental_id_seq') PRIMARY KEY, d date);
@@ -122,7 +125,9 @@ def test_tables_that_are_not_ready_and_a_subscription_that_is_behind_are_told(se
 
 @pytest.mark.parametrize("session", ["postgresql"], indirect=True)
 def test_every_sequence_of_the_same_name_is_set_in_postgresql(session):
-    """Also one that no column uses, under the schema that the map gives it; beyond its maximum it is left alone."""
+    """Also one that no column uses, under the schema that the map gives it; beyond its maximum it
+    is left alone.
+    """
     session.publisher.execute(
         "CREATE SCHEMA old; CREATE SEQUENCE old.tickets; CREATE SEQUENCE missing; CREATE SEQUENCE small; CREATE SEQUENCE used;"
         "CREATE TABLE t (a int PRIMARY KEY DEFAULT nextval('used')); CREATE PUBLICATION p FOR TABLE t;"

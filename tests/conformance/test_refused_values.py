@@ -1,4 +1,6 @@
-"""A value that a target cannot take stops its transaction with relation, column, type and LSN, and is in no error and no log."""
+"""A value that a target cannot take stops its transaction with relation, column, type and LSN, and
+is in no error and no log.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ REFUSED = [
     ("postgresql", "b timestamp", "text", CANARY, "22007", True),
     ("postgresql", "b text CONSTRAINT short CHECK (length(b) < 3)", "text", CANARY, "23514", False),
 ]
-"""Target, the column, the publisher's type, a value, the SQLSTATE, and whether the error can name the column."""
+"""Target, the column, the publisher's type, a value, the SQLSTATE, and whether the error can name
+the column.
+"""
 
 
 @pytest.fixture

@@ -168,7 +168,9 @@ def test_rows_are_filtered_by_name_and_by_failure(browser, page):
 
 
 def test_nothing_is_wider_than_a_window_of_1280_pixels_and_the_headings_stay(browser, tmp_path):
-    """Fifteen columns and fifty rows, a long name, a long title, a long line: the page itself scrolls up and down only."""
+    """Fifteen columns and fifty rows, a long name, a long title, a long line: the page itself
+    scrolls up and down only.
+    """
     text = (
         SESSION.replace("Rows", "Rows" * 60)
         .replace("SELECT a", f"SELECT {'a' * 300}")

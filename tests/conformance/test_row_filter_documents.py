@@ -1,4 +1,5 @@
-"""Functions of json, jsonb, inet, uuid, macaddr and arrays, beside the server's own (rules B11, B25), and their input functions.
+"""Functions of json, jsonb, inet, uuid, macaddr and arrays, beside the server's own (rules B11,
+B25), and their input functions.
 
 The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
 """
@@ -144,7 +145,9 @@ INPUTS: Final[dict[str, tuple[Make, Sequence[str]]]] = {
 
 
 def changed(random: Random, text: str, parts: Sequence[str]) -> str:
-    """The text with at most one mistake: what is wrong with it is then not a question of what is found first."""
+    """The text with at most one mistake: what is wrong with it is then not a question of what is
+    found first.
+    """
     place = random.randint(0, len(text))
     match random.randrange(4):
         case 0:

@@ -1,7 +1,9 @@
-"""Whole expressions, beside the server's (rules B11, B15, B26): what is true, false or NULL, what raises, and which row is the first to.
+"""Whole expressions, beside the server's (rules B11, B15, B26): what is true, false or NULL, what
+raises, and which row is the first to.
 
-Random expressions of every kind of node are computed by ``SELECT``, which simplifies and stops as a row filter does; that it does is
-what the last test is for. A failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+Random expressions of every kind of node are computed by ``SELECT``, which simplifies and stops as a
+row filter does; that it does is what the last test is for. A failure shows the seed, and
+``ROW_FILTER_SEED`` repeats it.
 """
 
 from __future__ import annotations
@@ -96,7 +98,9 @@ def error_text(error: RowFilterError) -> str:
 
 
 def our_answers(node: tree.Expression, columns: dict[str, pa.Array], count: int) -> list[str | None]:
-    """Of all rows at once; where one of them raises, of each alone, which must be what the first failure says."""
+    """Of all rows at once; where one of them raises, of each alone, which must be what the first
+    failure says.
+    """
     try:
         compiled = compile_filter(node)
     except RowFilterError as error:
@@ -119,7 +123,9 @@ def one_answer(compiled: Filter, columns: dict[str, pa.Array], row: int) -> list
 
 
 def test_random_expressions_have_the_servers_values_and_errors(connection):
-    """B11, B26: of trees that are made beside the SQL, and of those that the analysis makes of it."""
+    """B11, B26: of trees that are made beside the SQL, and of those that the analysis makes
+    of it.
+    """
     random = Random(SEED)
     connection.execute("TRUNCATE sample")
     for row in range(ROWS):
@@ -156,7 +162,7 @@ def test_random_expressions_have_the_servers_values_and_errors(connection):
     assert analysed > EXPRESSIONS * 0.8
 
 
-# What pgoutput itself does -----------------------------------------------------------------------------------------------
+# What pgoutput itself does ------------------------------------------------------------------------
 
 A: Final = tree.Column(INT4, 0, "a")
 NULL_NUMBER: Final = tree.Constant(INT4, 0, None)
@@ -222,7 +228,9 @@ VALUES: Final = (0, 1, 2, 7, None)
 
 
 def test_filters_that_raise_raise_for_the_rows_that_pgoutput_raises_for(publisher_database):
-    """B11, B15: a constant part is computed before any row, and even where no row would need it; the rest is lazy."""
+    """B11, B15: a constant part is computed before any row, and even where no row would need it;
+    the rest is lazy.
+    """
     execute = publisher_database.execute
     execute("SELECT pg_create_logical_replication_slot('raises', 'pgoutput')")
     places = [(sql, value) for sql in FILTERS for value in VALUES]

@@ -1,4 +1,6 @@
-"""Our analysis of row filters beside the server's: what it accepts, what it makes of it (``pg_get_expr``), and what it says otherwise."""
+"""Our analysis of row filters beside the server's: what it accepts, what it makes of it
+(``pg_get_expr``), and what it says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ class Publisher:
             return _short(error.sqlstate, error.message, error.detail)
 
     def difference(self, text: str) -> str | None:
-        """How the answers differ; a constant in a spelling that we refuse by name (0A000) is none."""
+        """How the answers differ; a constant in a spelling that we refuse by name (0A000)
+        is none.
+        """
         theirs, ours = self.answer(text), self.our_answer(text)
         if ours == theirs or (ours[0] == "0A000" and "is not supported" in ours[1]):
             return None
@@ -95,7 +99,9 @@ def publisher(database: Database) -> Iterator[Publisher]:
 
 
 def test_the_server_and_we_say_the_same_of_every_filter_of_the_corpus(publisher):
-    """Rules B23-B28: acceptance, canonical text, and the error otherwise. Newer words are for newer servers."""
+    """Rules B23-B28: acceptance, canonical text, and the error otherwise. Newer words are for newer
+    servers.
+    """
     texts = [text for text in FILTERS if text not in OUR_OWN]
     differences = [found for text in texts if (found := publisher.difference(text)) is not None]
     if publisher.tables.server_version < 160000:
@@ -105,7 +111,9 @@ def test_the_server_and_we_say_the_same_of_every_filter_of_the_corpus(publisher)
 
 
 def test_random_filters_mean_the_same_on_the_server_and_here(publisher):
-    """Precedence, types, operators, functions and collations of expressions that nobody thought of (B23-B27)."""
+    """Precedence, types, operators, functions and collations of expressions that nobody thought of
+    (B23-B27).
+    """
     seed = int(os.environ.get("SEED", Random().randrange(10**6)))
     random = Random(seed)
     accepted, differences = 0, []

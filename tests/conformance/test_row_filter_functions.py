@@ -1,7 +1,9 @@
-"""Functions of booleans, integers, floats and numeric, beside the server's own (rules B11, B25): ``f(a, b)`` over random rows.
+"""Functions of booleans, integers, floats and numeric, beside the server's own (rules B11, B25):
+``f(a, b)`` over random rows.
 
-Columns are evaluated at once, as a filter does it, and row by row where one of them raises. The rows differ from run to run; a failure
-shows the seed, and ``ROW_FILTER_SEED`` repeats it. Operators and casts are functions, so all of them are here.
+Columns are evaluated at once, as a filter does it, and row by row where one of them raises. The
+rows differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it. Operators
+and casts are functions, so all of them are here.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ pytestmark = pytest.mark.server
 SEED: Final = int(os.environ.get("ROW_FILTER_SEED") or Random().randrange(2**32))
 ROWS: Final = 100
 RESULTS: Final = NUMBERS.keys()
-"""Types of the results that are compared here: a function that makes a date or text of numbers is among those of dates or text."""
+"""Types of the results that are compared here: a function that makes a date or text of numbers is
+among those of dates or text.
+"""
 
 _ANSWER: Final = """
 CREATE OR REPLACE FUNCTION pg_temp.answer(expression text, arguments text[]) RETURNS text LANGUAGE plpgsql AS $$
@@ -172,7 +176,9 @@ def our_answers(catalog: Catalog, signature: str, columns: Sequence[Value], coun
 
 
 def test_functions_give_the_servers_results_and_errors(any_catalog):
-    """B11: to the last digit and bit, with the server's SQLSTATE and message, from decoded columns and from text."""
+    """B11: to the last digit and bit, with the server's SQLSTATE and message, from decoded columns
+    and from text.
+    """
     compared, differences = 0, []
     for signature in SIGNATURES:
         if signature not in any_catalog.functions or any_catalog.functions[signature][0] not in RESULTS:
@@ -201,7 +207,9 @@ def test_functions_give_the_servers_results_and_errors(any_catalog):
 
 
 def test_what_is_registered_is_an_immutable_function_of_a_server_and_as_strict_as_there(catalog, postgresql15):
-    """B25, and ``simplify`` relies on strictness. A function with other arguments than it had in 15 is there under both signatures."""
+    """B25, and ``simplify`` relies on strictness. A function with other arguments than it had in 15
+    is there under both signatures.
+    """
     registered = {signature: (one.strict, "i") for signature, one in implementations().items()}
     with psycopg.connect(postgresql15.conninfo(), autocommit=True) as connection:
         known = Catalog(connection).facts | catalog.facts
@@ -236,7 +244,9 @@ CONSTANTS: Final = {
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_constants_are_read_as_the_server_reads_them(catalog, name):
-    """B26: the type's input function, its errors included; the filter is no row, so they may show the text."""
+    """B26: the type's input function, its errors included; the filter is no row, so they may show
+    the text.
+    """
     form = form_of(catalog.oids[name])
     assert form is not None
 
@@ -257,7 +267,9 @@ def test_constants_are_read_as_the_server_reads_them(catalog, name):
     ("precision", "scale"), [(5, 2), (3, 3), (3, 5), (2, -3), (1000, 1000), (1000, -1000), (38, 0), (1, 0)]
 )
 def test_numbers_are_made_to_fit_their_precision_and_scale_as_the_server_does_it(catalog, precision, scale):
-    """B26: ``numeric(p, s)`` is the function ``numeric(numeric, int4)``, and the detail says what fits."""
+    """B26: ``numeric(p, s)`` is the function ``numeric(numeric, int4)``, and the detail says what
+    fits.
+    """
     random = Random(f"{SEED} {precision} {scale}")
     values = [value for value in (NUMBERS["numeric"](random) for _ in range(60)) if "e" not in value]
     query = (

@@ -1,4 +1,5 @@
-"""Ranges of filters beside the server's own: their text, what is asked about two of them, and what is made of them (rules B11, B25).
+"""Ranges of filters beside the server's own: their text, what is asked about two of them, and what
+is made of them (rules B11, B25).
 
 The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
 """
@@ -72,7 +73,9 @@ def test_the_text_of_a_range_is_read_as_the_server_reads_it(session, name):
 
 @pytest.mark.parametrize("name", SUBTYPES)
 def test_functions_of_ranges_give_what_the_server_gives(session, name):
-    """B11: for every range type, errors included; a text that is no range is the same error in both."""
+    """B11: for every range type, errors included; a text that is no range is the same error in
+    both.
+    """
     found, random = [], Random(f"{SEED}{name} functions")
     for signature in SIGNATURES:
         types = [

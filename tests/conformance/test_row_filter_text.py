@@ -1,7 +1,8 @@
-"""Functions of text, name, "char", bytea and bit strings, patterns and regular expressions, beside the server's own (rules B11, B25).
+"""Functions of text, name, "char", bytea and bit strings, patterns and regular expressions, beside
+the server's own (rules B11, B25).
 
-The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it. Columns are of collation "C", by which
-our functions go where they go by any.
+The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
+Columns are of collation "C", by which our functions go where they go by any.
 """
 
 from __future__ import annotations
@@ -209,7 +210,9 @@ def test_functions_give_the_servers_results_and_errors(server):
 def our_column(
     server: Server, signature: str, texts: Sequence[str], constants: dict[int, str | None]
 ) -> list[str | None] | str:
-    """Answers to a call whose first argument is a column, or one for all: a refusal, or what a constant raises."""
+    """Answers to a call whose first argument is a column, or one for all: a refusal, or what a
+    constant raises.
+    """
     names = names_of(signature)
     oids = [server.oid(name) for name in names]
     result = server.result_type(signature, names)
@@ -228,7 +231,9 @@ def our_column(
 def differences_of_patterns(
     server: Server, signature: str, texts: Sequence[str], constants: dict[int, str | None]
 ) -> list[str]:
-    """Where the answers differ for texts and a pattern; what we refuse is no difference, nor which of two errors is first."""
+    """Where the answers differ for texts and a pattern; what we refuse is no difference, nor which
+    of two errors is first.
+    """
     arguments = [constants.get(place) for place in range(len(types_of(signature)))]
     ours = our_column(server, signature, texts, constants)
     if ours == "REFUSED":
@@ -255,7 +260,9 @@ def differences_of_patterns(
     ],
 )
 def test_like_with_a_constant_pattern_is_the_servers(server, signature):
-    """B11: as a string or by RE2 over the column, blanks and newlines included; only a stray backslash is met step by step."""
+    """B11: as a string or by RE2 over the column, blanks and newlines included; only a stray
+    backslash is met step by step.
+    """
     random = Random(f"{SEED} {signature}")
     is_bytes = "bytea" in signature
     differences = []
@@ -270,7 +277,9 @@ def test_like_with_a_constant_pattern_is_the_servers(server, signature):
 
 @pytest.mark.parametrize("references", [False, True], ids=["plain", "back references"])
 def test_regular_expressions_match_and_capture_what_the_server_does(server, references):
-    """B11: yes or no, the whole match, its captures and where the next one begins; also which expressions are none."""
+    """B11: yes or no, the whole match, its captures and where the next one begins; also which
+    expressions are none.
+    """
     random = Random(f"{SEED} {references}")
     differences, refused = [], 0
     for _ in range(150):
@@ -333,7 +342,9 @@ def test_functions_of_regular_expressions_take_their_other_arguments_as_the_serv
     ],
 )
 def test_patterns_and_flags_that_are_columns_are_the_servers(server, signature, choices):
-    """Patterns that are no constants are read at each row, with the server's results and the order of its errors."""
+    """Patterns that are no constants are read at each row, with the server's results and the order
+    of its errors.
+    """
     random = Random(f"{SEED} {signature} columns")
     is_similar = "similar" in signature or signature == "substring(text,text,text)"
     pattern = similar_pattern if is_similar else regular_expression
@@ -344,7 +355,8 @@ def test_patterns_and_flags_that_are_columns_are_the_servers(server, signature, 
             made = [pattern(random), ""]
         for place, some in choices.items():
             made[place] = random.choice(list(some))
-        # Where all arguments are constants, as they are for the server here, NULL would win over a wrong escape character.
+        # Where all arguments are constants, as they are for the server here, NULL would win over a
+        # wrong escape character.
         some_null = random.random() < 0.1 and signature != "substring(text,text,text)"
         rows.append(tuple(None if some_null and random.random() < 0.3 else one for one in made))
     names = names_of(signature)
@@ -365,7 +377,9 @@ def test_patterns_and_flags_that_are_columns_are_the_servers(server, signature, 
 
 
 def test_expressions_of_sql_become_regular_ones_as_on_the_server(server):
-    """B11: SIMILAR TO and SUBSTRING … SIMILAR; a pattern that minor releases read differently is refused."""
+    """B11: SIMILAR TO and SUBSTRING … SIMILAR; a pattern that minor releases read differently is
+    refused.
+    """
     random = Random(f"{SEED} similar")
     differences = []
     for _ in range(400):
@@ -407,7 +421,9 @@ INPUTS: Final[dict[str, Sequence[str]]] = {
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_constants_are_read_as_the_server_reads_them(server, name):
-    """B26: the types' input functions; a length is that of a typed literal, which cuts blanks alone."""
+    """B26: the types' input functions; a length is that of a typed literal, which cuts blanks
+    alone.
+    """
     oid = server.oid(name.partition("(")[0])
     modifier = int(name[-2]) + 4 if name.endswith(")") else -1
     fitting = [text for text in INPUTS[name] if modifier < 0 or len(text.rstrip(" ")) <= modifier - 4]

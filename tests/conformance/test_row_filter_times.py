@@ -1,4 +1,5 @@
-"""Functions of dates, times, timestamps and intervals, beside the server's own (rules B11, B25), and their input functions.
+"""Functions of dates, times, timestamps and intervals, beside the server's own (rules B11, B25),
+and their input functions.
 
 The values differ from run to run; a failure shows the seed, and ``ROW_FILTER_SEED`` repeats it.
 """
@@ -59,7 +60,9 @@ ZONES: Final = (
     "UTC", "gmt", "Zulu", "+02", "-8:30", "5:45:10", "Europe/Berlin", "america/new_york", "Australia/Lord_Howe", "Asia/Kolkata", "EST", "msk",
     "EST5EDT,M3.2.0,M11.1.0", "x5y,J60/2,J300", "<+03>-3", "Nowhere/Town", "",
 )  # fmt: skip
-"""None whose past was corrected in the releases of the tz database that servers of these tests have."""
+"""None whose past was corrected in the releases of the tz database that servers of these tests
+have.
+"""
 OFFSETS: Final = ("02:00:00", "-08:30:00", "00:00:00.5", "1 day", "1 mon", "-15:59:59")
 INTERVAL_RANGES: Final = (2, 4, 6, 8, 1024, 1032, 2048, 3072, 3080, 4096, 6144, 7168, 7176, 0x7FFF)
 INTERVAL_MODIFIERS: Final = (
@@ -148,7 +151,8 @@ def test_every_function_is_built_in_and_immutable_there_and_as_strict_as_here(se
 def test_a_function_that_was_changed_gives_what_the_publishers_version_gives(postgresql, signature):
     """B11: infinite intervals are new in 17, weeks of intervals in 18.
 
-    Where integers of older servers wrap around, ours is an error, which stops as a wrong row would not.
+    Where integers of older servers wrap around, ours is an error, which stops as a wrong row would
+    not.
     """
     random = Random(f"{SEED}{signature}")
     with open_session(postgresql.conninfo()) as session:
@@ -416,7 +420,9 @@ def test_text_is_read_as_the_server_reads_it_or_refused(server: Server, name):
 
 @pytest.mark.parametrize("name", USUAL_INPUTS)
 def test_the_usual_spellings_are_read_as_the_server_reads_them(server: Server, name):
-    """B27: months in letters, numbers that run together, am and pm, zones of every kind; what depends on the clock is refused."""
+    """B27: months in letters, numbers that run together, am and pm, zones of every kind; what
+    depends on the clock is refused.
+    """
     random, oid = Random(f"{SEED}{name} usual"), server.oid(name)
     texts = [*USUAL, *(usual_text(random) for _ in range(4000))]
     call = f"{name}_in(({{0}})::cstring, 0, -1)" if name != "date" else "date_in(({0})::cstring)"

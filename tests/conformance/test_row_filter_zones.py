@@ -1,6 +1,8 @@
-"""Time zones of filters beside the server's own, over the server's own files of the tz database (rules B11, B27).
+"""Time zones of filters beside the server's own, over the server's own files of the tz database
+(rules B11, B27).
 
-The releases of the database differ between servers and the package ``tzdata``; what is compared here is how it is read.
+The releases of the database differ between servers and the package ``tzdata``; what is compared
+here is how it is read.
 """
 
 from __future__ import annotations

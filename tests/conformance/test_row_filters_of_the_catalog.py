@@ -1,8 +1,10 @@
-"""Row filters made from the server's own catalogs, beside the server: no wrong answer, no exception of Python's, nothing that it refuses.
+"""Row filters made from the server's own catalogs, beside the server: no wrong answer, no exception
+of Python's, nothing that it refuses.
 
-What the server says of an expression is three things: whether a publication may have it, how ``pg_get_expr`` prints it, and what it is
-for each row, as ``SELECT`` computes it. What we refuse by name (0A000) is none of its business. A failure shows the expressions and the
-seed, which ``SEED`` repeats; ``FILTER_SECONDS`` is how long the nested ones take in ``make soak``.
+What the server says of an expression is three things: whether a publication may have it, how
+``pg_get_expr`` prints it, and what it is for each row, as ``SELECT`` computes it. What we refuse by
+name (0A000) is none of its business. A failure shows the expressions and the seed, which ``SEED``
+repeats; ``FILTER_SECONDS`` is how long the nested ones take in ``make soak``.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ def _assert_none(differences: list[str], seed: int) -> None:
 
 
 def test_a_sample_of_the_catalog_and_of_nested_filters_has_the_servers_answers(postgresql18):
-    """B11, B23-B28; issue 14: every sixth operator, function and cast, and some hundred nested expressions."""
+    """B11, B23-B28; issue 14: every sixth operator, function and cast, and some hundred nested
+    expressions.
+    """
     for both in _both(postgresql18, SAMPLE_SEED):
         texts = _calls(both, both.entries[SAMPLE_SEED % 6 :: 6]) + [both.writer.nested() for _ in range(600)]
         _assert_none(list(both.differences(texts)), SAMPLE_SEED)

@@ -1,4 +1,6 @@
-"""``subscriber run`` follows the catalog: CREATE and DROP SUBSCRIPTION given by other processes while it works."""
+"""``subscriber run`` follows the catalog: CREATE and DROP SUBSCRIPTION given by other processes
+while it works.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ SEEN_SECONDS = 5.0
 
 
 class Followed:
-    """A publisher with tables ``a`` and ``b``, a SQLite target, and a run that began without any subscription."""
+    """A publisher with tables ``a`` and ``b``, a SQLite target, and a run that began without any
+    subscription.
+    """
 
     def __init__(self, publisher, runner, file):
         self.publisher = publisher
@@ -36,7 +40,9 @@ class Followed:
         return time.monotonic() - answered
 
     def drop(self, table):
-        """DROP SUBSCRIPTION; seconds that it took, which is until the run has let go of the slot."""
+        """DROP SUBSCRIPTION; seconds that it took, which is until the run has let go of the
+        slot.
+        """
         began = time.monotonic()
         self.runner.sql(f"DROP SUBSCRIPTION {self.slot(table)}")
         return time.monotonic() - began
@@ -72,7 +78,9 @@ def followed(publisher_database, tmp_path):
 
 
 def test_a_run_takes_up_and_lets_go_of_subscriptions_within_seconds_and_without_a_restart(followed):
-    """C53, D1: CREATE, DROP of one of two, and CREATE of the same name again; each given by another process"""
+    """C53, D1: CREATE, DROP of one of two, and CREATE of the same name again; each given by another
+    process
+    """
     runner = followed.runner
     process = runner.process
     assert followed.create("a") < SEEN_SECONDS

@@ -1,4 +1,6 @@
-"""``run --once && switch-over``: exit code 0 means that everything is in the target, and everything else is named with its reason."""
+"""``run --once && switch-over``: exit code 0 means that everything is in the target, and everything
+else is named with its reason.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,8 @@ def test_a_table_with_a_not_null_column_of_its_own_is_never_copied_and_that_is_n
     answer = migration.once()
     assert (answer.returncode, migration.count("bad")) == (0, 1), answer.stderr
     assert "is not ready" not in answer.stderr
-    # What the subscription was not told of is not its own yet, as with PostgreSQL's; but it is said.
+    # What the subscription was not told of is not its own yet, as with PostgreSQL's; but it is
+    # said.
     assert (
         'does not have 1 of the tables of its publications, and they are not replicated: "public.late"' in answer.stderr
     )

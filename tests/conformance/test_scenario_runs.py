@@ -1,4 +1,6 @@
-"""``subscriber scenario`` as a user runs it: what fails a run, what is printed, and that nothing is left behind."""
+"""``subscriber scenario`` as a user runs it: what fails a run, what is printed, and that nothing is
+left behind.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""The library of scenarios, with the subscribers of the matrix; `make scenarios` runs every file with each of them.
+"""The library of scenarios, with the subscribers of the matrix; `make scenarios` runs every file
+with each of them.
 
-The native column is the oracle: what PostgreSQL's own subscriber prints is what the files expect. A scenario that another
-subscriber does not pass is in scenarios/expected_failures.toml with the reason, and fails here once it passes.
-`make scenarios` runs the older servers too.
+The native column is the oracle: what PostgreSQL's own subscriber prints is what the files expect. A
+scenario that another subscriber does not pass is in scenarios/expected_failures.toml with the
+reason, and fails here once it passes. `make scenarios` runs the older servers too.
 
-A scenario that is about publications also passes with publications that the subscriber evaluates: the publisher sends every row, and
-what becomes of it must be the same.
+A scenario that is about publications also passes with publications that the subscriber evaluates:
+the publisher sends every row, and what becomes of it must be the same.
 """
 
 from __future__ import annotations
@@ -25,19 +26,25 @@ from tests.conftest import IN_CI, server_or_skip
 LIBRARY = Path(__file__).resolve().parents[2] / "scenarios"
 EVERYTHING = ("",)
 ABOUT_APPLY = ("0", "4", "5", "7")
-"""What the apply worker does: changes, streams, prepared transactions, identities and conflicts. The commands, types, filters and
-partitions of the other hundreds have tests of their own beside this one; `make scenarios` runs all."""
+"""What the apply worker does: changes, streams, prepared transactions, identities and conflicts.
+The commands, types, filters and partitions of the other hundreds have tests of their own beside
+this one; `make scenarios` runs all."""
 ABOUT_PUBLICATIONS = ("11", "12", "14")
-"""The heart of what is about publications; `make scenarios` runs 1xx to 3xx with the subscriber's own."""
+"""The heart of what is about publications; `make scenarios` runs 1xx to 3xx with the subscriber's
+own.
+"""
 ABOUT_TARGETS = (
     "001", "015", "021", "051", "085", "114", "401", "501", "673", "746", "806", "856",
 )  # fmt: skip
-"""Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts: where databases differ; `make scenarios` runs
-the whole library."""
+"""Names, keys, equal rows, values, truncates, streams, prepared transactions, conflicts: where
+databases differ; `make scenarios` runs the whole library."""
 LONG = ("0", "5")
-"""Of SQLite's, those that `make soak` runs and `make test` does not, but for what is about targets."""
+"""Of SQLite's, those that `make soak` runs and `make test` does not, but for what is about targets.
+"""
 ORACLE_STEP = 4
-"""Of PostgreSQL's own subscriber, which is the oracle, `make test` runs every fourth file, and `make soak` the others."""
+"""Of PostgreSQL's own subscriber, which is the oracle, `make test` runs every fourth file, and
+`make soak` the others.
+"""
 OF_POSTGRESQL = ("061", "303", "736", "838")
 """Triggers, partitions, temporal keys and enums are the target's own."""
 MATRIX = {

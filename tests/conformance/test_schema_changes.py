@@ -1,4 +1,6 @@
-"""The options ``schema_changes`` and ``map`` on every target; and what stops the worker otherwise (rules C1-C4)."""
+"""The options ``schema_changes`` and ``map`` on every target; and what stops the worker otherwise
+(rules C1-C4).
+"""
 
 from __future__ import annotations
 
@@ -77,11 +79,13 @@ def insert(*texts: str | None, into: int = 16384) -> m.Insert:
     return m.Insert(into, values(*texts))
 
 
-# schema_changes = add_columns -------------------------------------------------------------------------
+# schema_changes = add_columns ---------------------------------------------------------------------
 
 
 def test_a_column_comes_at_its_place_in_the_stream(subscriber):
-    """One batch: the row before the publisher's ALTER TABLE has NULL there, those after it the value; keys are found as before."""
+    """One batch: the row before the publisher's ALTER TABLE has NULL there, those after it the
+    value; keys are found as before.
+    """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)", "INSERT INTO t VALUES (0)")
     first = transaction(200, insert("1"), insert("2"))
     second = transaction(
@@ -96,7 +100,9 @@ def test_a_column_comes_at_its_place_in_the_stream(subscriber):
 
 
 def test_every_type_gets_a_column_that_holds_it(subscriber):
-    """By type and modifier as the relation message has them; a type of the publisher's own is its text."""
+    """By type and modifier as the relation message has them; a type of the publisher's own is its
+    text.
+    """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     types = {
         "n": "numeric",
@@ -126,7 +132,9 @@ def test_every_type_gets_a_column_that_holds_it(subscriber):
 
 
 def test_a_batch_that_fails_later_takes_the_column_back_where_it_can(subscriber):
-    """And in any case it is added once: the transactions before the bad one are applied, and the rest after it is mended."""
+    """And in any case it is added once: the transactions before the bad one are applied, and the
+    rest after it is mended.
+    """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     good = transaction(200, insert("1"))
     bad = transaction(300, insert("2", "x", into=2), insert("1", "y", into=2), xid=732)
@@ -142,14 +150,18 @@ def test_a_batch_that_fails_later_takes_the_column_back_where_it_can(subscriber)
 
 
 def test_a_prepared_transaction_brings_its_column(subscriber):
-    """C49-C51: where the target prepares it too, and DDL commits (MariaDB), the table is altered before it begins"""
+    """C49-C51: where the target prepares it too, and DDL commits (MariaDB), the table is altered
+    before it begins
+    """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     subscriber.apply([ONE, TWO], *transaction(200, insert("1")), *prepared(400, insert("2", "x", into=2)), end=400)
     assert subscriber.execute("SELECT a, b FROM t ORDER BY a") == [(1, None), (2, "x")]
 
 
 def test_a_prepared_transaction_does_not_keep_the_lock_of_its_column(subscriber):
-    """The publisher's ALTER TABLE was committed before it: others write to the table until it is committed, and so must we"""
+    """The publisher's ALTER TABLE was committed before it: others write to the table until it is
+    committed, and so must we
+    """
     if subscriber.database.target.prepared is None:
         pytest.skip("it prepares none")
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
@@ -171,7 +183,9 @@ def test_a_column_that_vanished_at_the_publisher_needs_no_change(subscriber):
 
 
 def test_a_type_that_the_column_cannot_hold_stops_with_both_shapes(subscriber):
-    """The PostgreSQL target converts as PostgreSQL does (C5); there the value is what may not fit."""
+    """The PostgreSQL target converts as PostgreSQL does (C5); there the value is what may
+    not fit.
+    """
     if subscriber.database.target.capabilities.postgresql_text:
         pytest.skip("the server parses the value itself")
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, b DOUBLE)")
@@ -195,7 +209,9 @@ def test_a_column_of_the_targets_own_that_takes_no_null_stops_with_both_shapes(s
 
 @pytest.mark.parametrize("name", ["b", 'B%%d `x` "y"'])
 def test_with_stop_the_worker_waits_for_the_column_and_sees_it_when_it_tries_again(subscriber, name):
-    """C1, C3: PostgreSQL's text, with what to run; the same applier takes the new shape up; names_are_data"""
+    """C1, C3: PostgreSQL's text, with what to run; the same applier takes the new shape up;
+    names_are_data
+    """
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY)")
     subscriber.rules = Rules()
     shape = relation("public.t", {"a": "int4", name: "text"}, ["a"])
@@ -213,7 +229,9 @@ def test_with_stop_the_worker_waits_for_the_column_and_sees_it_when_it_tries_aga
 
 @pytest.mark.parametrize("add_columns", [False, True])
 def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_that_would_fail(subscriber, add_columns):
-    """C2: PostgreSQL compares names letter by letter. Where the target does not, the column is to be renamed."""
+    """C2: PostgreSQL compares names letter by letter. Where the target does not, the column is to
+    be renamed.
+    """
     if subscriber.database.target.capabilities.column_case:
         pytest.skip("it has a place for both")
     subscriber.execute("CREATE TABLE t (a INT PRIMARY KEY, B VARCHAR(9))")
@@ -239,11 +257,13 @@ def test_an_odd_name_is_a_name(subscriber):
     assert subscriber.execute("SELECT * FROM t") == [(1, "x")]
 
 
-# map ------------------------------------------------------------------------------------------------
+# map ----------------------------------------------------------------------------------------------
 
 
 def test_changes_go_to_the_table_that_the_map_names(subscriber):
-    """INSERT, UPDATE, DELETE and TRUNCATE; the publisher's name is another table here, which stays as it is"""
+    """INSERT, UPDATE, DELETE and TRUNCATE; the publisher's name is another table here, which stays
+    as it is
+    """
     place = subscriber.database.target.ddl.place("new", "u")
     name = subscriber.database.target.engine.dialect.identifier_preparer.quote
     mapped = ".".join(name(part) for part in place if part)
@@ -266,7 +286,7 @@ def test_changes_go_to_the_table_that_the_map_names(subscriber):
     assert subscriber.execute("SELECT a, b FROM t") == [(9, "z")]
 
 
-# types ------------------------------------------------------------------------------------------------
+# types --------------------------------------------------------------------------------------------
 
 MODIFIED = (
     *(
@@ -317,7 +337,7 @@ def test_a_type_with_its_modifier_is_declared_as_the_server_says(postgresql18):
     assert [declared_type(oid, modifier) for oid, modifier, _ in rows] == [declared for _, _, declared in rows]
 
 
-# From a publisher, by `subscriber run` -----------------------------------------------------------------
+# From a publisher, by `subscriber run` ------------------------------------------------------------
 
 
 @pytest.mark.spark
@@ -325,7 +345,9 @@ def test_a_type_with_its_modifier_is_declared_as_the_server_says(postgresql18):
 def test_copy_stream_and_truncate_go_where_the_map_says_with_the_columns_that_came(
     publisher_database, mariadb, tmp_path
 ):
-    """One run: the copy adds a column, the stream another; then the map changes, and holds from the next batch on"""
+    """One run: the copy adds a column, the stream another; then the map changes, and holds from the
+    next batch on
+    """
     name = f"{publisher_database.name}_mapped"
     mariadb.create_database(name)
     try:

@@ -1,4 +1,6 @@
-"""What ``create_tables`` leaves out or changes is told, one NOTICE a kind, and listed in ``subscriber_schema_difference``."""
+"""What ``create_tables`` leaves out or changes is told, one NOTICE a kind, and listed in
+``subscriber_schema_difference``.
+"""
 
 from __future__ import annotations
 
@@ -160,7 +162,9 @@ def test_a_partitioned_table_that_is_published_as_one_has_no_partitions_in_the_t
 
 
 def test_every_version_answers_all_of_the_questions(database: Database, tmp_path):
-    """15, 16 and 18; policies, rules, inheritance, columns that are not published, ranges, extensions' types, arrays of enums."""
+    """15, 16 and 18; policies, rules, inheritance, columns that are not published, ranges,
+    extensions' types, arrays of enums.
+    """
     database.execute(
         "CREATE TYPE mood AS ENUM ('it''s ok'); CREATE TYPE span AS RANGE (subtype = int4); CREATE TYPE pair AS (a int, b int);"
         "CREATE TABLE parent (id int); CREATE TABLE t (PRIMARY KEY (id), m mood[], s span, p pair, secret text) INHERITS (parent);"
@@ -211,11 +215,13 @@ def test_every_target_lists_what_it_has_no_place_for(request, kind, publisher_da
     } <= found
 
 
-# Foreign keys -----------------------------------------------------------------------------------------
+# Foreign keys -------------------------------------------------------------------------------------
 
 
 def test_foreign_keys_keep_their_actions_in_sqlite_and_do_nothing_while_changes_are_applied(session):
-    """ON DELETE CASCADE was dropped: the application's DELETE then left rows behind that refer to nothing."""
+    """ON DELETE CASCADE was dropped: the application's DELETE then left rows behind that refer to
+    nothing.
+    """
     session.publisher.execute(
         "CREATE TABLE a (id int PRIMARY KEY, x int, y int, UNIQUE (x, y)); CREATE TABLE b (id int PRIMARY KEY, a int DEFAULT 7 REFERENCES a"
         " ON DELETE CASCADE ON UPDATE SET DEFAULT DEFERRABLE INITIALLY DEFERRED, c int REFERENCES a ON DELETE SET NULL ON UPDATE CASCADE,"
@@ -269,7 +275,9 @@ def test_a_foreign_key_to_a_partitioned_table_is_one(database: Database, tmp_pat
 
 
 def test_a_foreign_key_to_columns_that_are_no_key_in_the_target_is_left_out(session):
-    """An application that enforces foreign keys could not write to the table at all: "foreign key mismatch"."""
+    """An application that enforces foreign keys could not write to the table at all: "foreign key
+    mismatch".
+    """
     session.publisher.execute(
         "CREATE TABLE a (id int PRIMARY KEY, code int UNIQUE); CREATE TABLE b (id int PRIMARY KEY, code int REFERENCES a (code));"
         "CREATE PUBLICATION p FOR TABLE a (id), b"

@@ -1,4 +1,6 @@
-"""What a replicated change sets off in the target, cell by cell of the table in docs/side-effects.md (rules C7, C9, C23, C29, C30)."""
+"""What a replicated change sets off in the target, cell by cell of the table in
+docs/side-effects.md (rules C7, C9, C23, C29, C30).
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def test_rows_may_come_before_those_that_they_refer_to(on):
 
 
 def test_rows_that_others_refer_to_may_go(on):
-    """C23: no action of the foreign key is taken either; on DuckDB they may not go, nor may their key change"""
+    """C23: no action of the foreign key is taken either; on DuckDB they may not go, nor may their
+    key change
+    """
     action = "" if on.kind == "duckdb" else " ON DELETE CASCADE"
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1)")
     on.execute(f"CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a){action})")
@@ -79,7 +83,9 @@ FULL = relation("public.t", {"a": "int4", "b": "int4"}, ["a", "b"], identity="f"
 
 
 def test_what_is_no_key_of_a_row_that_others_refer_to_may_change(on):
-    """C23: SET leaves the key out, which DuckDB would take for another row; with REPLICA IDENTITY FULL too"""
+    """C23: SET leaves the key out, which DuckDB would take for another row; with REPLICA IDENTITY
+    FULL too
+    """
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     on.execute("CREATE TABLE c (a integer, FOREIGN KEY (a) REFERENCES t (a))", "INSERT INTO c VALUES (1), (2)")
     missing = on.apply([T], *transaction(200, update(1, 5), update(2, 6), update(3, 7), update(1, 8)))
@@ -139,7 +145,9 @@ TRIGGERS = {
 
 
 def test_triggers(on):
-    """C23: PostgreSQL's fire if they are ENABLE REPLICA or ALWAYS; SQLite and MariaDB cannot switch theirs off; DuckDB has none"""
+    """C23: PostgreSQL's fire if they are ENABLE REPLICA or ALWAYS; SQLite and MariaDB cannot switch
+    theirs off; DuckDB has none
+    """
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", "CREATE TABLE fired (a integer)")
     on.execute(*TRIGGERS.get(on.kind, ()))
     on.apply([T], *transaction(200, insert(1)))
@@ -175,7 +183,9 @@ REFUSING = {
 
 @pytest.mark.parametrize("kind", REFUSING)
 def test_a_trigger_that_refuses_stops_the_transaction(kind, request, tmp_path):
-    """C23, C35: on the targets whose triggers fire; an ApplyError is tried again for ever, since somebody may mend the trigger"""
+    """C23, C35: on the targets whose triggers fire; an ApplyError is tried again for ever, since
+    somebody may mend the trigger
+    """
     with applied_to(kind, request, tmp_path) as on:
         on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)", REFUSING[kind])
         with pytest.raises(ApplyError, match="a trigger of the target refused") as raised:
@@ -184,7 +194,9 @@ def test_a_trigger_that_refuses_stops_the_transaction(kind, request, tmp_path):
 
 
 def test_defaults_and_generated_columns(on):
-    """C7, C9: defaults are evaluated for each row of an INSERT and not for an UPDATE; generated columns are computed for both"""
+    """C7, C9: defaults are evaluated for each row of an INSERT and not for an UPDATE; generated
+    columns are computed for both
+    """
     on.execute(
         "CREATE TABLE t (a integer PRIMARY KEY, b integer, own integer DEFAULT 7, other integer,"
         f" g integer GENERATED ALWAYS AS (b * 2){' STORED' if on.kind == 'postgresql' else ''})"
@@ -202,7 +214,9 @@ def test_defaults_and_generated_columns(on):
 
 
 def test_truncate_is_restricted_by_tables_outside_the_set(on):
-    """C29, C30: with PostgreSQL's text, though foreign keys are not enforced otherwise; CASCADE is ignored"""
+    """C29, C30: with PostgreSQL's text, though foreign keys are not enforced otherwise; CASCADE is
+    ignored
+    """
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)")
     on.execute("CREATE TABLE c (a integer PRIMARY KEY, b integer, FOREIGN KEY (b) REFERENCES t (a))")
     on.execute("INSERT INTO t VALUES (1, 1)")
@@ -218,7 +232,9 @@ def test_truncate_is_restricted_by_tables_outside_the_set(on):
 
 
 def test_tables_that_refer_to_each_other_are_emptied_together(on):
-    """C29: on DuckDB, whose foreign keys see rows that the same transaction has deleted, they cannot be"""
+    """C29: on DuckDB, whose foreign keys see rows that the same transaction has deleted, they
+    cannot be
+    """
     on.execute("CREATE TABLE t (a integer PRIMARY KEY, b integer)")
     on.execute("CREATE TABLE c (a integer PRIMARY KEY, b integer, FOREIGN KEY (b) REFERENCES t (a))")
     on.execute("INSERT INTO t VALUES (1, 1)")
@@ -242,7 +258,9 @@ IDENTITY = {
 
 @pytest.mark.parametrize("restart", [False, True])
 def test_restart_identity(on, restart):
-    """C29: CONTINUE IDENTITY leaves the counter alone; without a counter there is nothing to restart"""
+    """C29: CONTINUE IDENTITY leaves the counter alone; without a counter there is nothing to
+    restart
+    """
     if on.kind == "duckdb":
         on.execute("CREATE SEQUENCE s")
     if on.kind == "sqlite":

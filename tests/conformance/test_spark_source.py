@@ -1,4 +1,6 @@
-"""``spark.readStream.format("pgoutput")`` as anybody's source: without our sink, against a scripted journal."""
+"""``spark.readStream.format("pgoutput")`` as anybody's source: without our sink, against a scripted
+journal.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,9 @@ def test_what_the_planner_refuses_our_own_query_tells_with_its_type_and_hint(spa
 
 
 def test_spark_does_not_keep_what_the_driver_has_read(spark, journal, tmp_path):
-    """Invariant bounded_memory: the JVM forgets a partition's rows when its job is done (see pipeline.sink)."""
+    """Invariant bounded_memory: the JVM forgets a partition's rows when its job is done (see
+    pipeline.sink).
+    """
     kept = []
     jobs = spark.sparkContext._jsc.sc().dagScheduler().activeQueryToJobs()
 

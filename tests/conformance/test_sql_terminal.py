@@ -1,4 +1,6 @@
-"""``subscriber sql`` beside psql: results, lists of subscriptions, and a prompt on a real terminal."""
+"""``subscriber sql`` beside psql: results, lists of subscriptions, and a prompt on a real
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,7 @@ def without_owner(printed: str) -> str:
     )
 
 
-# The prompt -----------------------------------------------------------------------------------------
+# The prompt ---------------------------------------------------------------------------------------
 
 
 class Terminal:
@@ -145,7 +147,9 @@ class Terminal:
         os.write(self._master, keys.encode())
 
     def expect(self, text: str) -> str:
-        """Wait for ``text``; gives what was written up to its end, without the terminal's own sequences."""
+        """Wait for ``text``; gives what was written up to its end, without the terminal's own
+        sequences.
+        """
         deadline = time.monotonic() + PATIENCE
         while text not in self._unread:
             ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
@@ -160,7 +164,9 @@ class Terminal:
         return before + text
 
     def ends(self, keys: str) -> int:
-        """Its exit code after ``keys``; typed again and again, since what comes before a new prompt is the old one's."""
+        """Its exit code after ``keys``; typed again and again, since what comes before a new prompt
+        is the old one's.
+        """
         deadline = time.monotonic() + PATIENCE
         while self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(OSError):

@@ -1,7 +1,9 @@
-"""Our commands beside PostgreSQL 18's own: the same session on a native subscriber and on ours, the same texts and catalog.
+"""Our commands beside PostgreSQL 18's own: the same session on a native subscriber and on ours, the
+same texts and catalog.
 
-A session is played twice, each time with a fresh publisher and a fresh subscriber, so that nothing of the one is in the other's way.
-The native subscriber is a server of its own: a slot cannot be made for a subscription of the same cluster.
+A session is played twice, each time with a fresh publisher and a fresh subscriber, so that nothing
+of the one is in the other's way. The native subscriber is a server of its own: a slot cannot be
+made for a subscription of the same cluster.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a session leaves behind: the subscriptions with their tables, and the slots at the publisher."""
+    """What a session leaves behind: the subscriptions with their tables, and the slots at the
+    publisher.
+    """
 
     subscriptions: list[dict[str, Any]]
     slots: list[tuple[Any, ...]]
@@ -81,7 +85,8 @@ class Native:
                 f"{notice.severity}:  {notice.message_primary}",
                 *(f"{label}:  {text}" for label, text in parts if text),
             ]
-            # A table synchronization of its own that had not ended: whether it had, is a matter of time.
+            # A table synchronization of its own that had not ended: whether it had, is a matter of
+            # time.
             if not re.search(r'replication slot "pg_\d+_sync_', lines[0]):
                 said.append("\n".join(lines))
 
@@ -90,7 +95,8 @@ class Native:
             tag = self._connection.execute(sql.encode()).statusmessage or ""
             return Outcome(tuple(said), tag)
         except psycopg.Error as error:
-            # libpqwalreceiver puts the publisher's DETAIL and HINT into its message; psql prints the same either way.
+            # libpqwalreceiver puts the publisher's DETAIL and HINT into its message; psql prints
+            # the same either way.
             message, *hints = (error.diag.message_primary or "").rstrip().split("\nHINT:  ")
             message, *details = message.split("\nDETAIL:  ")
             return Outcome(
@@ -134,7 +140,9 @@ OURS_ALONE = re.compile(
     "WARNING:  (published table|[0-9,]+ published tables|[0-9,]+ tables? of subscription .* never copied|"
     "relation .* of the target requires|logical replication target relation|publisher did not send)"
 )
-"""What PostgreSQL's commands leave for later to be found out: tests/conformance/test_what_commands_tell.py is about them."""
+"""What PostgreSQL's commands leave for later to be found out:
+tests/conformance/test_what_commands_tell.py is about them.
+"""
 
 TEXTS = frozenset({"substream", "subtwophasestate", "subskiplsn"})
 
@@ -184,7 +192,9 @@ class Ours:
 
 
 def play(subscriber: Subscriber, publisher: Database, session: str) -> tuple[list[Outcome], State]:
-    """The outcomes of the commands of a session; lines that begin with ``pub:`` and ``sub:`` are statements of those databases."""
+    """The outcomes of the commands of a session; lines that begin with ``pub:`` and ``sub:`` are
+    statements of those databases.
+    """
     outcomes = []
     for line in filter(None, (line.strip() for line in session.splitlines())):
         where, _, statement = line.partition(": ")

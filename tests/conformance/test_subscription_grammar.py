@@ -1,4 +1,6 @@
-"""Our grammar beside PostgreSQL 18's own: the same commands, the same texts, the same catalog row."""
+"""Our grammar beside PostgreSQL 18's own: the same commands, the same texts, the same
+catalog row.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,8 @@
-"""A subscriber node on a target of ours, before anything is replicated: what it prints is what PostgreSQL prints.
+"""A subscriber node on a target of ours, before anything is replicated: what it prints is what
+PostgreSQL prints.
 
-Every session is typed into a node and into a database of PostgreSQL, and must print the same: once as the node's mirror has
-the rows, and once after the mirror has got them back from the target.
+Every session is typed into a node and into a database of PostgreSQL, and must print the same: once
+as the node's mirror has the rows, and once after the mirror has got them back from the target.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def open_node(kind, server, folder, patience=PATIENCE, mariadb=None):
     servers = TargetServers(lambda: server, lambda: mariadb)
     settings = Settings.from_environment({"SUBSCRIBER_JOURNAL": str(folder / "journal")})
     with fresh_target(kind, f"{name}_target", folder, servers) as fresh:
-        # As if it was the user's, so that PostgreSQL has a mirror too; test_own_database is about the other way.
+        # As if it was the user's, so that PostgreSQL has a mirror too; test_own_database is about
+        # the other way.
         target = FreshTarget(fresh.url, disposable=False)
         node = TargetNode(name, target, server, str, Pipeline(no_query, no_query), settings, patience)
         try:
@@ -87,7 +89,7 @@ def assert_same(node, oracle, *statements):
         forget_rows(node)
 
 
-# What is printed --------------------------------------------------------------------------------------
+# What is printed ----------------------------------------------------------------------------------
 
 TYPES = """
 a smallint, b integer, c bigint, d numeric(10,2), e numeric, f real, g double precision, h boolean, i text, j varchar(5), k char(4),
@@ -107,7 +109,9 @@ VALUES = (
 
 
 def test_every_type_prints_as_postgresql_prints_it(node, oracle):
-    """C5: numeric scale, NULL, bytea, arrays, time zones, infinities, and types that somebody made; sums, order and casts too"""
+    """C5: numeric scale, NULL, bytea, arrays, time zones, infinities, and types that somebody made;
+    sums, order and casts too
+    """
     assert_same(
         node,
         oracle,
@@ -233,7 +237,7 @@ def test_a_database_that_only_sqlalchemy_knows_holds_the_common_types(postgresql
         assert "(0 rows)" in node.run("SELECT * FROM s.t WHERE f IS NOT NULL")
 
 
-# What is in the target ----------------------------------------------------------------------------------
+# What is in the target ----------------------------------------------------------------------------
 
 
 def test_rows_are_stored_as_replication_would_store_them(sqlite_node):
@@ -299,12 +303,14 @@ def test_the_target_knows_of_views(node):
     assert kinds() == [None, "table"]
 
 
-# Partitions -----------------------------------------------------------------------------------------
+# Partitions ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def partitioned(node):
-    """What was replicated through the root is in the root's table, what came through the partition in the partition's."""
+    """What was replicated through the root is in the root's table, what came through the partition
+    in the partition's.
+    """
     node.run(
         "CREATE TABLE parent (a int, b text, PRIMARY KEY (a)) PARTITION BY RANGE (a);"
         "CREATE TABLE low PARTITION OF parent FOR VALUES FROM (0) TO (10);"
@@ -361,7 +367,7 @@ def test_other_changes_of_partitioned_tables_are_refused_and_undone(partitioned,
     assert "(3 rows)" in partitioned.run("SELECT * FROM parent")
 
 
-# Subscriptions and their catalogs -------------------------------------------------------------------
+# Subscriptions and their catalogs -----------------------------------------------------------------
 
 SUBSCRIPTION = "CREATE SUBSCRIPTION s CONNECTION 'dbname=nowhere' PUBLICATION p, \"P q\" WITH (connect = false"
 """It is stored, and nothing connects."""
@@ -530,7 +536,7 @@ def test_a_savepoint_takes_a_failed_subscription_command_back(with_subscription)
     assert " t\n" in with_subscription.run("SELECT subname FROM pg_subscription")
 
 
-# What is refused ------------------------------------------------------------------------------------
+# What is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -618,7 +624,7 @@ def test_a_statement_that_does_not_end_is_cancelled_and_the_session_goes_on(post
         assert "(1 row)" in node.run("SELECT * FROM t")
 
 
-# Beginning and end ------------------------------------------------------------------------------------
+# Beginning and end --------------------------------------------------------------------------------
 
 
 def test_a_table_that_is_in_the_target_already_is_not_touched(postgresql18, tmp_path):

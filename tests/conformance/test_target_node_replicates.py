@@ -1,4 +1,6 @@
-"""A subscriber node of ours at work: a publisher, Spark, a target, and a session that is as patient as a person."""
+"""A subscriber node of ours at work: a publisher, Spark, a target, and a session that is as patient
+as a person.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,9 @@ def test_a_subscription_that_is_dropped_leaves_nothing(node, publisher_database,
 
 @pytest.mark.parametrize("gone", ["nothing", "slot", "publisher"])
 def test_what_is_left_is_removed_at_the_end(publisher_database, pipeline, journal, tmp_path, gone):
-    """Slots, tables, the catalog, threads, journals; also where the slot or the publisher is gone already"""
+    """Slots, tables, the catalog, threads, journals; also where the slot or the publisher is gone
+    already
+    """
     target = open_target(f"sqlite:///{tmp_path / 'users.db'}")
     with target, open_node(str(target.url), publisher_database, pipeline, tmp_path) as node:
         subscribe(node, publisher_database)

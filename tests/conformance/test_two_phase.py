@@ -1,6 +1,8 @@
-"""Prepared transactions of the publisher in targets that can prepare: PostgreSQL, and MariaDB by XA (rules C40, C41, C49-C52).
+"""Prepared transactions of the publisher in targets that can prepare: PostgreSQL, and MariaDB by XA
+(rules C40, C41, C49-C52).
 
-What is expected of each step is what PostgreSQL 18 does as a subscriber (scenarios 501 to 547 and 673 are its recordings).
+What is expected of each step is what PostgreSQL 18 does as a subscriber (scenarios 501 to 547 and
+673 are its recordings).
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ _numbers = count(1)
 
 @dataclass
 class Side:
-    """A target with the table t, and what applies to it; a list of messages is one entry of the journal."""
+    """A target with the table t, and what applies to it; a list of messages is one entry of the
+    journal.
+    """
 
     target: Target
     skip_lsn: LSN = INVALID_LSN
@@ -140,7 +144,7 @@ PREPARED = prepare(200, insert("1", "x"), xid=731)
 COMMITTED = commit_prepared(400, xid=731)
 
 
-# What PREPARE, COMMIT PREPARED and ROLLBACK PREPARED do ----------------------------------------------
+# What PREPARE, COMMIT PREPARED and ROLLBACK PREPARED do -------------------------------------------
 
 
 def test_what_is_prepared_shows_when_it_is_committed(side):
@@ -239,7 +243,7 @@ def test_the_catalog_is_not_locked_by_what_is_prepared(side):
         connection.exec_driver_sql("DROP TABLE subscriber_subscription")
 
 
-# Replays (C50a, any_crash) --------------------------------------------------------------------------
+# Replays (C50a, any_crash) ------------------------------------------------------------------------
 
 
 def test_a_prepare_that_is_met_again_is_read_past(side):
@@ -310,7 +314,7 @@ def test_a_name_that_is_in_use_is_an_error(side):
     assert side.gids == {GID}
 
 
-# Conflicts and SKIP ---------------------------------------------------------------------------------
+# Conflicts and SKIP -------------------------------------------------------------------------------
 
 
 def test_a_conflict_shows_at_prepare(side):
@@ -360,7 +364,7 @@ def test_each_step_of_another_prepared_transaction_clears_the_skip(side, entry, 
     assert 'skip-LSN of subscription "sub" cleared' in caplog.text
 
 
-# A subscription that goes away ----------------------------------------------------------------------
+# A subscription that goes away --------------------------------------------------------------------
 
 
 def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tmp_path):
@@ -383,12 +387,14 @@ def test_a_dropped_subscription_leaves_what_it_has_prepared_and_says_so(side, tm
         assert catalog.insert_subscription(connection, "s", "dbname=none", ("p",), options).subid == 2
 
 
-# Servers --------------------------------------------------------------------------------------------
+# Servers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["postgresql18", "mariadb"])
 def test_two_databases_of_a_server_prepare_each_for_itself(request, kind):
-    """C49: names are the server's; MariaDB's have the database in them, PostgreSQL's where they must"""
+    """C49: names are the server's; MariaDB's have the database in them, PostgreSQL's where they
+    must
+    """
     server = request.getfixturevalue(kind)
     names = [f"test_2pc_{os.getpid()}_{next(_numbers)}" for _ in range(2)]
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,5 @@
-"""Every family against a real server: text and binary forms of one value decode to one Arrow value (C5).
+"""Every family against a real server: text and binary forms of one value decode to one Arrow value
+(C5).
 
 The server's own output function gives the text and its send function the bytes, so neither side of
 the comparison is ours.
@@ -209,7 +210,8 @@ def test_text_and_binary_forms_decode_to_the_same_arrow_values(connection, name)
 
 
 def compared(connection: psycopg.Connection, type_oid: int, query: str, parameters: Sequence[Any] = ()) -> int:
-    """Check that what decode_binary makes of the send function's bytes is the output function's text; gives how many values.
+    """Check that what decode_binary makes of the send function's bytes is the output function's
+    text; gives how many values.
 
     Args:
         connection: to the server.
@@ -230,7 +232,9 @@ def compared(connection: psycopg.Connection, type_oid: int, query: str, paramete
     "array", [oid for family in FAMILIES for oid in family.oids if oid in ELEMENT_TYPES], ids=type_name
 )
 def test_arrays_of_every_type_are_written_as_array_out_writes_them(connection, array):
-    """C5: every edge value as an element, in quotes where it must be, with NULLs; other dimensions and first numbers; no element."""
+    """C5: every edge value as an element, in quotes where it must be, with NULLs; other dimensions
+    and first numbers; no element.
+    """
     name = type_name(ELEMENT_TYPES[array])
     if name == '"char"' and connection.info.server_version < 150000:
         pytest.skip("charout writes bytes above 127 as they are before 15")

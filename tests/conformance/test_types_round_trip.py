@@ -1,7 +1,8 @@
-"""Every type into every real database and back: the publisher's text, or a refusal that names the column; never another value.
+"""Every type into every real database and back: the publisher's text, or a refusal that names the
+column; never another value.
 
-The server makes the texts (its output functions), apply writes them as it writes a replicated INSERT into the column that
-``create_tables`` declares, and a scenario's reader reads them back.
+The server makes the texts (its output functions), apply writes them as it writes a replicated
+INSERT into the column that ``create_tables`` declares, and a scenario's reader reads them back.
 """
 
 from __future__ import annotations
@@ -307,7 +308,9 @@ def refusal(target: Target, type_oid: int, column: TargetColumn, text: str | Non
 
 
 def comparable(type_oid: int, text: str | None) -> object:
-    """Floating-point numbers compare as numbers: their sign of zero is what SQLite and MariaDB are known to lose."""
+    """Floating-point numbers compare as numbers: their sign of zero is what SQLite and MariaDB are
+    known to lose.
+    """
     arrow_type = family_of(type_oid).arrow_type
     if text is None or not pa.types.is_floating(arrow_type):
         return text
@@ -318,7 +321,9 @@ K: Final = ColumnShape("k", 23, "integer", nullable=False)
 
 
 def test_every_value_comes_back_as_it_was_or_is_refused(target, values):
-    """C5, refuse_not_guess: in the columns that ``create_tables`` declares; many types are one table"""
+    """C5, refuse_not_guess: in the columns that ``create_tables`` declares; many types are one
+    table
+    """
     names = list(values)
     for some in (names[at : at + 20] for at in range(0, len(names), 20)):
         columns = [ColumnShape(f"c{at}", values[name].oid, values[name].declared) for at, name in enumerate(some)]
@@ -370,7 +375,9 @@ def test_every_value_comes_back_as_it_was_or_is_refused(target, values):
 def test_a_column_of_ones_own_keeps_a_value_or_refuses_it_by_name(
     request, tmp_path, values, kind, declared, name, narrow
 ):
-    """C5, names_are_data: before it is bound or by the server; the error names the column and holds nothing of the row"""
+    """C5, names_are_data: before it is bound or by the server; the error names the column and holds
+    nothing of the row
+    """
     oid = values[name].oid
     for target in opened(kind, request, tmp_path):
         shape = made(target, [K, ColumnShape("v", oid, name)], ["INTEGER", declared])
@@ -391,7 +398,9 @@ def test_a_column_of_ones_own_keeps_a_value_or_refuses_it_by_name(
 
 
 def refusal_by_server(target: Target, shape: TableShape, text: str | None) -> UnsupportedValue | None:
-    """Why the database does not take a value that was bound; DuckDB's errors name no column, so nothing is left to it."""
+    """Why the database does not take a value that was bound; DuckDB's errors name no column, so
+    nothing is left to it.
+    """
     if dialect(target) != "mariadb":
         return None
     try:
@@ -402,7 +411,9 @@ def refusal_by_server(target: Target, shape: TableShape, text: str | None) -> Un
 
 
 def is_same(type_oid: int, sent: str | None, got: str | None) -> bool:
-    """Equal texts, equal numbers (the scale is the column's), a moment without the zone that is UTC, a date's midnight."""
+    """Equal texts, equal numbers (the scale is the column's), a moment without the zone that is
+    UTC, a date's midnight.
+    """
     if sent is None or got is None:
         return sent is got
     if comparable(type_oid, sent) == comparable(type_oid, got) or sent in (f"{got}+00", got.replace(" 00:00:00", "")):
@@ -436,12 +447,16 @@ CONVERSIONS: Final = {
     ("date", "timestamp without time zone"): ("2024-02-29", "0044-03-15 BC", "infinity", "5874897-12-31"),
     ("timestamp with time zone", "timestamp without time zone"): ("2024-02-29 12:00:00.5+05:30", "0044-03-15 00:00:00+00 BC"),
 }  # fmt: skip
-"""Type of the publisher's column and of the target's → values of the one, some of which are none of the other."""
+"""Type of the publisher's column and of the target's → values of the one, some of which are none of
+the other.
+"""
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb", "mariadb"])
 def test_a_value_of_another_type_is_read_as_postgresql_reads_it(request, tmp_path, server, kind):
-    """C2, C5: the input function's value, or its SQLSTATE with the column's name; what it would round is refused"""
+    """C2, C5: the input function's value, or its SQLSTATE with the column's name; what it would
+    round is refused
+    """
     for target in opened(kind, request, tmp_path):
         for (source, name), texts in CONVERSIONS.items():
             into = name
@@ -483,7 +498,9 @@ def answer(server: psycopg.Connection, into: str, text: str) -> tuple[str | None
 def read(
     server: psycopg.Connection, target: Target, type_oid: int, into: str, column: TargetColumn, text: str
 ) -> str | None:
-    """What PostgreSQL makes of a text; None where both refuse it, or only we do so because it would not be kept as it is."""
+    """What PostgreSQL makes of a text; None where both refuse it, or only we do so because it would
+    not be kept as it is.
+    """
     error = refusal(target, type_oid, column, text)
     if error is not None:
         assert error.column == column.name

@@ -1,4 +1,6 @@
-"""A publisher that went through pg_upgrade is another system with the same slot: a checked step goes on with it (no Spark)."""
+"""A publisher that went through pg_upgrade is another system with the same slot: a checked step
+goes on with it (no Spark).
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def received(session: Session) -> list[str]:
 
 
 def upgrade(server: PostgreSQLServer, folder: Path) -> None:
-    """Put a new cluster, which pg_upgrade has filled from the old one, in the place of the server's data directory."""
+    """Put a new cluster, which pg_upgrade has filled from the old one, in the place of the server's
+    data directory.
+    """
     server.stop()
     old = server.data_directory
     owner = old.stat()

@@ -1,4 +1,6 @@
-"""Whoever waits for another session says for whom: a slot for the publisher's transactions, a target for its locks."""
+"""Whoever waits for another session says for whom: a slot for the publisher's transactions, a
+target for its locks.
+"""
 
 from __future__ import annotations
 

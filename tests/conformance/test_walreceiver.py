@@ -230,7 +230,9 @@ def test_a_prepared_transaction_survives_a_restart_of_the_receiver_until_its_ver
 
 
 def test_a_transaction_that_has_only_locked_rows_is_prepared_and_committed(publisher_database, tmp_path):
-    """Rule C50; 18 sends its PREPARE without a BEGIN PREPARE, at which its own worker stops ("incorrect prepare LSN")."""
+    """Rule C50; 18 sends its PREPARE without a BEGIN PREPARE, at which its own worker stops
+    ("incorrect prepare LSN").
+    """
     publisher_database.execute("CREATE TABLE t(a int PRIMARY KEY, b text); CREATE PUBLICATION p FOR TABLE t")
     publisher_database.execute("INSERT INTO t VALUES (1, 'x')")
     start = make_slot(publisher_database, two_phase=True)

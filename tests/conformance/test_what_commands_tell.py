@@ -1,4 +1,6 @@
-"""What CREATE SUBSCRIPTION, REFRESH and DROP tell of what would otherwise be found out later, or never."""
+"""What CREATE SUBSCRIPTION, REFRESH and DROP tell of what would otherwise be found out later, or
+never.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def any_session(request, publisher_database, tmp_path) -> Iterator[Session]:
 
 CREATE = "CREATE SUBSCRIPTION s CONNECTION '$pub' PUBLICATION p"
 
-# Tables without a replica identity --------------------------------------------------------------------
+# Tables without a replica identity ----------------------------------------------------------------
 
 
 def test_a_published_table_without_replica_identity_is_told_with_the_statement_to_run(session):
@@ -95,7 +97,9 @@ IDENTITIES = """
 
 
 def test_it_is_told_of_exactly_the_tables_that_the_server_refuses_to_change(database):
-    """Partitions by their own identity, whichever of them is named; each statement mends its table. Versions 15, 16 and 18."""
+    """Partitions by their own identity, whichever of them is named; each statement mends its table.
+    Versions 15, 16 and 18.
+    """
     database.execute(IDENTITIES)
     with psycopg.connect(database.conninfo, autocommit=True) as connection:
         found = tables_without_identity(connection, ["everything", "via_root", "inserts"])
@@ -131,7 +135,7 @@ def test_an_emulated_publication_is_told_of_the_carriers_tables(session):
     assert told.startswith('WARNING:  published table "public.b" has no replica identity')
 
 
-# Privileges -------------------------------------------------------------------------------------------
+# Privileges ---------------------------------------------------------------------------------------
 
 
 def test_a_table_that_the_role_may_not_read_is_told_with_the_grant(session):
@@ -167,7 +171,9 @@ def test_a_table_that_the_role_may_not_read_is_told_with_the_grant(session):
 
 
 def test_a_copy_says_which_grant_is_missing(database):
-    """Versions 15, 16 and 18; who may read the published columns only can copy them, though not by ranges of ctid."""
+    """Versions 15, 16 and 18; who may read the published columns only can copy them, though not by
+    ranges of ctid.
+    """
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, a int); INSERT INTO t VALUES (1, 2); CREATE PUBLICATION p FOR TABLE t (id)"
     )
@@ -196,14 +202,16 @@ def test_a_role_that_may_not_replicate_is_told_the_statement_to_run(database):
         ReplicationConnection(with_role(database, role), "s").close()
 
 
-# Shapes -----------------------------------------------------------------------------------------------
+# Shapes -------------------------------------------------------------------------------------------
 
 
 TABLES = ("lacking", "extra", "keyless", "fits")
 
 
 def test_tables_that_do_not_fit_are_told_when_the_command_is_given(any_session):
-    """PostgreSQL's commands accept them and its workers fail; so the command is carried out, with the texts of ``run``."""
+    """PostgreSQL's commands accept them and its workers fail; so the command is carried out, with
+    the texts of ``run``.
+    """
     session = any_session
     session.publisher.execute(
         "CREATE TABLE lacking (id int PRIMARY KEY, a text);"
@@ -270,7 +278,7 @@ def test_an_insert_only_publication_needs_no_key_at_the_target(session):
     assert session.warnings(CREATE) == []
 
 
-# DROP SUBSCRIPTION ------------------------------------------------------------------------------------
+# DROP SUBSCRIPTION --------------------------------------------------------------------------------
 
 
 def test_a_drop_tells_of_tables_that_were_never_copied_before_the_slot_goes(session):
@@ -288,7 +296,7 @@ def test_a_drop_tells_of_tables_that_were_never_copied_before_the_slot_goes(sess
     assert session.run("DROP SUBSCRIPTION s") == [dropped]
 
 
-# MariaDB's privileges ---------------------------------------------------------------------------------
+# MariaDB's privileges -----------------------------------------------------------------------------
 
 
 def test_mariadb_names_the_statement_and_the_table_that_a_privilege_is_missing_for(mariadb):

@@ -1,4 +1,5 @@
-"""A whole replication for tests: a publisher under load, ``subscriber run`` as a subprocess, and a judge.
+"""A whole replication for tests: a publisher under load, ``subscriber run`` as a subprocess, and a
+judge.
 
 ::
 
@@ -6,11 +7,12 @@
          │                     └──────────────┬─────────────────────┘
          └─ pause                    compare_tables: row by row
 
-A :class:`Runner` marks what it starts with an environment variable of its own, which every descendant inherits: so a
-test can see in /proc that nothing was left behind, whoever the parent is by then.
+A :class:`Runner` marks what it starts with an environment variable of its own, which every
+descendant inherits: so a test can see in /proc that nothing was left behind, whoever the parent is
+by then.
 
-:class:`Failpoints` arms every failpoint at the start and keeps each one locked by its once-file: removing the file lets it
-fire the next time it is passed, and its return tells that it has.
+:class:`Failpoints` arms every failpoint at the start and keeps each one locked by its once-file:
+removing the file lets it fire the next time it is passed, and its return tells that it has.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ TAG = "SUBSCRIBER_TEST_TAG"
 
 
 def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait until ``condition`` gives something true, and give that; fail with ``what`` when it takes too long."""
+    """Wait until ``condition`` gives something true, and give that; fail with ``what`` when it
+    takes too long.
+    """
     deadline = time.monotonic() + patience
     while True:
         result = condition()
@@ -65,7 +69,8 @@ def wait_until(condition: Callable[[], Any], what: str, patience: float = PATIEN
 
 @dataclass
 class Runner:
-    """``subscriber`` as a user starts it: its own journal, temporary folder and log below ``folder``.
+    """``subscriber`` as a user starts it: its own journal, temporary folder and log below
+    ``folder``.
 
     Attributes:
         target: SQLAlchemy's URL.
@@ -109,7 +114,9 @@ class Runner:
         }
 
     def call(self, *arguments: str, timeout: float = PATIENCE, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end; only ``run`` has Spark to start, and a new interpreter for it."""
+        """Run one command to its end; only ``run`` has Spark to start, and a new interpreter for
+        it.
+        """
         environment = {**self.environ(), **variables}
         if arguments[0] != "run":
             return run_command(arguments, environment, self.folder, timeout)
@@ -161,7 +168,9 @@ class Runner:
         return self.process.wait(PATIENCE)
 
     def terminate(self, *, everybody: bool = False) -> int:
-        """SIGTERM, as systemd sends it: to the supervisor (KillMode=mixed), or to everybody (its default); the exit code."""
+        """SIGTERM, as systemd sends it: to the supervisor (KillMode=mixed), or to everybody (its
+        default); the exit code.
+        """
         assert self.process is not None
         for pid in self.processes() if everybody else [self.process.pid]:
             with contextlib.suppress(ProcessLookupError):
@@ -180,7 +189,9 @@ class Runner:
         self.process.wait()
 
     def processes(self) -> dict[int, str]:
-        """Every live process that descends from this runner, whatever its parent is now: pid → command line."""
+        """Every live process that descends from this runner, whatever its parent is now: pid →
+        command line.
+        """
         found = {}
         mark = f"{TAG}={self.tag}".encode()
         for entry in Path("/proc").iterdir():
@@ -222,7 +233,9 @@ class Failpoints:
             self._file(name).touch()
 
     def environment(self, *, full_disk: bool = False) -> dict[str, str]:
-        """The variable that arms them: all to kill, or the journal's first to find the disk full."""
+        """The variable that arms them: all to kill, or the journal's first to find the disk
+        full.
+        """
         actions = dict.fromkeys(sorted(FAILPOINTS), "kill")
         if full_disk:
             actions["journal.sync.before"] = "enospc"
@@ -268,7 +281,7 @@ connection.execute("ROLLBACK")
 """
 
 
-# What a process uses --------------------------------------------------------------------------------
+# What a process uses ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -293,7 +306,7 @@ def usage(pid: int) -> Usage:
     )
 
 
-# Tables and load ------------------------------------------------------------------------------------
+# Tables and load ----------------------------------------------------------------------------------
 
 PUBLISHER_TABLES = """
 CREATE TABLE orders (id bigint PRIMARY KEY, customer text NOT NULL, amount numeric(12,2), created timestamptz);
@@ -322,9 +335,9 @@ PUBLICATIONS = "everything, appended"
 class Load:
     """Seeded writes at a bounded rate until told to stop; a publisher that goes away is waited for.
 
-    ``with Load(conninfo, seed): …`` runs it; :meth:`paused` holds it between two transactions. A transaction whose
-    commit was not answered may have happened or not: the publisher's tables are the truth, not this thread's memory.
-    ``pause`` is the seconds between two transactions.
+    ``with Load(conninfo, seed): …`` runs it; :meth:`paused` holds it between two transactions. A
+    transaction whose commit was not answered may have happened or not: the publisher's tables are
+    the truth, not this thread's memory. ``pause`` is the seconds between two transactions.
     """
 
     def __init__(self, conninfo: str, seed: int, pause: float = 0.01) -> None:
@@ -452,7 +465,7 @@ class _Undo(Exception):
     """Rolls back to a savepoint."""
 
 
-# The judge ------------------------------------------------------------------------------------------
+# The judge ----------------------------------------------------------------------------------------
 
 
 def barrier(conninfo: str) -> LSN:
@@ -473,7 +486,8 @@ def applied(database: Path, number: int = 1) -> LSN:
 
 
 def catch_up(conninfo: str, database: Path, runner: Runner, number: int = 1) -> None:
-    """Wait until all that is committed by now is in the SQLite target; ``runner`` is started again when it is dead.
+    """Wait until all that is committed by now is in the SQLite target; ``runner`` is started again
+    when it is dead.
 
     ``number`` is the subscription's.
     """

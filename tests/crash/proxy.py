@@ -1,4 +1,6 @@
-"""A TCP proxy between a PostgreSQL client and its server that can change what the server says, message by message."""
+"""A TCP proxy between a PostgreSQL client and its server that can change what the server says,
+message by message.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ _RECEIVE = 65536
 
 
 class Proxy:
-    """``with Proxy(conninfo) as proxy: connect(proxy.conninfo)``; `transform` may change at any time.
+    """``with Proxy(conninfo) as proxy: connect(proxy.conninfo)``; `transform` may change at any
+    time.
 
     Attributes:
         transform: applied to every message of the server; None passes them on.
-        conninfo: the same database through the proxy, without TLS (what is encrypted cannot be changed).
+        conninfo: the same database through the proxy, without TLS (what is encrypted cannot be
+            changed).
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -76,7 +80,8 @@ class Proxy:
 def flip_tuple_kind(marker: bytes) -> Transform:
     """Flip one bit of the byte that announces the row of an INSERT whose row holds ``marker``.
 
-    CopyData: ``d``, length, then XLogData: ``w``, 24 bytes, then ``I``, relation (4 bytes), ``N``, the row.
+    CopyData: ``d``, length, then XLogData: ``w``, 24 bytes, then ``I``, relation (4 bytes), ``N``,
+    the row.
     """
     insert = 5 + 25
 

@@ -1,4 +1,5 @@
-"""A backlog of many small transactions, received while apply is stuck and drained when it can go on (bounded_memory).
+"""A backlog of many small transactions, received while apply is stuck and drained when it can go on
+(bounded_memory).
 
 What is bounded does not depend on how fast the machine is; the times are printed (``-s``).
 """
@@ -22,7 +23,9 @@ TRANSACTIONS = 50_000
 NAME = "backlog"
 MEBIBYTE = 1024 * 1024
 MOST_FILES = TRANSACTIONS // 10
-"""Measured: 5 while the publisher wrote 18,000 transactions a second, 1 when all of them were there before."""
+"""Measured: 5 while the publisher wrote 18,000 transactions a second, 1 when all of them were there
+before.
+"""
 RECEIVER_MEMORY = 300 * MEBIBYTE
 SUPERVISOR_MEMORY = 400 * MEBIBYTE
 """Measured: 170 and 214 MiB, most of it the modules."""

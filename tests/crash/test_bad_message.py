@@ -56,7 +56,9 @@ def confirmed(database):
 
 
 def test_a_message_that_cannot_be_decoded_stops_its_subscription_until_it_is_healed(database, proxy, runner, tmp_path):
-    """A19, A20, slot_after_disk: relation, LSN, byte offset and message type; nothing of it is skipped"""
+    """A19, A20, slot_after_disk: relation, LSN, byte offset and message type; nothing of it is
+    skipped
+    """
     proxy.transform = flip_tuple_kind(MARKER.encode())
     ((before,),) = database.execute("SELECT pg_current_wal_insert_lsn()")
     database.execute(f"INSERT INTO parcels VALUES (1, '{MARKER}')")

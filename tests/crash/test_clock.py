@@ -1,6 +1,8 @@
-"""The machine's clock is set back by a day while a run works, and forward again: nothing of it goes by the time of day.
+"""The machine's clock is set back by a day while a run works, and forward again: nothing of it goes
+by the time of day.
 
-Every Python process of the run gets the false time from a ``sitecustomize`` of ours; Java's clock stays right.
+Every Python process of the run gets the false time from a ``sitecustomize`` of ours; Java's clock
+stays right.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def time_ns():
 
 
 time.time, time.time_ns = lambda: time_ns() / 1e9, time_ns
-# In the class itself: extension modules look at its size, and another class in its place has another.
+# In the class itself: extension modules look at its size, and another class has another size.
 (methods,) = gc.get_referents(datetime.datetime.__dict__)
 methods["now"] = classmethod(lambda cls, tz=None: cls.fromtimestamp(time.time(), tz))
 ctypes.pythonapi.PyType_Modified(ctypes.py_object(datetime.datetime))

@@ -1,7 +1,8 @@
-"""The initial copy and the hand-over under load: killed at every failpoint, and with the publisher or its snapshot gone.
+"""The initial copy and the hand-over under load: killed at every failpoint, and with the publisher
+or its snapshot gone.
 
-One ``subscriber run`` serves them all. Table audit is ready and streams on while the others are copied, so that a table that has been
-copied is behind the stream and has to catch up.
+One ``subscriber run`` serves them all. Table audit is ready and streams on while the others are
+copied, so that a table that has been copied is behind the stream and has to catch up.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Killed at every named failpoint while a load runs, started again: nothing lost, nothing applied twice.
+"""Killed at every named failpoint while a load runs, started again: nothing lost, nothing applied
+twice.
 
-One ``subscriber run`` serves all failpoints, since each of them leaves behind what the next one starts from - as crashes do. A
-killed walreceiver is the supervisor's to start again, a killed supervisor is ours, as it would be systemd's.
+One ``subscriber run`` serves all failpoints, since each of them leaves behind what the next one
+starts from - as crashes do. A killed walreceiver is the supervisor's to start again, a killed
+supervisor is ours, as it would be systemd's.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from tests.crash.harness import Load, catch_up, wait_until
 
 ELSEWHERE = ("copy.", "handover.", "target.prepare", "target.finish", "target.alter")
 STREAM = [name for name in FAILPOINTS if not name.startswith(ELSEWHERE)]
-"""The others are passed by copies (test_copy.py), by targets that can prepare transactions (test_two_phase.py), and by tables that are
-altered (test_schema_changes.py)."""
+"""The others are passed by copies (test_copy.py), by targets that can prepare transactions
+(test_two_phase.py), and by tables that are altered (test_schema_changes.py)."""
 SUPERVISOR = ("target.commit.before", "target.commit.after")
 
 

@@ -1,4 +1,6 @@
-"""A conflict that stays costs nothing, however long it takes somebody to mend it (bounded_memory)."""
+"""A conflict that stays costs nothing, however long it takes somebody to mend it
+(bounded_memory).
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def execute(database: Path, statement: str) -> None:
 
 
 def test_a_conflict_of_300_retries_costs_no_thread_and_no_descriptor(replication):
-    """Each retry used to leave a thread and two descriptors in Python, and two threads in the JVM, until the run was dead."""
+    """Each retry used to leave a thread and two descriptors in Python, and two threads in the JVM,
+    until the run was dead.
+    """
     runner = replication.runner
     runner.start()
     catch_up(replication.conninfo, replication.database, runner)
@@ -71,7 +75,9 @@ def test_once_it_is_mended_everything_arrives(replication):
 
 @pytest.mark.long
 def test_queries_that_are_stopped_and_started_leave_nothing_in_python(replication):
-    """What DISABLE and ENABLE cost is the start of a query and of a receiver; what Spark leaves in the JVM is in docs/architecture.md."""
+    """What DISABLE and ENABLE cost is the start of a query and of a receiver; what Spark leaves in
+    the JVM is in docs/architecture.md.
+    """
     runner = replication.runner
 
     def said_after(command: str, text: str) -> None:

@@ -1,7 +1,9 @@
-"""Many subscriptions of one run, broken one by one in every way at the same time: nobody else notices (one_does_not_end_another).
+"""Many subscriptions of one run, broken one by one in every way at the same time: nobody else
+notices (one_does_not_end_another).
 
-There are twelve, not twenty: each costs two processes of 100 MB and a query of Spark's, and two cores have other tests to run beside this one.
-Ten are broken, each in a way of its own; two are not. Those whose trouble is tried again go on by themselves when it is over.
+There are twelve, not twenty: each costs two processes of 100 MB and a query of Spark's, and two
+cores have other tests to run beside this one. Ten are broken, each in a way of its own; two are
+not. Those whose trouble is tried again go on by themselves when it is over.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ REASONS = {
 }
 """How each is broken → what its ``status`` says of it."""
 GO_ON = ("wrong_port", "conflict", "killed")
-"""Those that have everything when somebody has mended what was broken; the table that is made anew has what came since."""
+"""Those that have everything when somebody has mended what was broken; the table that is made anew
+has what came since.
+"""
 NAMES = (*HEALTHY, *REASONS)
 
 

@@ -1,6 +1,8 @@
-"""Publisher, target and disk go away and come back, one after the other, while one ``subscriber run`` works and a load writes.
+"""Publisher, target and disk go away and come back, one after the other, while one
+``subscriber run`` works and a load writes.
 
-The tests of this module follow each other on one replication; each begins and ends with equal tables.
+The tests of this module follow each other on one replication; each begins and ends with equal
+tables.
 """
 
 from __future__ import annotations
@@ -64,8 +66,8 @@ def log_grows_by(runner, text):
 def kept_full(folder):
     """No space in ``folder``'s file system: what is free, and what becomes free, goes into a file.
 
-    Written page by page, not allocated by what statvfs tells: the receiver takes from the same space meanwhile, and gives
-    back what it trims.
+    Written page by page, not allocated by what statvfs tells: the receiver takes from the same
+    space meanwhile, and gives back what it trims.
     """
     filler, ending = folder / "filler", threading.Event()
     page = bytes(os.statvfs(folder).f_frsize)
@@ -90,7 +92,9 @@ def kept_full(folder):
 
 @contextlib.contextmanager
 def filled(folder):
-    """A file takes what is free in ``folder``'s file system, to the last byte; what becomes free later stays free."""
+    """A file takes what is free in ``folder``'s file system, to the last byte; what becomes free
+    later stays free.
+    """
     filler = folder / "filler"
     page = bytes(os.statvfs(folder).f_frsize)
     with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
@@ -158,7 +162,8 @@ def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(repl
     if not replication.journal_is_small:
         pytest.skip("mounting a tmpfs is not allowed here")
     runner, complaint = replication.runner, "could not write the journal"
-    # What is not applied is not trimmed: so the space that trimming can free ends, and the receiver stands still.
+    # What is not applied is not trimmed: so the space that trimming can free ends, and the receiver
+    # stands still.
     with Locked(replication.database), kept_full(runner.journal):
         for _ in range(2):
             log_grows_by(runner, complaint)()
@@ -170,7 +175,9 @@ def test_a_file_system_that_is_full_stops_the_receiver_until_there_is_space(repl
 
 
 def test_what_the_target_applies_makes_room_on_a_disk_without_a_free_byte(replication, load, supervisor, own_server):
-    """slot_after_disk: nobody frees anything, and neither the target's position nor the control file finds space of its own"""
+    """slot_after_disk: nobody frees anything, and neither the target's position nor the control
+    file finds space of its own
+    """
     if not replication.journal_is_small:
         pytest.skip("mounting a tmpfs is not allowed here")
     runner = replication.runner
@@ -215,7 +222,9 @@ def test_ctrl_c_ends_every_process_in_order(replication, load):
 
 
 def test_a_killed_supervisor_leaves_no_process_behind(replication, load, own_server):
-    """The walreceiver hears the end of its pipe, the JVM too; what is in the journal and not in the target stays there."""
+    """The walreceiver hears the end of its pipe, the JVM too; what is in the journal and not in the
+    target stays there.
+    """
     runner = replication.runner
     runner.start()
     replication.settle(load)

@@ -1,4 +1,6 @@
-"""Killed around an ALTER TABLE of ours while a load runs: the column, and its value in the rows that were there, come exactly once."""
+"""Killed around an ALTER TABLE of ours while a load runs: the column, and its value in the rows
+that were there, come exactly once.
+"""
 
 from __future__ import annotations
 

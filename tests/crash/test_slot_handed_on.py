@@ -1,6 +1,8 @@
-"""A slot goes from one subscription to the next while changes are received and not applied: the next one gets them (slot_after_disk).
+"""A slot goes from one subscription to the next while changes are received and not applied: the
+next one gets them (slot_after_disk).
 
-PostgreSQL's own procedure: DISABLE, SET (slot_name = NONE), DROP SUBSCRIPTION; then CREATE SUBSCRIPTION … WITH (create_slot = false).
+PostgreSQL's own procedure: DISABLE, SET (slot_name = NONE), DROP SUBSCRIPTION; then CREATE
+SUBSCRIPTION … WITH (create_slot = false).
 """
 
 from __future__ import annotations

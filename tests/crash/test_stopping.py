@@ -1,6 +1,8 @@
-"""SIGTERM, whatever the run is doing: it ends in order, nothing of the batch is in the target, and the next run completes it.
+"""SIGTERM, whatever the run is doing: it ends in order, nothing of the batch is in the target, and
+the next run completes it.
 
-A batch that takes long is a large one on DuckDB, one with a slow trigger on SQLite, and one that waits for a lock on the servers.
+A batch that takes long is a large one on DuckDB, one with a slow trigger on SQLite, and one that
+waits for a lock on the servers.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Slow:
         rows: how many are large.
         applying: whether a batch, or a copy, is at work in the target.
         let_go: takes away what makes it slow.
-        hold: makes it slow, once it streams (a slot cannot be made while a transaction of the server is open).
+        hold: makes it slow, once it streams (a slot cannot be made while a transaction of the
+            server is open).
     """
 
     publisher: PostgreSQLServer
@@ -206,7 +209,9 @@ def replication(request, own_server, tmp_path) -> Iterator[Slow]:
 
 @process_first
 def test_a_batch_in_progress_is_rolled_back_and_comes_again(replication, everybody):
-    """any_crash, progress_with_data: nothing of it is in the target, and all of it after the next run"""
+    """any_crash, progress_with_data: nothing of it is in the target, and all of it after the next
+    run
+    """
     replication.subscribe()
     replication.start()
     replication.insert()

@@ -1,6 +1,8 @@
-"""Killed at every failpoint around prepared transactions, each time it is passed, and started again (rules C50, C50a).
+"""Killed at every failpoint around prepared transactions, each time it is passed, and started again
+(rules C50, C50a).
 
-The applier alone, in a process of its own: what happens between a PREPARE and its progress is decided by the target's rows only.
+The applier alone, in a process of its own: what happens between a PREPARE and its progress is
+decided by the target's rows only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Random histories: however they are cut into frames and batches and replayed, the target is the publisher."""
+"""Random histories: however they are cut into frames and batches and replayed, the target is the
+publisher.
+"""
 
 from __future__ import annotations
 

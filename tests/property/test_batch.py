@@ -35,7 +35,9 @@ class Change:
 
 @st.composite
 def sequences(draw: st.DrawFn) -> list[m.Message]:
-    """Messages as a publisher sends them: changes fit the description before them, which may change."""
+    """Messages as a publisher sends them: changes fit the description before them, which may
+    change.
+    """
     sent: list[m.Message] = []
     shapes: dict[int, m.Relation] = {}
     for _ in range(draw(st.integers(0, 12))):

@@ -1,4 +1,6 @@
-"""Days, dates and their text: the calendar against Python's, and columns of text against one text at a time."""
+"""Days, dates and their text: the calendar against Python's, and columns of text against one text
+at a time.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,9 @@ VALUES = (
 
 @st.composite
 def tables(draw):
-    """Columns, and rows of them; one column is never blank, because a blank line is not compared."""
+    """Columns, and rows of them; one column is never blank, because a blank line is not
+    compared.
+    """
     width = draw(st.integers(1, 3))
     names = draw(
         st.lists(st.sampled_from(["a", "note", "two\nlines", "漢", "?column?"]), min_size=width, max_size=width)
@@ -34,7 +36,9 @@ def tables(draw):
 
 
 def visible(rows):
-    """Rows as far as text shows them: NULL and an empty text look the same, and blanks at the end of lines do not count."""
+    """Rows as far as text shows them: NULL and an empty text look the same, and blanks at the end
+    of lines do not count.
+    """
     return [tuple(tuple(line.rstrip(" ") for line in displayed_lines(value or "")) for value in row) for row in rows]
 
 

@@ -1,9 +1,10 @@
-"""Random histories through receiver, journal and apply: whatever arrives when, the target is the publisher.
+"""Random histories through receiver, journal and apply: whatever arrives when, the target is the
+publisher.
 
-A history is what PostgreSQL's WAL would hold: transactions that are plain, streamed in blocks with subtransactions
-that are rolled back, prepared and committed or rolled back later, in any interleaving. A walsender sends it, starting
-again from what was confirmed whenever the receiver is stopped or cut off. What is in the journal is applied in
-random batches, trimmed, and replayed.
+A history is what PostgreSQL's WAL would hold: transactions that are plain, streamed in blocks with
+subtransactions that are rolled back, prepared and committed or rolled back later, in any
+interleaving. A walsender sends it, starting again from what was confirmed whenever the receiver is
+stopped or cut off. What is in the journal is applied in random batches, trimmed, and replayed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ STEP = 0x100
 
 @dataclass
 class Chunk:
-    """Changes that stand together; ``aborted`` ones belong to a subtransaction that is rolled back."""
+    """Changes that stand together; ``aborted`` ones belong to a subtransaction that is
+    rolled back.
+    """
 
     changes: list[m.Message]
     aborted: bool
@@ -83,7 +86,9 @@ class Transaction:
 
 @dataclass
 class Event:
-    """What happens at one place of the WAL: a block of changes, a prepare, or a transaction's end."""
+    """What happens at one place of the WAL: a block of changes, a prepare, or a
+    transaction's end.
+    """
 
     what: str
     transaction: Transaction
@@ -113,7 +118,9 @@ histories = st.lists(st.tuples(st.sampled_from(KINDS), steps), min_size=1, max_s
 
 
 def wal_of(history: Sequence[tuple[str, list[tuple[list[Any], bool, int]]]]) -> Wal:
-    """Run the history at a publisher, transaction by transaction in the order of their ends, and write its WAL."""
+    """Run the history at a publisher, transaction by transaction in the order of their ends, and
+    write its WAL.
+    """
     publisher, states = Publisher(), []
     placed: list[tuple[tuple[int, int, int], Event]] = []
     for number, (kind, chunks) in enumerate(history):
@@ -142,7 +149,9 @@ def _run(publisher: Publisher, operations: list[Any], aborted: bool) -> Chunk:
 
 
 def _placed(transaction: Transaction, number: int, leads: list[int]) -> Iterator[tuple[tuple[int, int, int], Event]]:
-    """Its events and where they stand: blocks and prepare come up to three transactions before the end."""
+    """Its events and where they stand: blocks and prepare come up to three transactions before the
+    end.
+    """
     slot = 0
     for index, lead in enumerate(leads):
         slot = max(slot, number - lead)
@@ -197,7 +206,9 @@ class Walsender:
                 yield m.RollbackPrepared(LSN(transaction.prepared_at), end, 1, 2, transaction.xid, transaction.gid)
 
     def _block(self, transaction: Transaction, chunk: Chunk, number: int) -> Iterator[m.Message]:
-        """One block; a rolled back one is of a subtransaction and its child, and their aborts follow it."""
+        """One block; a rolled back one is of a subtransaction and its child, and their aborts
+        follow it.
+        """
         xid = transaction.xid
         first = xid not in self._streams
         known = self._streams.setdefault(xid, set())
@@ -233,7 +244,8 @@ class Life:
 
     Attributes:
         frames: how many frames arrive.
-        cut_off: the connection breaks before what has arrived is looked at; else the receiver is stopped.
+        cut_off: the connection breaks before what has arrived is looked at; else the receiver is
+            stopped.
         pauses: places at which nothing has arrived for a moment.
         keepalives: events after which one is sent.
         unheard: how many of the last status updates the publisher did not get.
@@ -294,7 +306,9 @@ class Replication:
         self.confirmed = max([self.confirmed, *heard])
 
     def apply(self, max_bytes: int | None) -> None:
-        """Apply one micro-batch, and replay everything that the journal still holds up to its end."""
+        """Apply one micro-batch, and replay everything that the journal still holds up to
+        its end.
+        """
         end = self.reader.latest(self.applied, max_bytes)
         result = emulate(self.reader, self.applier, self.applied, end)
         assert result.conflicts == {}
@@ -309,7 +323,9 @@ class Replication:
 @settings(max_examples=60)
 @given(histories, st.lists(lives, min_size=1, max_size=4))
 def test_the_target_is_a_prefix_of_the_publisher_at_every_step_and_all_of_it_at_the_end(history, connections):
-    """Invariants commit_order, progress_with_data, slot_after_disk, any_crash; rules A24, C35, C42, C43, C47, C50."""
+    """Invariants commit_order, progress_with_data, slot_after_disk, any_crash; rules A24, C35, C42,
+    C43, C47, C50.
+    """
     wal = wal_of(history)
     note(f"{len(connections)} connections before the last")
     with tempfile.TemporaryDirectory() as folder, fresh_target() as target:

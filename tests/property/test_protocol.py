@@ -1,4 +1,6 @@
-"""encode and decode are inverses, and no bytes whatever end in anything but a message or a ProtocolError."""
+"""encode and decode are inverses, and no bytes whatever end in anything but a message or a
+ProtocolError.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_every_proper_prefix_is_refused_or_another_message(pair: tuple[Message, 
 
 @given(in_stream_messages)
 def test_a_proper_prefix_is_a_message_only_where_the_option_decides(pair: tuple[Message, bool]):
-    """A5: the 9 byte form is a prefix of the 25 byte form of Stream Abort; nothing else has two lengths."""
+    """A5: the 9 byte form is a prefix of the 25 byte form of Stream Abort; nothing else has two
+    lengths.
+    """
     message, in_stream = pair
     data = encode(message)
     for size in range(len(data)):
@@ -115,7 +119,9 @@ def _mutations(original: bytes) -> st.SearchStrategy[bytes]:
 
 
 def _refused_or_exact(data: bytes, read: Callable[[bytes], Any], write: Callable[[Any], bytes]) -> None:
-    """Reading ``data`` ends in a message of exactly these bytes, or in a ProtocolError that says where."""
+    """Reading ``data`` ends in a message of exactly these bytes, or in a ProtocolError that says
+    where.
+    """
     refused: ProtocolError | None = None
     try:
         message = read(data)

@@ -1,4 +1,6 @@
-"""Random filters: the analysis ends in a tree or in an error of the tree, and its text means the same again."""
+"""Random filters: the analysis ends in a tree or in an error of the tree, and its text means the
+same again.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ TABLES = PublisherTables(180004, {TABLE.key: TABLE}, frozenset({950, 951}))
 
 @given(st.integers(0, 2**32))
 def test_the_canonical_text_of_a_filter_means_the_same(seed):
-    """``pg_get_expr`` is what an imported publication is read from. Twice, since a sign and its number become one at first."""
+    """``pg_get_expr`` is what an imported publication is read from. Twice, since a sign and its
+    number become one at first.
+    """
     text = random_filter(Random(seed))
     try:
         canonical = filter_text(analyze_filter(text, TABLE, TABLES), TABLES)

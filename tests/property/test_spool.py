@@ -1,4 +1,6 @@
-"""A streamed transaction with random subtransactions and rollbacks, against a list that is searched (rule C43)."""
+"""A streamed transaction with random subtransactions and rollbacks, against a list that is searched
+(rule C43).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Model:
     kept: list[tuple[int | None, m.Message]]
 
     def abort(self, subxid: int) -> None:
-        """Everything from the subtransaction's first message on goes, but descriptions stay (rule A24)."""
+        """Everything from the subtransaction's first message on goes, but descriptions stay (rule
+        A24).
+        """
         places = [place for place, (xid, _) in enumerate(self.kept) if xid == subxid]
         if places:
             cut = self.kept[places[0] :]

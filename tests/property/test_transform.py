@@ -1,4 +1,6 @@
-"""Columnar transformation against a model that takes one change at a time, the way pgoutput_change does."""
+"""Columnar transformation against a model that takes one change at a time, the way pgoutput_change
+does.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class Case:
         source: the relation that changes come under.
         target: what they are published as.
         operations: what is published.
-        thresholds: for the operations that are filtered: column and value; true where the column is above it, null where it is NULL.
+        thresholds: for the operations that are filtered: column and value; true where the column is
+            above it, null where it is NULL.
         changes: as they come.
     """
 
@@ -106,7 +109,8 @@ def _changes(draw: st.DrawFn, identity: str, key: set[str]) -> Change:
     for name in unchanged:
         # What is out of line is not NULL, and is the same before and after.
         old[name] = new[name] = old[name] or "1"
-    # A new tuple without an old one: no column of the identity changed, and none is out of line (section B.3).
+    # A new tuple without an old one: no column of the identity changed, and none is out of line
+    # (section B.3).
     alone = identity == "n" or (identity == "d" and not unchanged & key and all(old[name] == new[name] for name in key))
     sent = {name: m.UNCHANGED if name in unchanged else value for name, value in new.items()}
     change = Change("U", None, None, sent)
@@ -119,7 +123,7 @@ def _with_old(change: Change, identity: str, key: set[str], old: Row) -> Change:
     return Change(change.action, "K", {name: old[name] if name in key else None for name in NAMES}, change.new)
 
 
-# The model -----------------------------------------------------------------------------------------
+# The model ----------------------------------------------------------------------------------------
 
 
 def model(case: Case, change: Change) -> Change | None:
@@ -157,7 +161,9 @@ def _is_above(row: Row, threshold: tuple[str, int]) -> bool:
 
 
 def _written(target: m.Relation, change: Change) -> Change:
-    """logicalrep_write_insert, _update and _delete; of a key only the identity's columns are read (rule A9)."""
+    """logicalrep_write_insert, _update and _delete; of a key only the identity's columns are read
+    (rule A9).
+    """
     names = [column.name for column in target.columns]
     new = None if change.action == "D" or change.new is None else {name: change.new[name] for name in names}
     if change.action == "I" or change.old is None:
@@ -168,7 +174,7 @@ def _written(target: m.Relation, change: Change) -> Change:
     return Change(change.action, "K", {name: change.old[name] for name in keys}, new)
 
 
-# Ours ----------------------------------------------------------------------------------------------
+# Ours ---------------------------------------------------------------------------------------------
 
 
 def ours(case: Case) -> list[Change | None]:

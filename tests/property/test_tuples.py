@@ -37,7 +37,9 @@ def laid_out(messages: list[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64
 
 
 def columnar(messages: list[bytes], ncolumns: int) -> list[Row] | str:
-    """What the columnar decoder makes of the messages: rows of column values, or the error's message."""
+    """What the columnar decoder makes of the messages: rows of column values, or the error's
+    message.
+    """
     buffer, starts, limits = laid_out(messages)
     try:
         split = split_tuples(buffer, starts, limits, ncolumns)
@@ -74,7 +76,9 @@ def test_both_decoders_read_the_same_values(rows: list[Row]) -> None:
 
 @given(batches, st.data())
 def test_a_prefix_or_a_changed_byte_ends_in_the_same_verdict_in_both(rows: list[Row], data: st.DataObject) -> None:
-    """A19: accepted with the same values by both, or a ProtocolError in both; the neighbours' bytes stay theirs."""
+    """A19: accepted with the same values by both, or a ProtocolError in both; the neighbours' bytes
+    stay theirs.
+    """
     messages = [encode(Insert(16_384, row)) for row in rows]
     victim = data.draw(st.integers(0, len(messages) - 1))
     body = bytearray(messages[victim][len(HEADER) :])

@@ -28,7 +28,9 @@ NEAR_BINARY = st.sampled_from([0, 1, 2, 4, 8, 10, 12, 16]).flatmap(lambda size: 
 @pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
 def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, data: st.DataObject) -> None:
-    """C5: nulls stay exactly where they were, a refused value raises, and nothing else ever happens."""
+    """C5: nulls stay exactly where they were, a refused value raises, and nothing else ever
+    happens.
+    """
     decode, near = data.draw(st.sampled_from([(family.decode_text, NEAR_TEXT), (family.decode_binary, NEAR_BINARY)]))
     values = data.draw(st.lists(st.none() | near | st.binary(max_size=20), max_size=4))
     try:
@@ -43,7 +45,9 @@ def test_a_decoder_gives_every_value_or_a_reasoned_error(family: TypeFamily, dat
 @pytest.mark.parametrize("family", EACH, ids=lambda family: family.name)
 @given(data=st.data())
 def test_what_binary_decodes_to_reads_back_as_text(family: TypeFamily, data: st.DataObject) -> None:
-    """C5: text written from any accepted bytes is text that the type's own text decoder accepts unchanged."""
+    """C5: text written from any accepted bytes is text that the type's own text decoder accepts
+    unchanged.
+    """
     if not pa.types.is_string(family.arrow_type):
         return
     value = data.draw(NEAR_BINARY | st.binary(max_size=20).map(b"\1".__add__))

@@ -141,7 +141,8 @@ PREPARED: Final = (
 )
 
 FILL: Final = "INSERT INTO plain SELECT i, i FROM generate_series({first}, {first} + 699) i"
-"""700 changes are more than the 64 kB of logical_decoding_work_mem, so the transaction is streamed."""
+"""700 changes are more than the 64 kB of logical_decoding_work_mem, so the transaction is streamed.
+"""
 
 
 class Walsender:
@@ -158,7 +159,9 @@ class Walsender:
             raise SubscriberError(result.error_message.decode())
 
     def catch_up(self) -> None:
-        """Take everything up to now; WAL of open transactions included, which a commit flushes with its own."""
+        """Take everything up to now; WAL of open transactions included, which a commit flushes with
+        its own.
+        """
         self.server.execute("INSERT INTO not_published VALUES (0)", DATABASE)
         target = parse_lsn(self.server.execute("SELECT pg_current_wal_flush_lsn()::text", DATABASE)[0][0])
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -189,7 +192,9 @@ class Walsender:
 
 
 def run_workload(server: PostgreSQL, walsender: Walsender) -> None:
-    """Everything that a message can say; large transactions stay open until the walsender has seen them."""
+    """Everything that a message can say; large transactions stay open until the walsender has seen
+    them.
+    """
     with session(server) as one:
         for statement in (*ORDINARY, *PREPARED):
             one.execute(statement.encode())

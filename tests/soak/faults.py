@@ -1,14 +1,17 @@
-"""What goes wrong while a subscription replicates: each fault breaks something, and mends it some seconds later.
+"""What goes wrong while a subscription replicates: each fault breaks something, and mends it some
+seconds later.
 
-A fault is a generator over a :class:`Soak`: it gives the seconds until it wants to go on, and other faults happen meanwhile. It names what it
-needs to itself, so that nobody kills what is already dead or gives a command to a publisher that was stopped on purpose::
+A fault is a generator over a :class:`Soak`: it gives the seconds until it wants to go on, and other
+faults happen meanwhile. It names what it needs to itself, so that nobody kills what is already dead
+or gives a command to a publisher that was stopped on purpose::
 
     publisher killed      ├── down ──┤
     target locked               ├── locked ──┤
     supervisor killed         x (starts again)
                           ─────────────────────────▶ seconds
 
-The order is that of a seed; the moments are not, since they depend on the machine. Every step is written down with its second.
+The order is that of a seed; the moments are not, since they depend on the machine. Every step is
+written down with its second.
 """
 
 from __future__ import annotations
@@ -65,7 +68,9 @@ class Soak:
     # What happens ---------------------------------------------------------------------------------
 
     def go_on(self, until: float) -> None:
-        """Let faults begin, one every few seconds, and end, until this moment (monotonic seconds)."""
+        """Let faults begin, one every few seconds, and end, until this moment (monotonic
+        seconds).
+        """
         next_fault = time.monotonic()
         while (now := time.monotonic()) < until:
             self._look_after()
@@ -117,7 +122,7 @@ class Soak:
         self.history.append(f"{time.monotonic() - self.begun:7.1f} s  {what}")
         logger.info(self.history[-1])
 
-    # What is asked of it ----------------------------------------------------------------------------
+    # What is asked of it --------------------------------------------------------------------------
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -190,7 +195,7 @@ def fault(*needs: str, times: int = 1) -> Callable[[Callable[[Soak], Steps]], Ca
     return add
 
 
-# Processes ------------------------------------------------------------------------------------------
+# Processes ----------------------------------------------------------------------------------------
 
 
 @fault("run")
@@ -214,7 +219,8 @@ def run_terminated(soak: Soak) -> Steps:
     soak.note(f"SIGTERM to {'everybody' if everybody else 'the supervisor'}")
     code = soak.replication.runner.terminate(everybody=everybody)
     soak.note(f"it ended with {code}")
-    # Killed by a failpoint meanwhile, or before it could hear signals; on a busy machine it ends in time, if not in order.
+    # Killed by a failpoint meanwhile, or before it could hear signals; on a busy machine it ends in
+    # time, if not in order.
     late = code == 1 and "not everything has ended within" in soak.replication.runner.said()
     assert late or code in {0, -signal.SIGKILL, -signal.SIGTERM}, soak.replication.runner.said()[-3000:]
     soak.replication.start_with(full_disk=soak.random.random() < 0.5)
@@ -238,7 +244,7 @@ def failpoint_unlocked(soak: Soak) -> Steps:
     yield 0
 
 
-# Publisher and target -------------------------------------------------------------------------------
+# Publisher and target -----------------------------------------------------------------------------
 
 
 @fault("publisher")
@@ -287,7 +293,7 @@ def row_in_the_way(soak: Soak) -> Steps:
     soak.note(f"order {number} is out of the way")
 
 
-# Commands -------------------------------------------------------------------------------------------
+# Commands -----------------------------------------------------------------------------------------
 
 
 def command_fault(steps: Callable[[Soak], Steps]) -> Callable[[Soak], Steps]:
@@ -363,7 +369,7 @@ def table_added(soak: Soak) -> Steps:
         execute(f"UPDATE {table} SET v = v || 'z' WHERE id % 100 = {number % 100}", NAME)
 
 
-# Questions ------------------------------------------------------------------------------------------
+# Questions ----------------------------------------------------------------------------------------
 
 
 @fault("publisher", "target")

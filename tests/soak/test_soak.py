@@ -1,7 +1,9 @@
-"""A long time under load with one random fault after the other: nothing is lost, nothing comes twice, nothing is left behind.
+"""A long time under load with one random fault after the other: nothing is lost, nothing comes
+twice, nothing is left behind.
 
-``make soak`` runs it for an hour, ``make test`` for less than one; SOAK_SECONDS says how long. ``SEED`` repeats the order of the faults of one that
-failed. See :mod:`tests.soak.faults` for what happens.
+``make soak`` runs it for an hour, ``make test`` for less than one; SOAK_SECONDS says how long.
+``SEED`` repeats the order of the faults of one that failed. See :mod:`tests.soak.faults` for what
+happens.
 """
 
 from __future__ import annotations

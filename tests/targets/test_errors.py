@@ -1,4 +1,6 @@
-"""The role ``errors``: the driver's errors become ours, without its text (invariant names_are_data)."""
+"""The role ``errors``: the driver's errors become ours, without its text (invariant
+names_are_data).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The role ``matching``: how rows of UPDATE and DELETE are found, with a key and without (rules C8-C17)."""
+"""The role ``matching``: how rows of UPDATE and DELETE are found, with a key and without (rules
+C8-C17).
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_a_key_finds_its_row_however_it_is_stored(on, kind, sent, stored):
 )
 @pytest.mark.parametrize("identity", ["d", "f"])
 def test_a_key_is_written_as_the_publisher_has_it_however_it_was_stored(on, kind, sent, stored, identity):
-    """C14: SET leaves a key out only where equal values are the same; with an old tuple the same holds"""
+    """C14: SET leaves a key out only where equal values are the same; with an old tuple the same
+    holds
+    """
     declared = on.target.ddl.column_type(OIDS[kind], NAMES.get(kind, kind), key=True)
     on.execute(f"CREATE TABLE t (a {declared} PRIMARY KEY, b integer)", f"INSERT INTO t VALUES ('{stored}', 0)")
     shape = relation("public.t", {"a": kind, "b": "int4"}, ["a"], identity=identity)
@@ -139,7 +143,9 @@ def test_letters_of_another_case_and_blanks_at_the_end_make_another_row(on):
 
 
 def test_a_row_with_more_at_the_subscriber_is_never_found(on):
-    """C15: what the publisher does not have is looked for as NULL; a generated column is not looked at (C14)"""
+    """C15: what the publisher does not have is looked for as NULL; a generated column is not looked
+    at (C14)
+    """
     on.execute(
         "CREATE TABLE t (a integer, own integer, g integer GENERATED ALWAYS AS (a + 1)"
         f"{' STORED' if on.kind == 'postgresql' else ''})",
@@ -154,7 +160,9 @@ EVENTS = {"id": "int4", "doc": "json", "note": "text"}
 
 
 def test_a_type_without_equality_stops_only_when_two_of_its_values_have_to_be_compared(on):
-    """C17: not where one side is NULL, nor where a column before it differs, and before any column behind it is looked at"""
+    """C17: not where one side is NULL, nor where a column before it differs, and before any column
+    behind it is looked at
+    """
     create(on, EVENTS)
     on.execute("""INSERT INTO t VALUES (1, '{"a": 1}', 'x'), (2, NULL, 'x')""")
     shape = full(EVENTS)

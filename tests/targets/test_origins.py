@@ -1,4 +1,6 @@
-"""The optional role ``origins``: what is applied is marked with the origin that it came from (rules C32, C34)."""
+"""The optional role ``origins``: what is applied is marked with the origin that it came from (rules
+C32, C34).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The optional role ``prepared``: what is prepared shows to nobody until another connection commits it (rules C49, C50)."""
+"""The optional role ``prepared``: what is prepared shows to nobody until another connection commits
+it (rules C49, C50).
+"""
 
 from __future__ import annotations
 

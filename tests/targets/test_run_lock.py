@@ -1,4 +1,6 @@
-"""The optional role ``run_lock``: one runner at a time, and another connection can ask whether there is one."""
+"""The optional role ``run_lock``: one runner at a time, and another connection can ask whether
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_run_is_alive_as_long_as_it_holds_its_lock(locked):
 
 
 def test_a_batch_in_progress_does_not_keep_from_finding_out(locked):
-    """The catalog can be read beside it, but for another process where the database is DuckDB, which has the status file."""
+    """The catalog can be read beside it, but for another process where the database is DuckDB,
+    which has the status file.
+    """
     with locked.running(), locked.begin():
         assert is_locked(locked) is True
 

@@ -1,4 +1,6 @@
-"""The roles ``shapes`` and ``ddl``: a table that the target declares is found again, with its columns and keys."""
+"""The roles ``shapes`` and ``ddl``: a table that the target declares is found again, with its
+columns and keys.
+"""
 
 from __future__ import annotations
 

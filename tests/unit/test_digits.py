@@ -1,4 +1,6 @@
-"""Integers of any length (issue 14, item 12): what a user writes is never too long for Python, but out of range, in PostgreSQL's words."""
+"""Integers of any length (issue 14, item 12): what a user writes is never too long for Python, but
+out of range, in PostgreSQL's words.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The documents say what is there: commands, options, settings, files, invariants and failpoints are those of the code."""
+"""The documents say what is there: commands, options, settings, files, invariants and failpoints
+are those of the code.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ INVARIANTS = {
     "any_crash",
     "one_does_not_end_another",
 }
-"""Each has a row in the architecture's table and in the README's. fast_equals_exact comes with the bulk path."""
+"""Each has a row in the architecture's table and in the README's. fast_equals_exact comes with the
+bulk path.
+"""
 
 FROM_OPTIONS = {"SUBSCRIBER_TARGET", "SUBSCRIBER_PUBLISHER"}
 """Variables that stand for an option of a command."""
@@ -89,7 +93,9 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def commands_in(text: str) -> list[str]:
-    """Everything after ``subscriber`` in shell blocks, after a shell's prompt, and in code spans."""
+    """Everything after ``subscriber`` in shell blocks, after a shell's prompt, and in code
+    spans.
+    """
     typed = [line for line in fenced(text) if line.startswith("$ ")]
     candidates = [*fenced(text, "sh"), *typed, *inline(text)]
     # "docker compose exec subscriber subscriber sql": the program is the last word of that name.
@@ -159,7 +165,9 @@ def test_the_backslash_commands_of_the_prompt_are_listed():
 
 
 def statements_in(text: str) -> list[str]:
-    """The SQL of every ``subscriber sql -c``; the subscription commands in SQL blocks (with a ``;``)."""
+    """The SQL of every ``subscriber sql -c``; the subscription commands in SQL blocks (with a
+    ``;``).
+    """
     given = re.findall(r"subscriber sql -c \"([^\"]+)\"", text)
     blocks = re.split(r"\n(?=[A-Z])", "\n".join(fenced(text, "sql")))
     typed = [
@@ -289,7 +297,9 @@ def test_every_option_of_a_publication_is_documented_with_its_default():
 
 
 def test_the_documents_name_every_setting_and_no_other_variable():
-    """A variable is a field of Settings, the target, the publisher, the failpoints, or one of the tests' own servers."""
+    """A variable is a field of Settings, the target, the publisher, the failpoints, or one of the
+    tests' own servers.
+    """
     variables = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+", "".join(PAGES.values())))
     settings = {PREFIX + field.name.upper() for field in fields(Settings)}
     others = {*FROM_OPTIONS, ENVIRONMENT}

@@ -91,7 +91,9 @@ def test_a_protocol_error_says_where_it_stopped(where, context):
 
 
 def _caught(scope: ast.AST) -> str | None:
-    """The name under which an ``except`` or a function has an error that somebody else has raised."""
+    """The name under which an ``except`` or a function has an error that somebody else has
+    raised.
+    """
     if isinstance(scope, ast.ExceptHandler):
         return scope.name
     arguments = scope.args.args if isinstance(scope, ast.FunctionDef) else []

@@ -40,7 +40,7 @@ def settings_of(command: list[str]) -> dict[str, str]:
     return dict(word.removeprefix("-c").split("=", 1) for word in command if word.startswith("-c"))
 
 
-# --- docker-compose.yml ----------------------------------------------------------------------------
+# --- docker-compose.yml ---------------------------------------------------------------------------
 
 
 def test_the_composed_publisher_has_every_setting_that_the_code_needs(services):
@@ -83,7 +83,9 @@ def test_the_target_url_is_one_that_sqlalchemy_reads_and_holds_no_password(servi
 
 
 def test_pymysql_takes_user_and_password_from_the_mounted_file(services, tmp_path):
-    """The composition's URL names the file; this asks SQLAlchemy what it makes of it, and the driver that reads it."""
+    """The composition's URL names the file; this asks SQLAlchemy what it makes of it, and the
+    driver that reads it.
+    """
     from pymysql.connections import Connection
     from sqlalchemy import make_url
 
@@ -144,7 +146,7 @@ def test_the_image_gets_what_the_dockerfile_copies():
         assert (ROOT / source).exists(), source
 
 
-# --- Makefile, CI ----------------------------------------------------------------------------------
+# --- Makefile, CI ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -217,7 +219,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-# --- packaging and layers --------------------------------------------------------------------------
+# --- packaging and layers -------------------------------------------------------------------------
 
 
 def test_every_import_of_the_package_is_a_declared_dependency(project):
@@ -246,3 +248,33 @@ def test_the_layers_name_every_package_of_the_house(project):
     named = set(re.findall(r"\w+", " ".join(layers)))
     packages = {path.parent.name for path in (ROOT / "subscriber").glob("*/__init__.py")}
     assert packages <= named
+
+
+# --- prose in the code ----------------------------------------------------------------------------
+
+PROSE_COLUMNS = 100
+DRAWN = re.compile(r"[\u2500-\u257f▲▶▼◀]|\S {2,}\S|^\s{20}|^\s*(>>>|=====)")
+"""Diagrams, tables, examples and addresses are not wrapped."""
+
+
+def prose_of(path: Path) -> dict[int, str]:
+    """The lines of a module's docstrings and of its comments that stand alone, by number."""
+    lines = path.read_text().splitlines()
+    numbers = {number for number, line in enumerate(lines, 1) if re.match(r"\s*#", line)}
+    for node in ast.walk(syntax_of(path)):
+        for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str())):
+                    numbers.update(range(statement.lineno, (statement.end_lineno or 0) + 1))
+    return {number: lines[number - 1] for number in numbers}
+
+
+@pytest.mark.parametrize("folder", ["subscriber", "tests", "benchmarks", "tools"])
+def test_docstrings_and_comments_stay_within_a_hundred_columns(folder):
+    long = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for number, line in sorted(prose_of(path).items())
+        if len(line) > PROSE_COLUMNS and not DRAWN.search(line)
+    ]
+    assert not long

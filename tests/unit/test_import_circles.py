@@ -1,4 +1,5 @@
-"""No module imports itself by way of others: imports for types and imports inside of functions count, too.
+"""No module imports itself by way of others: imports for types and imports inside of functions
+count, too.
 
 import-linter holds the order of the packages; inside of a package it sees no circle.
 """
@@ -34,7 +35,9 @@ def imported(source: str, known: frozenset[str]) -> Iterator[str]:
 
 
 def circles(graph: dict[str, frozenset[str]]) -> frozenset[frozenset[str]]:
-    """The sets of modules each of which reaches all others (Tarjan's strongly connected components)."""
+    """The sets of modules each of which reaches all others (Tarjan's strongly connected
+    components).
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,4 +1,6 @@
-"""interpreter: children find this package, and nothing that somebody has put into the current directory."""
+"""interpreter: children find this package, and nothing that somebody has put into the current
+directory.
+"""
 
 from __future__ import annotations
 

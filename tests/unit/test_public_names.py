@@ -34,7 +34,9 @@ def test_help_does_not_wait_for_spark():
 
 
 def test_a_walreceiver_starts_without_what_only_commands_and_the_pipeline_need():
-    """It is a process of its own for every subscription, and started again whenever something changes"""
+    """It is a process of its own for every subscription, and started again whenever something
+    changes
+    """
     found = _imported_by("import subscriber.runtime.receiver_process")
     assert "psycopg" in found
     assert not found & {"duckdb", "pandas", "pyspark", "sqlalchemy", "sqlglot", "subscriber.filters"}

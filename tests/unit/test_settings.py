@@ -1,4 +1,6 @@
-"""subscriber.settings: numbers as in postgresql.conf, a journal that lasts, and conninfo without secrets."""
+"""subscriber.settings: numbers as in postgresql.conf, a journal that lasts, and conninfo without
+secrets.
+"""
 
 import tempfile
 from dataclasses import fields

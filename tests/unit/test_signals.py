@@ -27,7 +27,9 @@ def said(set_up: str, seconds: float = 60) -> str:
 
 
 def test_a_signal_in_the_middle_of_a_look_at_the_event_sets_it():
-    """A run that was told to end hung for ever, once in some hundred times on a busy machine, and so did what ends a run in time."""
+    """A run that was told to end hung for ever, once in some hundred times on a busy machine, and
+    so did what ends a run in time.
+    """
     assert said("set_by_signals(event, [signal.SIGTERM])") == "True\n"
 
 

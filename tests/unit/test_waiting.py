@@ -1,4 +1,6 @@
-"""Saying for whom something waits: after a moment, once for each answer, and never in the way of what waits."""
+"""Saying for whom something waits: after a moment, once for each answer, and never in the way of
+what waits.
+"""
 
 from __future__ import annotations
 

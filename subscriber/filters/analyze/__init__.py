@@ -1,4 +1,5 @@
-"""Syntax → typed tree, the way PostgreSQL's parse analysis goes (parse_expr.c, parse_oper.c, parse_func.c, parse_coerce.c).
+"""Syntax → typed tree, the way PostgreSQL's parse analysis goes (parse_expr.c, parse_oper.c,
+parse_func.c, parse_coerce.c).
 
 ::
 

@@ -6,8 +6,9 @@
          ▲                                   │
          └─────── a function, passed ────────┘
 
-:class:`Analysis` is the dispatcher at the top, and imports point down from it. What calls it again for an operand, a call of a
-function, is given :meth:`Analysis.expression` and does not know the class.
+:class:`Analysis` is the dispatcher at the top, and imports point down from it. What calls it again
+for an operand, a call of a function, is given :meth:`Analysis.expression` and does not know the
+class.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class Analysis:
                 return self._function(node)
         raise AssertionError(f"no rule for {type(node).__name__}")
 
-    # Leaves -----------------------------------------------------------------------------------------
+    # Leaves ---------------------------------------------------------------------------------------
 
     def _constant(self, node: syntax.Constant) -> tree.Expression:
         match node.kind:
@@ -178,7 +179,7 @@ class Analysis:
             self.expression(one)
         raise invalid(ONLY_SIMPLE)  # at once, since nobody knows its type
 
-    # Types ------------------------------------------------------------------------------------------
+    # Types ----------------------------------------------------------------------------------------
 
     def type_of(self, name: syntax.TypeName) -> tuple[int, int]:
         """``typenameTypeIdAndMod``.
@@ -237,7 +238,7 @@ class Analysis:
     def _indirection(self, node: syntax.Indirection) -> tree.Expression:
         return self.columns.indirection(node, self.expression)
 
-    # Operators --------------------------------------------------------------------------------------
+    # Operators ------------------------------------------------------------------------------------
 
     def _operation(self, node: syntax.Operation) -> tree.Expression:
         if isinstance(node.left, syntax.RowLiteral) and isinstance(node.right, syntax.RowLiteral):
@@ -335,7 +336,7 @@ class Analysis:
         argument = self.coercions.to_boolean(self.expression(node.argument), construct)
         return tree.BooleanTest(BOOL, 0, argument, node.value, node.negated)
 
-    # Constructs -------------------------------------------------------------------------------------
+    # Constructs -----------------------------------------------------------------------------------
 
     def _case(self, node: syntax.Case) -> tree.Expression:
         operand = None

@@ -1,4 +1,6 @@
-"""Which function or operator is meant, among those of the name (``parse_func.c``, ``parse_oper.c``, ``namespace.c``)."""
+"""Which function or operator is meant, among those of the name (``parse_func.c``, ``parse_oper.c``,
+``namespace.c``).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class FunctionCandidate:
 
     Attributes:
         function: the function.
-        arguments: its arguments' types in the order of those given; of a VARIADIC one, as many elements as are given.
+        arguments: its arguments' types in the order of those given; of a VARIADIC one, as many
+            elements as are given.
         place: its schema's place in the search path.
         variadic_count: how many arguments go into the VARIADIC array; 0 for none.
         default_count: how many of its last arguments are left to their defaults.
@@ -103,7 +106,9 @@ class _Score(Protocol):
 
 
 def _by_category(coercions: Coercions, unknown: Sequence[int], candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Those whose types at the unknown places are of the category that all agree on, or of strings if any is; all if they do not."""
+    """Those whose types at the unknown places are of the category that all agree on, or of strings
+    if any is; all if they do not.
+    """
     types = coercions.types
     wanted: dict[int, tuple[str, bool]] = {}
     for place in unknown:
@@ -125,7 +130,7 @@ def _by_category(coercions: Coercions, unknown: Sequence[int], candidates: Seque
     return kept or list(candidates)
 
 
-# Functions ------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------------------
 
 
 def function_candidates(
@@ -187,7 +192,9 @@ def _by_names(
 
 
 def _preferred(old: FunctionCandidate, new: FunctionCandidate) -> FunctionCandidate:
-    """Of two with the same types: the earlier schema, one that is not VARIADIC, one with fewer defaults."""
+    """Of two with the same types: the earlier schema, one that is not VARIADIC, one with fewer
+    defaults.
+    """
 
     def rank(one: FunctionCandidate) -> tuple[int, bool, int]:
         return one.place, one.variadic_count > 0, one.default_count
@@ -197,7 +204,7 @@ def _preferred(old: FunctionCandidate, new: FunctionCandidate) -> FunctionCandid
     return min(old, new, key=rank)
 
 
-# Operators ------------------------------------------------------------------------------------------
+# Operators ----------------------------------------------------------------------------------------
 
 
 def find_operator(coercions: Coercions, names: tuple[str, ...], left: int, right: int) -> Operator:

@@ -38,7 +38,9 @@ _NOT_EVEN_NULL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """``CoercionPathType``: how one gets from a type to another: relabel, function (its OID), io, array."""
+    """``CoercionPathType``: how one gets from a type to another: relabel, function (its OID), io,
+    array.
+    """
 
     kind: Literal["relabel", "function", "io", "array"]
     function: int = 0
@@ -51,7 +53,7 @@ class Coercions:
         self.catalog = catalog
         self.types = Types(catalog)
 
-    # Which there are --------------------------------------------------------------------------------
+    # Which there are ------------------------------------------------------------------------------
 
     def path(self, target: int, source: int, context: Context) -> Path | None:
         """``find_coercion_pathway``; None where there is none."""
@@ -100,7 +102,7 @@ class Coercions:
     def _is_complex(self, oid: int) -> bool:
         return self.types.get(self.types.base(oid)).kind == "c"
 
-    # Making them ------------------------------------------------------------------------------------
+    # Making them ----------------------------------------------------------------------------------
 
     def coerce(
         self,
@@ -215,23 +217,27 @@ class Coercions:
                 chosen = oid
         return TEXT if chosen == UNKNOWN else chosen
 
-    # Pieces -----------------------------------------------------------------------------------------
+    # Pieces ---------------------------------------------------------------------------------------
 
     def _constant(self, node: tree.Constant, target: int, modifier: int) -> tree.Expression:
         base, base_modifier = self.types.base_and_modifier(target, modifier)
-        # Only interval's input function wants the modifier (its fields); the others get a conversion of length afterwards.
+        # Only interval's input function wants the modifier (its fields); the others get a
+        # conversion of length afterwards.
         given = base_modifier if base == INTERVAL else -1
         made = tree.Constant(base, self.types.collation(base), node.text, given)
         self._check_pseudo_type(base, node.text)
         if node.text is not None:
             check_constant(made)
             if given >= 0:
-                # The value is what the fields have left of it, whatever type modifier it is given next.
+                # The value is what the fields have left of it, whatever type modifier it is given
+                # next.
                 made = replace(made, text=output_text(made))
         return made if base == target else self._domain(made, target)
 
     def _check_pseudo_type(self, oid: int, text: str | None) -> None:
-        """The input functions of pseudo-types: few take anything, and some do not even take NULL."""
+        """The input functions of pseudo-types: few take anything, and some do not even take
+        NULL.
+        """
         found = self.types.get(oid)
         if text is None and found.name not in _NOT_EVEN_NULL:
             return
@@ -263,7 +269,8 @@ class Coercions:
         result = function.result
         if result == target or self.types.element(target):
             return tree.Call(target, collation, self.catalog.signature(function), tuple(arguments), form=form)
-        # The function gives another type, whose bytes are taken for the target's: int4(int2) for smallint to oid.
+        # The function gives another type, whose bytes are taken for the target's: int4(int2) for
+        # smallint to oid.
         made = tree.Call(
             result, self.types.collation(result), self.catalog.signature(function), tuple(arguments), form="implicit"
         )
@@ -293,7 +300,9 @@ class Coercions:
         return None
 
     def _apply_relabel(self, node: tree.Expression, target: int, modifier: int, form: tree.Form) -> tree.Expression:
-        """``applyRelabelType``: of relabels on each other only the last counts, and a constant takes it in."""
+        """``applyRelabelType``: of relabels on each other only the last counts, and a constant
+        takes it in.
+        """
         while isinstance(node, tree.Relabel):
             node = node.argument
         if isinstance(node, tree.Constant):
@@ -330,7 +339,9 @@ def modifier_of(node: tree.Expression) -> int:
 
 
 def length_of(node: tree.Call) -> int:
-    """``exprIsLengthCoercion``: the type modifier that a conversion of length gives; -1 if the call is none."""
+    """``exprIsLengthCoercion``: the type modifier that a conversion of length gives; -1 if the call
+    is none.
+    """
     if node.form not in ("cast", "implicit") or len(node.arguments) not in (2, 3):
         return -1
     second = node.arguments[1]

@@ -109,7 +109,9 @@ class Collations:
         return made, State()
 
     def _case(self, node: tree.Case) -> tuple[tree.Expression, State]:
-        """The operand has its collations already, and the conditions do not matter to the result."""
+        """The operand has its collations already, and the conditions do not matter to the
+        result.
+        """
         state = State()
         whens = []
         for condition, result in node.whens:

@@ -1,4 +1,6 @@
-"""What a name in an expression refers to: a column, a system column, the whole row (``parse_relation.c``, ``transformColumnRef``)."""
+"""What a name in an expression refers to: a column, a system column, the whole row
+(``parse_relation.c``, ``transformColumnRef``).
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,8 @@ class Columns:
     def indirection(
         self, node: syntax.Indirection, analyse: Callable[[syntax.Node], tree.Expression]
     ) -> tree.Expression:
-        """``transformIndirection``: fields and subscripts of a value; a field of the whole row is a column.
+        """``transformIndirection``: fields and subscripts of a value; a field of the whole row is a
+        column.
 
         Raises:
             UsageError: 42703 no such column, 42809 and 42804 the value has no fields or elements.

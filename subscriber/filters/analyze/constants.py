@@ -30,7 +30,8 @@ def shown_constant() -> Iterator[None]:
 
 
 def check_constant(node: tree.Constant) -> None:
-    """Have the type's input function read it, as PostgreSQL does when it analyses; without one of ours, that is left.
+    """Have the type's input function read it, as PostgreSQL does when it analyses; without one of
+    ours, that is left.
 
     Raises:
         RowFilterError: as the input function would: ``invalid input syntax for type …``.

@@ -1,4 +1,6 @@
-r"""A filter as ``pg_get_expr`` prints it, which is what the publisher's catalog and ``\dRp+`` show (``ruleutils.c``)."""
+r"""A filter as ``pg_get_expr`` prints it, which is what the publisher's catalog and ``\dRp+`` show
+(``ruleutils.c``).
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ class _Printer:
             case _:
                 raise AssertionError(f"{type(node).__name__} is in no filter")
 
-    # Pieces -----------------------------------------------------------------------------------------
+    # Pieces ---------------------------------------------------------------------------------------
 
     def _put(self, *parts: str | Sequence[tree.Expression]) -> None:
         for part in parts:
@@ -177,7 +179,7 @@ class _Printer:
         if needed and label >= 0:
             self.text += f"::{name}"
 
-    # Calls ------------------------------------------------------------------------------------------
+    # Calls ----------------------------------------------------------------------------------------
 
     def _call(self, node: tree.Call, *, implicit: bool) -> None:
         """``get_func_expr``."""

@@ -1,4 +1,6 @@
-"""Function calls: which function, with which arguments (``ParseFuncOrColumn``, ``func_get_detail``)."""
+"""Function calls: which function, with which arguments (``ParseFuncOrColumn``,
+``func_get_detail``).
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ class FunctionCalls:
         """``ParseFuncOrColumn``.
 
         Raises:
-            UsageError: 42883 and 42725 no function or several, 3F000 no such schema, 42809 it is no plain function, 42804 and
-                others for its arguments.
+            UsageError: 42883 and 42725 no function or several, 3F000 no such schema, 42809 it is no
+                plain function, 42804 and others for its arguments.
         """
         plain = not (node.star or node.variadic or node.decorated or node.over or any(node.argument_names))
         if plain and len(node.arguments) == 1 and len(node.names) == 1:
@@ -143,7 +145,7 @@ class FunctionCalls:
             raise UsageError(f"could not find array type for data type {name}", sqlstate="42704")
         return (*arguments[:-count], tree.ArrayConstructor(array, types.collation(array), elements))
 
-    # Errors -----------------------------------------------------------------------------------------
+    # Errors ---------------------------------------------------------------------------------------
 
     def _signature(self, node: syntax.FunctionCall, inputs: list[int]) -> str:
         names = node.argument_names or (None,) * len(inputs)
@@ -190,7 +192,9 @@ _ORDERED_SET: Final = frozenset(
 
 
 def _check_kind(node: syntax.FunctionCall, function: Function) -> None:
-    """What only aggregates and window functions may have, and what they must have; before the arguments are converted."""
+    """What only aggregates and window functions may have, and what they must have; before the
+    arguments are converted.
+    """
     written, name = ".".join(node.names), function.name
     message: str | None = None
     if function.kind == "p":

@@ -1,4 +1,6 @@
-"""Virtual generated columns in a filter are what they are generated from (rule B29; ``expand_generated_columns_in_expr``)."""
+"""Virtual generated columns in a filter are what they are generated from (rule B29;
+``expand_generated_columns_in_expr``).
+"""
 
 from __future__ import annotations
 

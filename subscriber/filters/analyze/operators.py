@@ -36,7 +36,8 @@ class Operators:
             right: the last operand.
 
         Raises:
-            UsageError: 3F000 there is no such schema, 42883 and 42725 no operator or several, 42804 the types do not fit.
+            UsageError: 3F000 there is no such schema, 42883 and 42725 no operator or several, 42804
+                the types do not fit.
         """
         self._schemas.of(names)
         if left is None:
@@ -59,7 +60,8 @@ class Operators:
         """``make_scalar_array_op``: ANY and ALL over an array.
 
         Raises:
-            UsageError: 42809 the right side is no array or the operator gives no boolean; and as :meth:`call`.
+            UsageError: 42809 the right side is no array or the operator gives no boolean; and as
+                :meth:`call`.
         """
         element = UNKNOWN if right.type_oid == UNKNOWN else self.types.base_element(right.type_oid)
         if not element:

@@ -1,4 +1,6 @@
-"""Functions of any type: what their arguments' types must have in common, and what that makes of the result (``parse_coerce.c``)."""
+"""Functions of any type: what their arguments' types must have in common, and what that makes of
+the result (``parse_coerce.c``).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Conversions(Protocol):
         ...
 
     def possible(self, sources: Sequence[int], targets: Sequence[int]) -> bool:
-        """Whether each of these types can be converted to the one in its place without being asked."""
+        """Whether each of these types can be converted to the one in its place without
+        being asked.
+        """
         ...
 
 
@@ -44,7 +48,9 @@ class _Unlike(UsageError):
 
 @dataclass
 class _Family:
-    """The types that one family of polymorphic types (``any…`` or ``anycompatible…``) stands for in a call; 0 is not known."""
+    """The types that one family of polymorphic types (``any…`` or ``anycompatible…``) stands for in
+    a call; 0 is not known.
+    """
 
     element: int = 0
     array: int = 0
@@ -80,7 +86,8 @@ def check_generic_types(conversions: Conversions, actual: Sequence[int], declare
 def enforce_generic_types(
     conversions: Conversions, actual: Sequence[int], declared: Sequence[int], result: int
 ) -> tuple[list[int], int]:
-    """``enforce_generic_type_consistency``: declared types and result type, with what the polymorphic ones stand for.
+    """``enforce_generic_type_consistency``: declared types and result type, with what the
+    polymorphic ones stand for.
 
     Raises:
         UsageError: 42804: they do not fit, or all of them are unknown.

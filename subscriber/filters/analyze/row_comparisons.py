@@ -14,7 +14,9 @@ _LESS, _EQUAL, _NOT_EQUAL = 1, 3, 6
 _KINDS: Final[dict[int, Literal["<", "<=", ">", ">="]]] = {1: "<", 2: "<=", 4: ">=", 5: ">"}
 _ARRAY: Final = 2277
 _CLASS_OF_KIND: Final = {"r": 3831, "m": 4537, "e": 3500, "c": 2249}
-"""anyrange, anymultirange, anyenum, record, which have the operator class of all types of their kind."""
+"""anyrange, anymultirange, anyenum, record, which have the operator class of all types of their
+kind.
+"""
 
 
 class RowOperations:
@@ -31,8 +33,8 @@ class RowOperations:
         """``make_row_comparison_op``: ``=`` and ``<>`` are written out with AND and OR.
 
         Raises:
-            UsageError: 42601 the rows differ in length, 42804 an operator gives no boolean, 0A000 it has no order;
-                and as :meth:`Operators.call`.
+            UsageError: 42601 the rows differ in length, 42804 an operator gives no boolean, 0A000
+                it has no order; and as :meth:`Operators.call`.
         """
         if len(left) != len(right):
             raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
@@ -82,7 +84,9 @@ class RowOperations:
         return result or tree.Constant(BOOL, 0, "f")
 
     def less(self, oid: int) -> str:
-        """The signature of ``<`` by the default btree operator class (``GetDefaultOpClass``); "" if the type has none."""
+        """The signature of ``<`` by the default btree operator class (``GetDefaultOpClass``); "" if
+        the type has none.
+        """
         catalog, types = self._catalog, self._types
         base = types.base(oid)
         stand_ins = [base] if catalog.default_family(base) is not None else self._like(base)
@@ -94,7 +98,9 @@ class RowOperations:
         return ""
 
     def _like(self, oid: int) -> list[int]:
-        """Types with an operator class that values of this one are binary coercible to (``IsBinaryCoercible``)."""
+        """Types with an operator class that values of this one are binary coercible to
+        (``IsBinaryCoercible``).
+        """
         catalog = self._catalog
         found = self._types.get(oid)
         if found.element:

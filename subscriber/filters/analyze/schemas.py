@@ -13,7 +13,8 @@ class Schemas:
         self._schemas = {*tables.schemas, "pg_catalog", "information_schema"}
 
     def of(self, names: tuple[str, ...]) -> str | None:
-        """``LookupExplicitNamespace``: the schema of a qualified name; None where it is written without one.
+        """``LookupExplicitNamespace``: the schema of a qualified name; None where it is written
+        without one.
 
         Raises:
             UsageError: 3F000, there is no such schema.

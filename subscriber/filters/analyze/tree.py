@@ -1,9 +1,12 @@
-"""The typed tree of an expression: PostgreSQL's own nodes (``primnodes.h``), as far as a row filter may have them (rule B26).
+"""The typed tree of an expression: PostgreSQL's own nodes (``primnodes.h``), as far as a row filter
+may have them (rule B26).
 
-Every node knows its type, and every conversion that PostgreSQL makes without being asked is a node. A function is named by its
-signature, ``int4gt(int4,int4)``: name and argument types as ``pg_proc`` has them, which is its key there. An operator is its function.
+Every node knows its type, and every conversion that PostgreSQL makes without being asked is a node.
+A function is named by its signature, ``int4gt(int4,int4)``: name and argument types as ``pg_proc``
+has them, which is its key there. An operator is its function.
 
-*Rejected:* sqlglot's own tree for all that follows. It has no types, and what ``a = b`` means depends on them.
+*Rejected:* sqlglot's own tree for all that follows. It has no types, and what ``a = b`` means
+depends on them.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ BOOL = 16
 """The type of every filter."""
 
 Form = Literal["call", "cast", "implicit", "sql"]
-"""``CoercionForm``: how a call was written: ``f(a)``, ``a::t``, not at all, or in words of SQL such as ``EXTRACT (x FROM y)``."""
+"""``CoercionForm``: how a call was written: ``f(a)``, ``a::t``, not at all, or in words of SQL such
+as ``EXTRACT (x FROM y)``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,8 @@ class Constant(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Known(Expression):
-    """A constant as it is computed with: what :mod:`..evaluation.simplify` makes of one, and of what consists of constants.
+    """A constant as it is computed with: what :mod:`..evaluation.simplify` makes of one, and of
+    what consists of constants.
 
     Attributes:
         value: in the form of its type; None is NULL.
@@ -82,11 +88,13 @@ class Call(Expression):
     Attributes:
         function: its signature.
         arguments: already of the types that it takes; those of a VARIADIC call are one array.
-        operator: how it was written, such as ``>``, or None; of one outside ``pg_catalog``, with its schema.
+        operator: how it was written, such as ``>``, or None; of one outside ``pg_catalog``, with
+            its schema.
         input_collation: what a comparison or a function of text goes by, an OID; 0 for none.
         form: how it was written, for printing only.
         variadic: the last argument is the array of a VARIADIC call, for printing only.
-        default_count: how many of the last arguments were not written but are the function's defaults, for printing only.
+        default_count: how many of the last arguments were not written but are the function's
+            defaults, for printing only.
     """
 
     function: str
@@ -105,7 +113,9 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Call):
-    """``DistinctExpr``: IS DISTINCT FROM; ``function`` is that of the type's ``=``. IS NOT DISTINCT FROM is a Not around it."""
+    """``DistinctExpr``: IS DISTINCT FROM; ``function`` is that of the type's ``=``. IS NOT DISTINCT
+    FROM is a Not around it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +125,8 @@ class NullIf(Call):
 
 @dataclass(frozen=True, slots=True)
 class ArrayComparison(Call):
-    """``ScalarArrayOpExpr``: ``value operator ANY (array)`` or ``ALL``; IN is ``= ANY``, NOT IN is ``<> ALL``.
+    """``ScalarArrayOpExpr``: ``value operator ANY (array)`` or ``ALL``; IN is ``= ANY``, NOT IN is
+    ``<> ALL``.
 
     Attributes:
         use_or: ANY.
@@ -126,11 +137,13 @@ class ArrayComparison(Call):
 
 @dataclass(frozen=True, slots=True)
 class RowComparison(Expression):
-    """``RowCompareExpr``: ``<``, ``<=``, ``>``, ``>=`` of rows (``=`` and ``<>`` are written out with AND and OR).
+    """``RowCompareExpr``: ``<``, ``<=``, ``>``, ``>=`` of rows (``=`` and ``<>`` are written out
+    with AND and OR).
 
     Attributes:
         kind: the operator.
-        functions: for each column the function of the operator of that kind, used at the first column that differs.
+        functions: for each column the function of the operator of that kind, used at the first
+            column that differs.
         equals: for each column the function of its ``=``.
         left: the columns of the first row.
         right: those of the second.
@@ -264,7 +277,8 @@ class MinMax(Expression):
     Attributes:
         greatest: GREATEST.
         arguments: all of the type.
-        less: the function of the type's ``<``; "" where it has none, which the server says when it evaluates.
+        less: the function of the type's ``<``; "" where it has none, which the server says when it
+            evaluates.
         input_collation: what it compares by.
     """
 
@@ -281,7 +295,9 @@ class MinMax(Expression):
 
 @dataclass(frozen=True, slots=True)
 class NullTest(Expression):
-    """``NullTest``: IS NULL, or IS NOT NULL; of a row constructor, whether all fields are (not) NULL."""
+    """``NullTest``: IS NULL, or IS NOT NULL; of a row constructor, whether all fields are (not)
+    NULL.
+    """
 
     argument: Expression
     is_null: bool
@@ -314,7 +330,8 @@ class BooleanTest(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Refused(Expression):
-    """Any node that a publication may not have (rule B27): it has a type, so that the analysis goes on, and is refused afterwards.
+    """Any node that a publication may not have (rule B27): it has a type, so that the analysis goes
+    on, and is refused afterwards.
 
     Attributes:
         what: the node, in PostgreSQL's words, such as ``SubLink`` or ``CoerceViaIO``.

@@ -1,4 +1,6 @@
-"""What the analysis asks of types: names, categories, elements, type modifiers (``lsyscache.c``, ``format_type.c``)."""
+"""What the analysis asks of types: names, categories, elements, type modifiers (``lsyscache.c``,
+``format_type.c``).
+"""
 
 from __future__ import annotations
 
@@ -103,14 +105,16 @@ class Types:
         """``type_is_rowtype``."""
         return oid == RECORD or self.get(self.base(oid)).kind == "c"
 
-    # Names ------------------------------------------------------------------------------------------
+    # Names ----------------------------------------------------------------------------------------
 
     def name(self, oid: int) -> str:
         """``format_type_be``."""
         return self._name(oid, None)
 
     def name_with_modifier(self, oid: int, modifier: int) -> str:
-        """``format_type_with_typemod``: a name that means this type and type modifier when it is read again."""
+        """``format_type_with_typemod``: a name that means this type and type modifier when it is
+        read again.
+        """
         return self._name(oid, modifier)
 
     def _name(self, oid: int, modifier: int | None) -> str:
@@ -129,7 +133,7 @@ class Types:
         return name if modifier is None or modifier < 0 else with_modifier(oid, name, modifier)
 
 
-# Type modifiers -------------------------------------------------------------------------------------
+# Type modifiers -----------------------------------------------------------------------------------
 
 
 def type_modifier(found: Type, name: str, values: tuple[str, ...]) -> int:

@@ -1,4 +1,6 @@
-"""What a row filter may have (rules B23-B27), in the order in which the server looks: ``check_simple_rowfilter_expr_walker``."""
+"""What a row filter may have (rules B23-B27), in the order in which the server looks:
+``check_simple_rowfilter_expr_walker``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ def validate(node: tree.Expression, catalog: Catalog) -> None:
     """Check a filter.
 
     Raises:
-        NotSupportedError: 0A000 ``invalid publication WHERE expression``; the detail says what is not allowed.
+        NotSupportedError: 0A000 ``invalid publication WHERE expression``; the detail says what is
+            not allowed.
     """
     detail = _by_kind(node, catalog)
     if detail is None and node.type_oid >= FIRST_NORMAL_OID:

@@ -1,4 +1,5 @@
-"""What PostgreSQL has built in, as its own catalogs say: :mod:`.builtin_catalog` reads ``objects.tsv``, which ``tools/record_builtins.py`` wrote.
+"""What PostgreSQL has built in, as its own catalogs say: :mod:`.builtin_catalog` reads
+``objects.tsv``, which ``tools/record_builtins.py`` wrote.
 
 The same lines, listed by :mod:`.catalog_query` on the publisher, are what its users have added.
 """

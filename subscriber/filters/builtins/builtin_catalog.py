@@ -1,7 +1,9 @@
-"""PostgreSQL's catalogs in memory: what is built in at a version, and what a publisher's users have added.
+"""PostgreSQL's catalogs in memory: what is built in at a version, and what a publisher's users have
+added.
 
-A publisher of a version that was not recorded is taken for the newest recorded one before it; of two that differ only the older
-has nothing that the publisher lacks. Before 15 there were no row filters, so there 15 decides what they mean.
+A publisher of a version that was not recorded is taken for the newest recorded one before it; of
+two that differ only the older has nothing that the publisher lacks. Before 15 there were no row
+filters, so there 15 decides what they mean.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ SYSTEM_SCHEMA: Final = "pg_catalog"
 
 
 class Catalog:
-    """Types, operators, functions, casts and collations, found as PostgreSQL's parser looks for them.
+    """Types, operators, functions, casts and collations, found as PostgreSQL's parser looks for
+    them.
 
     Attributes:
         search_path: the schemas that are looked in, ``pg_catalog`` first.
@@ -127,13 +130,17 @@ class Catalog:
         return next((row.name for row in self._collations.values() if row.oid == oid), None)
 
     def find_functions(self, schema: str | None, name: str) -> list[tuple[int, Function]]:
-        """Functions of this name that can be seen, each with its schema's place in the search path."""
+        """Functions of this name that can be seen, each with its schema's place in the
+        search path.
+        """
         schemas = self.search_path if schema is None else (schema,)
         rows = self._functions_by_name.get(name, [])
         return [(schemas.index(row.schema), row) for row in rows if row.schema in schemas]
 
     def find_operators(self, schema: str | None, name: str, *, prefix: bool) -> list[Operator]:
-        """Operators of this name that can be seen; of two with the same types, the one that comes first in the search path."""
+        """Operators of this name that can be seen; of two with the same types, the one that comes
+        first in the search path.
+        """
         schemas = self.search_path if schema is None else (schema,)
         rows = [
             row for row in self._operators_by_name.get(name, []) if row.schema in schemas and (row.left == 0) is prefix
@@ -154,7 +161,9 @@ class Catalog:
         return self._functions_by_signature[signature]
 
     def interpretations(self, operator: int) -> set[tuple[int, int]]:
-        """Families and strategies in which btree knows the operator; 6 is ``<>``, the negator of an ``=`` (``get_op_index_interpretation``)."""
+        """Families and strategies in which btree knows the operator; 6 is ``<>``, the negator of an
+        ``=`` (``get_op_index_interpretation``).
+        """
         found = {(member.family, member.strategy) for member in self._families.get(operator, ())}
         if found:
             return found

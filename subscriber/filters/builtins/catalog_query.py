@@ -1,7 +1,8 @@
 """The SQL that lists catalog objects as the lines that :func:`..catalog.read` reads.
 
-The same query records what is built in (``tools/record_builtins.py``, OIDs below 10000 and the like) and lists what a publisher's
-users have made (OIDs from 16384 on, and the collations that initdb found on the machine). It runs on PostgreSQL 10 and newer.
+The same query records what is built in (``tools/record_builtins.py``, OIDs below 10000 and the
+like) and lists what a publisher's users have made (OIDs from 16384 on, and the collations that
+initdb found on the machine). It runs on PostgreSQL 10 and newer.
 """
 
 from __future__ import annotations
@@ -51,12 +52,16 @@ _NOT_A_ROW: Final = """NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrel
 
 
 def built_in_objects(server_version: int) -> str:
-    """Lists what every server of this version has, under the same OIDs: those that the catalog's sources assign by hand."""
+    """Lists what every server of this version has, under the same OIDs: those that the catalog's
+    sources assign by hand.
+    """
     return _objects(server_version, own=False)
 
 
 def own_objects(server_version: int) -> str:
-    """Lists what this server alone has: its users' objects, and what initdb made under OIDs of its own."""
+    """Lists what this server alone has: its users' objects, and what initdb made under OIDs of its
+    own.
+    """
     return _objects(server_version, own=True)
 
 

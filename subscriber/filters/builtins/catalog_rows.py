@@ -46,7 +46,9 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """``pg_operator``: one with its left type (0 for a prefix operator), right type, result, function and negator (OIDs)."""
+    """``pg_operator``: one with its left type (0 for a prefix operator), right type, result,
+    function and negator (OIDs).
+    """
 
     oid: int
     schema: str
@@ -98,7 +100,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``pg_cast``: from, to, by which function (0 for none), in which context (i, a, e), by which method (f, i, b)."""
+    """``pg_cast``: from, to, by which function (0 for none), in which context (i, a, e), by which
+    method (f, i, b).
+    """
 
     source: int
     target: int
@@ -118,7 +122,9 @@ class OperatorClass:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """``pg_amop``: an operator of a btree family with its strategy: 1 ``<``, 2 ``<=``, 3 ``=``, 4 ``>=``, 5 ``>``."""
+    """``pg_amop``: an operator of a btree family with its strategy: 1 ``<``, 2 ``<=``, 3 ``=``, 4
+    ``>=``, 5 ``>``.
+    """
 
     oid: int
     family: int

@@ -1,4 +1,5 @@
-"""How a compiled filter is made; :mod:`subscriber.filters.evaluate.row_filter` is what the others call.
+"""How a compiled filter is made; :mod:`subscriber.filters.evaluate.row_filter` is what the others
+call.
 
 ::
 

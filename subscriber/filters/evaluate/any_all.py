@@ -1,4 +1,6 @@
-"""What is decided by the first of several values: AND, OR, and ``operator ANY (array)`` and ``ALL``."""
+"""What is decided by the first of several values: AND, OR, and ``operator ANY (array)`` and
+``ALL``.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,20 @@ _PLAIN_EQUALITY: Final = frozenset({
     "int2eq(int2,int2)", "int4eq(int4,int4)", "int8eq(int8,int8)", "oideq(oid,oid)", "texteq(text,text)",
     "byteaeq(bytea,bytea)", "uuid_eq(uuid,uuid)", "date_eq(date,date)",
 })  # fmt: skip
-"""Functions that are true where Arrow's values are the same, so that many constants are looked up in a hash table."""
+"""Functions that are true where Arrow's values are the same, so that many constants are looked up
+in a hash table.
+"""
 _FEW: Final = 4
-"""Up to so many constants are compared one after the other; from there on the hash table is faster."""
+"""Up to so many constants are compared one after the other; from there on the hash table is faster.
+"""
 
 
 def decided(
     rows: Rows, arguments: Sequence[Callable[[Rows], Value]], raises: Sequence[bool], *, is_or: bool
 ) -> pa.BooleanArray:
-    """AND or OR of the arguments, in their order; the first of them that decides a row is the last that it is asked for."""
+    """AND or OR of the arguments, in their order; the first of them that decides a row is the last
+    that it is asked for.
+    """
     combine = pc.or_kleene if is_or else pc.and_kleene
     result: pa.BooleanArray | None = None
     for argument, may_raise in zip(arguments, raises, strict=True):
@@ -61,7 +68,9 @@ class Comparison:
     def with_each(
         self, rows: Rows, value: Value, elements: Sequence[Value], functions: Sequence[tuple[Apply, bool]]
     ) -> Value:
-        """With each element a value of its own, and for each the function and whether it may raise."""
+        """With each element a value of its own, and for each the function and whether it
+        may raise.
+        """
         if not elements:
             return Same(not self.use_or)
         if self.use_or and len(elements) > _FEW and self._is_lookup(value, elements):

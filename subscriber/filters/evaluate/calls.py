@@ -1,4 +1,6 @@
-"""Calls of functions over values: NULL where a strict function is not asked, constants, and errors without values."""
+"""Calls of functions over values: NULL where a strict function is not asked, constants, and errors
+without values.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def function_for(
 
 
 def _raising(error: DataException) -> Apply:
-    """A constant is wrong: the server says so at the first row that asks, whose other arguments are not NULL."""
+    """A constant is wrong: the server says so at the first row that asks, whose other arguments are
+    not NULL.
+    """
 
     def apply(values: Sequence[Value], count: int) -> Value:
         missing = [nulls(value, count) for value in values]
@@ -94,7 +98,9 @@ def _applied(found: Implementation, context: Context) -> Apply:
 def _columns_at_once(
     call: Callable[..., Any], values: Sequence[Value], arrows: Sequence[pa.DataType | None], count: int, constant: bool
 ) -> Value:
-    """A vectorised function sees an array at least; what is the same for all rows is a scalar beside it."""
+    """A vectorised function sees an array at least; what is the same for all rows is a scalar
+    beside it.
+    """
     result = call(
         *(
             pa.scalar(value.value, arrow_type)

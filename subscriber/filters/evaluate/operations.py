@@ -1,8 +1,9 @@
-"""The nodes of a simplified expression as operations over rows: ``ExecInitExpr`` and ``ExecInterpExpr``, columns at once.
+"""The nodes of a simplified expression as operations over rows: ``ExecInitExpr`` and
+``ExecInterpExpr``, columns at once.
 
-PostgreSQL goes row by row, from left to right, and stops where the result is certain; so ``a <> 0 AND 10 / a > 1`` divides by no
-zero. Here an operand that may raise is computed for the rows alone that are still undecided; one that cannot is computed for all,
-since nobody can tell.
+PostgreSQL goes row by row, from left to right, and stops where the result is certain; so
+``a <> 0 AND 10 / a > 1`` divides by no zero. Here an operand that may raise is computed for the
+rows alone that are still undecided; one that cannot is computed for all, since nobody can tell.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ _INT4: Final = 23
 
 @dataclass(frozen=True, slots=True)
 class FieldTest(tree.NullTest):
-    """The test of a row, of one of its fields: a row that is a field is not NULL, whatever is in it."""
+    """The test of a row, of one of its fields: a row that is a field is not NULL, whatever is in
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ def _column(node: tree.Column) -> Operation:
     return Operation(lambda rows: rows.column(node.name, node.type_oid), False)
 
 
-# Functions ------------------------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------------------
 
 
 def _call(node: tree.Call, around: _Around) -> Operation:
@@ -157,7 +160,9 @@ def _call(node: tree.Call, around: _Around) -> Operation:
 
 
 def _comparison(node: tree.Call, around: _Around) -> tuple[tuple[Operation, ...], Apply, bool]:
-    """Arguments and function of a node whose own type need not be the function's, which is boolean."""
+    """Arguments and function of a node whose own type need not be the function's, which is
+    boolean.
+    """
     arguments = _operations(node.arguments, around)
     function, raises = function_for(node.function, node.arguments, tree.BOOL, around.server_version)
     return arguments, function, raises or _any_raises(arguments)
@@ -197,7 +202,7 @@ def _chosen(
     return pc.if_else(condition, array_from(when_true, count, arrow_type), array_from(otherwise, count, arrow_type))
 
 
-# Logic ----------------------------------------------------------------------------------------------------------------
+# Logic --------------------------------------------------------------------------------------------
 
 
 def _not(node: tree.Boolean, around: _Around) -> Operation:
@@ -252,13 +257,15 @@ def _null_test(node: tree.NullTest, around: _Around) -> Operation:
 
 
 def _row_is(row: tuple[Any, ...] | None, *, is_null: bool) -> bool:
-    """Whether all fields are (not) NULL; a row among them is never NULL, whatever is in it (``ExecEvalRowNullInt``)."""
+    """Whether all fields are (not) NULL; a row among them is never NULL, whatever is in it
+    (``ExecEvalRowNullInt``).
+    """
     if row is None:
         return is_null
     return all((field is None) == is_null for field in row)
 
 
-# Choices --------------------------------------------------------------------------------------------------------------
+# Choices ------------------------------------------------------------------------------------------
 
 
 def _case(node: tree.Case, around: _Around) -> Operation:
@@ -321,7 +328,7 @@ def _min_max(node: tree.MinMax, around: _Around) -> Operation:
     return Operation(evaluate, raises or _any_raises(arguments))
 
 
-# Rows and arrays ------------------------------------------------------------------------------------------------------
+# Rows and arrays ----------------------------------------------------------------------------------
 
 
 def _row(node: tree.RowConstructor, around: _Around) -> Operation:
@@ -354,7 +361,8 @@ def _row_comparison(node: tree.RowComparison, around: _Around) -> Operation:
             if not count:
                 break
             values = [one.evaluate(pieces.rest) for one in pair]
-            # NULL settles a row, as a difference does; the first columns that are equal leave it to the next ones.
+            # NULL settles a row, as a difference does; the first columns that are equal leave it to
+            # the next ones.
             differs = pc.fill_null(pc.invert(array_from(equal(values, count), count, _BOOLEAN)), True)
             pieces.give(differs, filtered(compare(values, count), differs))
         pieces.give_rest(lambda _: Same("=" in node.kind))
@@ -420,7 +428,8 @@ def _relabel(node: tree.Relabel, around: _Around) -> Operation:
         return argument
 
     def evaluate(rows: Rows) -> Value:
-        # An oid is four bytes without a sign, kept in eight with one; the same bytes are an integer.
+        # An oid is four bytes without a sign, kept in eight with one; the same bytes are an
+        # integer.
         numbers = array_from(argument.evaluate(rows), rows.count, source)
         return _reinterpreted(numbers, node.argument.type_oid)
 

@@ -1,8 +1,11 @@
-"""What the server's planner puts in place of a call before it sees a row (``simplify_function``), as far as it can be noticed.
+"""What the server's planner puts in place of a call before it sees a row (``simplify_function``),
+as far as it can be noticed.
 
-An SQL function is its body: ``interval + date`` is ``date + interval``, so that the date is computed first and its error is the one that is
-seen, and of ``(a, b) OVERLAPS (c, d)`` with an interval for an end nothing is computed that is added to a constant NULL. A conversion of
-length that a column's own type modifier makes superfluous is its argument, and what else it is given is not looked at.
+An SQL function is its body: ``interval + date`` is ``date + interval``, so that the date is
+computed first and its error is the one that is seen, and of ``(a, b) OVERLAPS (c, d)`` with an
+interval for an end nothing is computed that is added to a constant NULL. A conversion of length
+that a column's own type modifier makes superfluous is its argument, and what else it is given is
+not looked at.
 """
 
 from __future__ import annotations
@@ -29,14 +32,17 @@ _SWAPPED: Final = {
 """SQL functions whose body is another function of the same arguments, the second one first."""
 _OVERLAPS: Final = {"time": "time_pl_interval(time,interval)", "timestamp": "timestamp_pl_interval(timestamp,interval)"}
 _CHEAP: Final = 10
-"""A body that has an argument twice replaces the call only where that argument is no more than so many functions."""
+"""A body that has an argument twice replaces the call only where that argument is no more than so
+many functions.
+"""
 _TIMESTAMP: Final = 1114
 _HEADER: Final = 4
 _PRECISION: Final = 6
 
 
 def replacement(call: tree.Call) -> tree.Expression | None:
-    """What stands for a call whose arguments are simplified and not all constant; None for the call itself.
+    """What stands for a call whose arguments are simplified and not all constant; None for the call
+    itself.
 
     Raises:
         RowFilterError: a constant makes it fail for every row, whatever the other arguments are.
@@ -56,7 +62,9 @@ def replacement(call: tree.Call) -> tree.Expression | None:
 
 
 def _overlaps(call: tree.Call) -> tree.Expression | None:
-    """``(start, length) OVERLAPS …`` with the ends computed; ``"overlaps"(a, b, c, d)`` with b the length is ``"overlaps"(a, a + b, c, d)``."""
+    """``(start, length) OVERLAPS …`` with the ends computed; ``"overlaps"(a, b, c, d)`` with b the
+    length is ``"overlaps"(a, a + b, c, d)``.
+    """
     types = call.function.partition("(")[2].rstrip(")").split(",")
     plus = _OVERLAPS.get(types[0])
     if plus is None:
@@ -76,14 +84,16 @@ def _calls(node: tree.Expression) -> int:
 
 
 def _check_pattern(call: tree.Call) -> None:
-    """The pattern of ``substring(a similar b escape c)`` is made of constants once, before any row."""
+    """The pattern of ``substring(a similar b escape c)`` is made of constants once, before
+    any row.
+    """
     found = implementation_of(call.function)
     known = {place: one.value for place, one in enumerate(call.arguments) if isinstance(one, tree.Known)}
     if found is not None and {1, 2} <= known.keys():
         found.for_constants(known)
 
 
-# Conversions of length ------------------------------------------------------------------------------
+# Conversions of length ----------------------------------------------------------------------------
 
 
 def _has_no_effect(call: tree.Call) -> bool:

@@ -1,4 +1,5 @@
-"""A filter over the columns of a frame: true, false or null a row, as ``pgoutput_row_filter_exec_expr`` has it before NULL becomes false.
+"""A filter over the columns of a frame: true, false or null a row, as
+``pgoutput_row_filter_exec_expr`` has it before NULL becomes false.
 
 ::
 
@@ -25,11 +26,13 @@ assert functions  # importing it has registered every function
 
 
 class Filter:
-    """A compiled filter; made by :func:`compile_filter`, there is one an expression and process. It pickles as its expression.
+    """A compiled filter; made by :func:`compile_filter`, there is one an expression and process. It
+    pickles as its expression.
 
     Attributes:
         expression: what it was made of.
-        columns: names of the columns that its value depends on. Those that constants made irrelevant are not among them.
+        columns: names of the columns that its value depends on. Those that constants made
+            irrelevant are not among them.
     """
 
     def __init__(
@@ -44,7 +47,8 @@ class Filter:
         """The filter for each row.
 
         Args:
-            columns: at least :attr:`columns`, by name, as they are in a frame: decoded, or PostgreSQL's text.
+            columns: at least :attr:`columns`, by name, as they are in a frame: decoded, or
+                PostgreSQL's text.
             count: how many rows.
 
         Raises:
@@ -56,7 +60,9 @@ class Filter:
             raise _row_filter_error(error) from None
 
     def first_failure(self, columns: Mapping[str, pa.Array], count: int) -> tuple[int, RowFilterError] | None:
-        """The first row for which :meth:`evaluate` raises, and what it raises for that row alone; None if there is none."""
+        """The first row for which :meth:`evaluate` raises, and what it raises for that row alone;
+        None if there is none.
+        """
         passed, failed = 0, count + 1  # the least number of rows that raises is above the one, and at most the other
         while failed - passed > 1:
             middle = (passed + failed) // 2
@@ -86,7 +92,8 @@ def compile_filter(expression: tree.Expression, server_version: int = 180000) ->
         server_version: the publisher's, as libpq gives it: a few functions have changed.
 
     Raises:
-        RowFilterError: a constant part cannot be computed; the server says so when it meets the first row.
+        RowFilterError: a constant part cannot be computed; the server says so when it meets the
+            first row.
         NotSupportedError: a type or a function that is not computed here.
     """
     try:

@@ -1,4 +1,5 @@
-"""Rows of a frame as an expression sees them: columns in their forms, and values of which some rows may be left out.
+"""Rows of a frame as an expression sees them: columns in their forms, and values of which some rows
+may be left out.
 
 ::
 
@@ -6,7 +7,8 @@
                                                                           list, where only Python holds the values
                                       or one for all rows                 Same
 
-A part of the rows is :class:`Rows` too, made by :meth:`Rows.where`; it reads a column when it is asked for it, and once.
+A part of the rows is :class:`Rows` too, made by :meth:`Rows.where`; it reads a column when it is
+asked for it, and once.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class Rows:
         self._values[slot] = value
 
     def kept(self, slot: object, make: Callable[[], Value] = lambda: NULL) -> Value:
-        """What :meth:`keep` remembered for these rows, or for those that they are a part of; else what ``make`` gives for all."""
+        """What :meth:`keep` remembered for these rows, or for those that they are a part of; else
+        what ``make`` gives for all.
+        """
         if slot not in self._values:
             if self._all is None or self._kept is None:
                 self._values[slot] = make()
@@ -87,7 +91,8 @@ class Rows:
 
 
 def read_column(array: pa.Array, type_oid: int) -> Value:
-    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type there.
+    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type
+    there.
 
     Raises:
         NotSupportedError: a type that is not computed with.

@@ -1,8 +1,10 @@
-"""``eval_const_expressions``, as far as it can be noticed: what is constant is computed once, errors included.
+"""``eval_const_expressions``, as far as it can be noticed: what is constant is computed once,
+errors included.
 
-The server simplifies a filter before it sees a row (``pgoutput_row_filter_init`` plans it). So ``a > 0 OR 1 / 0 = 1`` raises for every
-row, ``1 / a > 2 AND false`` for none, and the second argument of a strict function is not computed where the first is the constant
-NULL. Simplifications that nobody can tell from the outside are left out.
+The server simplifies a filter before it sees a row (``pgoutput_row_filter_init`` plans it). So
+``a > 0 OR 1 / 0 = 1`` raises for every row, ``1 / a > 2 AND false`` for none, and the second
+argument of a strict function is not computed where the first is the constant NULL. Simplifications
+that nobody can tell from the outside are left out.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def simplify(node: tree.Expression, server_version: int) -> tree.Expression:
         server_version: the publisher's, as libpq gives it: a few functions have changed.
 
     Raises:
-        RowFilterError: a constant part of it cannot be computed, as the server would say at the first row.
+        RowFilterError: a constant part of it cannot be computed, as the server would say at the
+            first row.
         SubscriberError: a constant is none of its type.
         NotSupportedError: a type that is not computed with.
     """

@@ -1,7 +1,9 @@
-"""PostgreSQL's built-in functions and operators over columns of values, one file a family; see :mod:`.function_registry`.
+"""PostgreSQL's built-in functions and operators over columns of values, one file a family; see
+:mod:`.function_registry`.
 
-A file is found by what it is about: ``logic``, ``integers``, ``floats``, ``numeric``, ``text``, ``strings``, ``patterns``, ``regexps``, ``bytea``, ``bits``,
-``dates``, ``intervals``, ``uuid``, ``json``, ``network``, ``arrays``. Importing this package registers them all.
+A file is found by what it is about: ``logic``, ``integers``, ``floats``, ``numeric``, ``text``,
+``strings``, ``patterns``, ``regexps``, ``bytea``, ``bits``, ``dates``, ``intervals``, ``uuid``,
+``json``, ``network``, ``arrays``. Importing this package registers them all.
 
 What a value is, and its text, is :mod:`subscriber.types`'s.
 """

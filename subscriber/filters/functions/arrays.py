@@ -1,7 +1,8 @@
 """Arrays of the types that have a form: comparison, containment, search and concatenation.
 
 Elements are compared by their type's own default operators, which their form has; two NULLs are
-equal here, and NULL comes after everything else. There are no arrays of json or jsonb: the order of their elements is not known (see :mod:`.json`).
+equal here, and NULL comes after everything else. There are no arrays of json or jsonb: the order of
+their elements is not known (see :mod:`.json`).
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def _equal(compare: Compare, left: Any, right: Any) -> bool:
 
 
 def compare_arrays(compare: Compare, left: Array, right: Array) -> int:
-    """By the first element that differs, then by their number, then by the dimensions, then by the bounds."""
+    """By the first element that differs, then by their number, then by the dimensions, then by the
+    bounds.
+    """
     for one, other in zip(left.elements, right.elements, strict=False):
         order = sign(one is None, other is None) if one is None or other is None else compare(one, other)
         if order:
@@ -240,7 +243,9 @@ def _concatenate(left: Array | None, right: Array | None) -> Array | None:
 
 
 def _as_deep(array: Array, depth: int) -> Any:
-    """How many outer elements an array is, and the shape of one; None where its depth is another."""
+    """How many outer elements an array is, and the shape of one; None where its depth is
+    another.
+    """
     inner = depth - len(array.dimensions)
     if inner > 1:
         return None
@@ -315,7 +320,8 @@ def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | No
         bounds = _subscripts(lower_bounds)
         if len(bounds) != len(sizes):
             raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
-    # One size is multiplied after the other, and no product on the way may be too large for four bytes.
+    # One size is multiplied after the other, and no product on the way may be too large for four
+    # bytes.
     products = list(accumulate(sizes, mul, initial=1))
     count = products[-1]
     if any(size < 0 for size in sizes) or max(products) >= 2**31 or count > MOST_ELEMENTS:

@@ -1,6 +1,7 @@
 r"""bytea: comparisons, parts, bits, digests, and the encodings of ``encode`` and ``decode``.
 
-Bits of a bytea count from the least significant one of its first byte, those of a bit string from its first: see :mod:`.bits`.
+Bits of a bytea count from the least significant one of its first byte, those of a bit string from
+its first: see :mod:`.bits`.
 """
 
 from __future__ import annotations
@@ -253,7 +254,8 @@ def _from_base64(text: str) -> bytes:
         group = group << 6 | value
         count += 1
         if count == 4:
-            # After the first "=" every group gives as many bytes as that one: so PostgreSQL reads it.
+            # After the first "=" every group gives as many bytes as that one: so PostgreSQL reads
+            # it.
             result += group.to_bytes(3, "big")[:ended]
             group, count = 0, 0
     if count:

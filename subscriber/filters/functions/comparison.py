@@ -1,4 +1,6 @@
-"""Comparison operators of a type, registered all at once under the names that PostgreSQL's types use."""
+"""Comparison operators of a type, registered all at once under the names that PostgreSQL's types
+use.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,13 @@ def register_columns(
     left_of: Callable[[Any], Any] | None = None,
     right_of: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Register the six operators over columns; ``pattern`` is a signature with ``{}`` for ``eq``, ``ne`` and so on.
+    """Register the six operators over columns; ``pattern`` is a signature with ``{}`` for ``eq``,
+    ``ne`` and so on.
 
     Args:
         pattern: the signature.
-        left_of: what the kernels are given for the first argument of ``pattern``; the column itself unless given.
+        left_of: what the kernels are given for the first argument of ``pattern``; the column itself
+            unless given.
         right_of: the same for the second.
     """
 
@@ -61,7 +65,9 @@ def register_columns(
 
 
 def register_values(pattern: str, compare: Compare, *, raises: bool = False, cmp: bool = True) -> None:
-    """Register the six operators of a type over single values, and its ``cmp`` where that is known to give -1, 0 or 1."""
+    """Register the six operators of a type over single values, and its ``cmp`` where that is known
+    to give -1, 0 or 1.
+    """
 
     def register(name: str, test: Callable[[int], bool]) -> None:
         elementwise(pattern.format(name), raises=raises)(lambda left, right: test(compare(left, right)))

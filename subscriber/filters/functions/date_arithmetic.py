@@ -1,4 +1,6 @@
-"""Arithmetic and conversion of date, time, timetz, timestamp and timestamptz, and what makes them of numbers."""
+"""Arithmetic and conversion of date, time, timetz, timestamp and timestamptz, and what makes them
+of numbers.
+"""
 
 from __future__ import annotations
 
@@ -239,7 +241,9 @@ def _timestamptz_of_epoch(seconds: float) -> int:
 
 
 def months_later(moment: int, months: int) -> int:
-    """The same day and time some months later, or the last day of that month; it may be out of range."""
+    """The same day and time some months later, or the last day of that month; it may be out of
+    range.
+    """
     day, time = divmod(moment, DAY)
     year, month, day_of_month = civil(day)
     years, month = divmod(month - 1 + months, 12)
@@ -304,11 +308,14 @@ def _timestamp_difference(context: Context, left: int, right: int) -> Interval:
 
 @elementwise("age(timestamp,timestamp)", "age(timestamptz,timestamptz)", context=True)
 def _age(context: Context, left: int, right: int) -> Interval:
-    """Years, months, days and time between two moments; a month that is begun counts with its own days."""
+    """Years, months, days and time between two moments; a month that is begun counts with its own
+    days.
+    """
     if left in TIMESTAMP_INFINITIES or right in TIMESTAMP_INFINITIES:
         if context.server_version >= INFINITE_INTERVALS:
             return infinite_difference(_infinite_sign(left), _infinite_sign(right))
-        # The server took infinity for the moment that its bits are; before the first moment there is none.
+        # The server took infinity for the moment that its bits are; before the first moment there
+        # is none.
         if TIMESTAMP_INFINITIES[0] in {left, right}:
             raise out_of_range("timestamp")
     later, earlier = max(left, right), min(left, right)

@@ -1,7 +1,7 @@
 """date, time, timetz, timestamp and timestamptz: type modifiers and comparison.
 
-What is computed with them is in :mod:`.date_arithmetic`, ``extract`` and ``date_trunc`` in :mod:`.fields`, AT TIME ZONE in :mod:`.zones`,
-OVERLAPS in :mod:`.overlaps`.
+What is computed with them is in :mod:`.date_arithmetic`, ``extract`` and ``date_trunc`` in
+:mod:`.fields`, AT TIME ZONE in :mod:`.zones`, OVERLAPS in :mod:`.overlaps`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ for _name in ("date", "time", "timestamp", "timestamptz"):
 
 
 def _moment_of_dates(days: Any) -> Any:
-    """Dates as timestamps: those after the last timestamp are one that is later than every other, but before infinity."""
+    """Dates as timestamps: those after the last timestamp are one that is later than every other,
+    but before infinity.
+    """
     minus_infinity, infinity = DATE_INFINITIES
     latest = pc.min_element_wise(days, pa.scalar(DAYS_OF_TIMESTAMPS, pa.int32()), skip_nulls=False)
     # -infinity would overflow, and is replaced afterwards.

@@ -1,7 +1,8 @@
 """``extract``, ``date_part`` and ``date_trunc``.
 
-A unit is a word that the server looks up twice: among the units of an interval, and then among the words of a date, where a few more
-are. ``extract`` gives numeric, with the decimals that the unit has; ``date_part`` the same in double precision, computed its own way.
+A unit is a word that the server looks up twice: among the units of an interval, and then among the
+words of a date, where a few more are. ``extract`` gives numeric, with the decimals that the unit
+has; ``date_part`` the same in double precision, computed its own way.
 """
 
 from __future__ import annotations
@@ -154,7 +155,9 @@ def _scaled(count: int, decimals: int) -> Decimal:
 
 
 def _register(type_name: str, extract: Callable[[str, Any, bool], Value]) -> None:
-    """Register ``extract`` and ``date_part`` of a type; ``extract`` is given unit, value and whether numeric is wanted."""
+    """Register ``extract`` and ``date_part`` of a type; ``extract`` is given unit, value and
+    whether numeric is wanted.
+    """
 
     def as_numeric(unit: str, value: Any) -> Value:
         return extract(unit, value, True)
@@ -271,7 +274,8 @@ def _epoch_of_timestamp(moment: int, numeric: bool) -> Value:
     since = moment - UNIX_EPOCH * DAY
     is_small = moment < 2**63 - 1 + UNIX_EPOCH * DAY
     if numeric:
-        # The last 30 years do not fit an integer: the server divides numerics there, which keeps fewer decimals.
+        # The last 30 years do not fit an integer: the server divides numerics there, which keeps
+        # fewer decimals.
         return _scaled(since, 6) if is_small else _EXACT.quantize(_divided(since, SECOND), Decimal("0.000001"))
     if is_small:
         return since / 1000000.0

@@ -1,11 +1,13 @@
 """Roots, powers, logarithms and trigonometry of double precision.
 
-``sqrt`` is exact by IEEE 754. The others are those of the C library that Python runs with; they are the server's, to the bit, where
-that is the same one (glibc's are from 2.28 on). Another one may differ in the last bit, which ``exp(a) > 2.5`` can only notice for
-values that are that near to each other.
+``sqrt`` is exact by IEEE 754. The others are those of the C library that Python runs with; they are
+the server's, to the bit, where that is the same one (glibc's are from 2.28 on). Another one may
+differ in the last bit, which ``exp(a) > 2.5`` can only notice for values that are that near to each
+other.
 
-Left out: the functions of degrees (``sind`` and so on); ``erf``, ``erfc``, ``gamma`` and ``lgamma``, which Python computes its own way;
-and ``width_bucket``, which servers of 15 round another way.
+Left out: the functions of degrees (``sind`` and so on); ``erf``, ``erfc``, ``gamma`` and
+``lgamma``, which Python computes its own way; and ``width_bucket``, which servers of 15 round
+another way.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 The functions of C's library are in :mod:`.float_functions`.
 
-NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives the server's bits; a result that is
-infinite, or zero, where the arguments are not, is an error (22003).
+NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives
+the server's bits; a result that is infinite, or zero, where the arguments are not, is an error
+(22003).
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ def underflow() -> RowFilterError:
     return RowFilterError("value out of range: underflow", sqlstate="22003")
 
 
-# Comparisons ----------------------------------------------------------------------------------------------------------
+# Comparisons --------------------------------------------------------------------------------------
 
 
 def _with_nan(plain: Callable[..., Any], decide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A comparison that is Arrow's for numbers, and ``decide``'s, of which side is NaN, where one is."""
+    """A comparison that is Arrow's for numbers, and ``decide``'s, of which side is NaN, where one
+    is.
+    """
 
     def compare(left: Any, right: Any) -> Any:
         nan_left, nan_right = pc.is_nan(left), pc.is_nan(right)
@@ -70,7 +73,7 @@ def _order(left: Any, right: Any) -> Any:
     return pc.subtract(greater, less)
 
 
-# Arithmetic -----------------------------------------------------------------------------------------------------------
+# Arithmetic ---------------------------------------------------------------------------------------
 
 
 def _add(left: Any, right: Any) -> Any:
@@ -121,7 +124,8 @@ def _arithmetic(
     compute: Callable[[Any, Any], Any], check: Callable[[Any, Any, Any], None], width: str, left: Any, right: Any
 ) -> Any:
     dtype = _ARROW[width].to_pandas_dtype()
-    # Ones under NULLs raise nothing, whatever is beside them, since a NULL is put on the other side as well.
+    # Ones under NULLs raise nothing, whatever is beside them, since a NULL is put on the other side
+    # as well.
     missing = np.logical_or(*(_missing(value) for value in (left, right)))
     one, other = (np.where(missing, dtype(1), np.asarray(numbers(value, 1), dtype)) for value in (left, right))
     with np.errstate(all="ignore"):
@@ -160,7 +164,7 @@ for _width in _ARROW:
     vectorised(f"float{_width}smaller{_two}")(partial(_extreme, _less))
 
 
-# Rounding -------------------------------------------------------------------------------------------------------------
+# Rounding -----------------------------------------------------------------------------------------
 
 
 def _each(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -180,7 +184,7 @@ vectorised("floor(float8)")(_each(np.floor))
 vectorised("sign(float8)")(_each(lambda value: np.where(value > 0, 1.0, np.where(value < 0, -1.0, 0.0))))
 
 
-# Casts ----------------------------------------------------------------------------------------------------------------
+# Casts --------------------------------------------------------------------------------------------
 
 
 def _rounded(value: Any, *, arrow_type: pa.DataType, name: str) -> Any:

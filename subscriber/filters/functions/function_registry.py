@@ -1,7 +1,8 @@
 """Which function is computed how: signature → implementation.
 
-A signature is ``name(type,type)`` as ``pg_proc`` has it, which is unique there: ``int4gt(int4,int4)``, ``textlike(text,text)``,
-``array_eq(anyarray,anyarray)``. An operator is the function behind it. What is not here is refused by name when a filter is given.
+A signature is ``name(type,type)`` as ``pg_proc`` has it, which is unique there:
+``int4gt(int4,int4)``, ``textlike(text,text)``, ``array_eq(anyarray,anyarray)``. An operator is the
+function behind it. What is not here is refused by name when a filter is given.
 
 Two ways to write one::
 
@@ -13,13 +14,16 @@ Two ways to write one::
     def date_part(field, value):
         return …
 
-The vectorised form is for what filters commonly do, the other one for all the rest: exact comes first.
+The vectorised form is for what filters commonly do, the other one for all the rest: exact comes
+first.
 
-Some functions depend on what an argument is when the filter is given: a regular expression is read once, may be one that has no exact
-counterpart here, and only some of them go by the collation. Such an implementation has ``specialise``; whoever validates or compiles
-a call asks :meth:`Implementation.for_constants` for the implementation of this very call, and uses only that.
+Some functions depend on what an argument is when the filter is given: a regular expression is read
+once, may be one that has no exact counterpart here, and only some of them go by the collation. Such
+an implementation has ``specialise``; whoever validates or compiles a call asks
+:meth:`Implementation.for_constants` for the implementation of this very call, and uses only that.
 
-*Rejected:* evaluating in SQL, in a database that is near. SQLite and DuckDB are not PostgreSQL, and a PostgreSQL is not there.
+*Rejected:* evaluating in SQL, in a database that is near. SQLite and DuckDB are not PostgreSQL, and
+a PostgreSQL is not there.
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a function may want to know of its call; it is the first argument of those that are registered with ``context``.
+    """What a function may want to know of its call; it is the first argument of those that are
+    registered with ``context``.
 
     Attributes:
         argument_types: OIDs.
@@ -55,10 +60,13 @@ class Implementation:
         function: ours.
         vectorised: it takes columns.
         strict: it is not asked where an argument is NULL; the result is NULL there.
-        raises: it may raise for some values, so it is asked only for rows that need it (the second half of ``a <> 0 AND 1/a > 2``).
+        raises: it may raise for some values, so it is asked only for rows that need it (the second
+            half of ``a <> 0 AND 1/a > 2``).
         context: its first argument is a :class:`Context`.
-        bytewise: it is PostgreSQL's only under a collation that compares by bytes and knows the case of ASCII letters alone ("C").
-        specialise: gives the implementation for a call with these constants; None where they make no difference.
+        bytewise: it is PostgreSQL's only under a collation that compares by bytes and knows the
+            case of ASCII letters alone ("C").
+        specialise: gives the implementation for a call with these constants; None where they make
+            no difference.
     """
 
     signature: str
@@ -71,19 +79,24 @@ class Implementation:
     specialise: Specialise | None = None
 
     def for_constants(self, constants: Mapping[int, Any]) -> Implementation:
-        """The implementation of a call whose arguments at these positions are constants (after folding; None is NULL).
+        """The implementation of a call whose arguments at these positions are constants (after
+        folding; None is NULL).
 
         It takes all arguments, the constants included.
 
         Raises:
-            NotSupportedError: it cannot be computed exactly with these constants, or only where more arguments are constants.
-            RowFilterError: PostgreSQL's error for a constant, such as a regular expression that is none.
+            NotSupportedError: it cannot be computed exactly with these constants, or only where
+                more arguments are constants.
+            RowFilterError: PostgreSQL's error for a constant, such as a regular expression that is
+                none.
         """
         return self if self.specialise is None else self.specialise(self, constants)
 
 
 Specialise = Callable[[Implementation, Mapping[int, Any]], Implementation]
-"""The registered implementation and the constants by position → what this very call is computed with."""
+"""The registered implementation and the constants by position → what this very call is computed
+with.
+"""
 
 _IMPLEMENTATIONS: dict[str, Implementation] = {}
 

@@ -1,6 +1,8 @@
-"""smallint, integer, bigint and oid: comparisons of any two of them, arithmetic that does not wrap round, bits, casts.
+"""smallint, integer, bigint and oid: comparisons of any two of them, arithmetic that does not wrap
+round, bits, casts.
 
-Every function's name says its types, as in ``pg_proc``: ``int24pl`` is smallint + integer, ``int4pl`` integer + integer.
+Every function's name says its types, as in ``pg_proc``: ``int24pl`` is smallint + integer,
+``int4pl`` integer + integer.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def _checked(function: Callable[..., Any], name: str, *values: Any) -> Any:
         raise (division_by_zero() if "divide by zero" in str(error) else out_of_range(name)) from None
 
 
-# Comparisons and arithmetic of each pair of widths --------------------------------------------------------------------
+# Comparisons and arithmetic of each pair of widths ------------------------------------------------
 
 _ARITHMETIC: Final = {
     "pl": pc.add_checked,
@@ -76,7 +78,7 @@ def _difference(left: Any, right: Any) -> Any:
     return pc.subtract(pc.cast(left, pa.int32()), pc.cast(right, pa.int32()))
 
 
-# One width ------------------------------------------------------------------------------------------------------------
+# One width ----------------------------------------------------------------------------------------
 
 
 def numbers(value: Any, instead_of_null: Any) -> Any:
@@ -97,14 +99,16 @@ def _modulo(width: str, left: Any, right: Any) -> Any:
     valid = left.is_valid().to_numpy(zero_copy_only=False) if isinstance(left, pa.Array) else True
     if np.any((divisor == 0) & valid):
         raise division_by_zero()
-    # By -1 nothing is left, and the machine's division would overflow for the least number; zeros are under NULLs.
+    # By -1 nothing is left, and the machine's division would overflow for the least number; zeros
+    # are under NULLs.
     divisor = np.where((divisor == -1) | (divisor == 0), 1, divisor)
     dtype = _ARROW[width].to_pandas_dtype()
     return with_nulls(np.fmod(np.asarray(numbers(left, 0), dtype), divisor.astype(dtype)), _ARROW[width], left, right)
 
 
 def _shifted(width: str, left: Any, right: Any, *, to_left: bool) -> Any:
-    # The machine looks at the lowest five bits of the distance (six for bigint); a smallint is shifted as an integer.
+    # The machine looks at the lowest five bits of the distance (six for bigint); a smallint is
+    # shifted as an integer.
     wide = np.int64 if width == "8" else np.int32
     value = np.asarray(numbers(left, 0), wide)
     distance = np.asarray(numbers(right, 0), np.int64) & (63 if width == "8" else 31)
@@ -162,7 +166,7 @@ for _width in ("4", "8"):
     elementwise(f"lcm(int{_width},int{_width})")(partial(_multiple, _NAMES[_width], _greatest))
 
 
-# oid ------------------------------------------------------------------------------------------------------------------
+# oid ----------------------------------------------------------------------------------------------
 
 register_columns("oid{}(oid,oid)")
 vectorised("btoidcmp(oid,oid)")(_sign_of_difference)

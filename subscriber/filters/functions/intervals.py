@@ -115,7 +115,9 @@ def divided(value: Interval, divisor: float) -> Interval:
 
 
 def _cascade(months: float, days: float, microseconds: float) -> Interval:
-    """Whole months and days, with what is left of them handed down; in double precision, step by step as the server has it."""
+    """Whole months and days, with what is left of them handed down; in double precision, step by
+    step as the server has it.
+    """
     whole_months, whole_days = _truncated(months, _INT32), _truncated(days, _INT32)
     days_left = _to_microsecond((months - whole_months) * _MONTH)
     seconds_left = _to_microsecond((days - whole_days + days_left - int(days_left)) * 86400)

@@ -1,6 +1,7 @@
 """jsonb: access, containment, existence, deletion and casts.
 
-Documents are ordered for databases whose collation compares by bytes, since strings in them are ordered by it. There is no jsonpath. What is taken out of a json is in :mod:`.json_text`.
+Documents are ordered for databases whose collation compares by bytes, since strings in them are
+ordered by it. There is no jsonpath. What is taken out of a json is in :mod:`.json_text`.
 """
 
 from __future__ import annotations

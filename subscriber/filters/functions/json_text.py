@@ -40,7 +40,9 @@ def _members(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
 
 
 def _check_escapes(text: str) -> None:
-    """All strings of a document are read when something is looked for in it, and must be readable."""
+    """All strings of a document are read when something is looked for in it, and must be
+    readable.
+    """
     if "\\u" not in text:
         return
     place = text.find('"')

@@ -20,7 +20,8 @@ elementwise("abbrev(inet)", raises=False)(inet_out)
 # --- comparison ---------------------------------------------------------------------------------
 
 
-# network_cmp gives what C's memcmp does, which is more or less than zero by an amount that C leaves open.
+# network_cmp gives what C's memcmp does, which is more or less than zero by an amount that C leaves
+# open.
 register_values("network_{}(inet,inet)", compare, cmp=False)
 register_extremes("network_larger(inet,inet)", "network_smaller(inet,inet)", compare)
 
@@ -172,7 +173,8 @@ def _minus(value: Inet, count: int) -> Inet:
 @elementwise("inetmi(inet,inet)")
 def _difference(left: Inet, right: Inet) -> int:
     _same_size(left, right, "subtract")
-    # Sixteen bytes are subtracted without a sign, and what is left of them is taken for a number with one.
+    # Sixteen bytes are subtracted without a sign, and what is left of them is taken for a number
+    # with one.
     difference = wrapped(left.address - right.address, 128)
     if not _INT64[0] <= difference <= _INT64[1]:
         raise _result_out_of_range()

@@ -57,7 +57,7 @@ _ONE: Final = Decimal(1)
 elementwise("numeric(numeric,int4)")(coerced)
 
 
-# Comparisons ----------------------------------------------------------------------------------------------------------
+# Comparisons --------------------------------------------------------------------------------------
 
 
 @elementwise("numeric_eq(numeric,numeric)", raises=False)
@@ -94,7 +94,7 @@ register_order("numeric_cmp(numeric,numeric)", compare)
 register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", compare)
 
 
-# Arithmetic -----------------------------------------------------------------------------------------------------------
+# Arithmetic ---------------------------------------------------------------------------------------
 
 
 def _finite(left: Decimal, right: Decimal) -> bool:
@@ -226,7 +226,7 @@ def _increment(value: Decimal) -> Decimal:
     return _add(value, _ONE)
 
 
-# Rounding and scale ---------------------------------------------------------------------------------------------------
+# Rounding and scale -------------------------------------------------------------------------------
 
 
 def _limited(scale: int) -> int:
@@ -278,7 +278,7 @@ def _trimmed(value: Decimal) -> Decimal:
     return rescaled_up(value.normalize(EXACT)) if value.is_finite() else value
 
 
-# Functions ------------------------------------------------------------------------------------------------------------
+# Functions ----------------------------------------------------------------------------------------
 
 
 @elementwise("sqrt(numeric)", "numeric_sqrt(numeric)")
@@ -328,7 +328,7 @@ def _factorial(number: int) -> Decimal:
     return checked(EXACT.create_decimal(math.factorial(number)))
 
 
-# Casts ----------------------------------------------------------------------------------------------------------------
+# Casts --------------------------------------------------------------------------------------------
 
 
 def _cast_to_integer(name: str, bits: int) -> Callable[[Decimal], int]:
@@ -351,7 +351,9 @@ elementwise("numeric(int2)", "numeric(int4)", "numeric(int8)", raises=False)(Dec
 
 
 def _float_digits(digits: int) -> Callable[[float], Decimal]:
-    """A float as a numeric: with as many digits as its type always keeps, not with all that it has."""
+    """A float as a numeric: with as many digits as its type always keeps, not with all that
+    it has.
+    """
 
     def cast(value: float) -> Decimal:
         if math.isnan(value):

@@ -1,15 +1,17 @@
-"""exp, ln, log and power of numeric, to the digit that PostgreSQL shows: ``exp_var``, ``ln_var``, ``log_var`` and ``power_var`` of 18.
+"""exp, ln, log and power of numeric, to the digit that PostgreSQL shows: ``exp_var``, ``ln_var``,
+``log_var`` and ``power_var`` of 18.
 
-The server computes with a few digits more than it shows and rounds after each step, so its last digit is not always the one that exact
-arithmetic would round to. So each step is done as there, with the same numbers of digits::
+The server computes with a few digits more than it shows and rounds after each step, so its last
+digit is not always the one that exact arithmetic would round to. So each step is done as there,
+with the same numbers of digits::
 
     number of digits ──── first estimate in double precision
          │
     exp: divide by 2^n, Taylor's series, square n times        ln: n square roots, series of ln((1+z)/(1-z)), multiply by 2^n
 
-A product that must be rounded leaves out digits that are too far to the right, in groups of eight decimal digits as the server has them. One
-step is exact here and is not there: a quotient by a divisor of more than 48 digits, which the server computes 16 digits beyond those
-that it keeps.
+A product that must be rounded leaves out digits that are too far to the right, in groups of eight
+decimal digits as the server has them. One step is exact here and is not there: a quotient by a
+divisor of more than 48 digits, which the server computes 16 digits beyond those that it keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from subscriber.types.numeric import EXACT, checked, overflow, scale_of
 _GROUP: Final = 4
 _PAIR_BASE: Final = 10**8
 _ROOM: Final = 10
-"""Bytes for a sum of products of digits to that base, of which there are at most some ten thousand."""
+"""Bytes for a sum of products of digits to that base, of which there are at most some ten thousand.
+"""
 _GUARD_DIGITS: Final = 2
 _SIGNIFICANT_DIGITS: Final = 16
 _GREATEST_SHOWN_SCALE: Final = 1000
@@ -62,7 +65,9 @@ class _Number(NamedTuple):
         return (digits + int(units >= 10 ** (digits + 1)) - self.scale) // _GROUP
 
     def groups(self) -> tuple[int, int, int]:
-        """All digits from the first group that is not zero to the last one, as a number; how many groups; the weight of the first one."""
+        """All digits from the first group that is not zero to the last one, as a number; how many
+        groups; the weight of the first one.
+        """
         if not self.units:
             return 0, 0, 0
         digits = abs(self.units) * 10 ** (-self.scale % _GROUP)
@@ -186,7 +191,9 @@ def _pairs(digits: int, count: int) -> list[int]:
 
 
 def _joined(pairs: list[int], count: int) -> int:
-    """The number of so many digits to the base of 10 ** 8, which may be greater than the base; zeros are added."""
+    """The number of so many digits to the base of 10 ** 8, which may be greater than the base;
+    zeros are added.
+    """
     if len(pairs) <= 1:
         return (pairs[0] if pairs else 0) * int(_PAIR_BASE ** (count - len(pairs)))
     half = len(pairs) // 2
@@ -194,7 +201,9 @@ def _joined(pairs: list[int], count: int) -> int:
 
 
 def _sums_of_products(ones: list[int], others: list[int]) -> list[int]:
-    """The coefficients of the product of two polynomials, by one multiplication of integers with room for each."""
+    """The coefficients of the product of two polynomials, by one multiplication of integers with
+    room for each.
+    """
     one, other = (
         int.from_bytes(b"".join(pair.to_bytes(_ROOM, "big") for pair in pairs), "big") for pairs in (ones, others)
     )
@@ -204,7 +213,9 @@ def _sums_of_products(ones: list[int], others: list[int]) -> list[int]:
 
 
 def _square_root(number: _Number, scale: int) -> _Number:
-    """``sqrt_var`` of a positive number: one digit more, of the exact root's; 5 and above are rounded up."""
+    """``sqrt_var`` of a positive number: one digit more, of the exact root's; 5 and above are
+    rounded up.
+    """
     shift = 2 * scale + 2 - number.scale
     whole = number.units * 10**shift if shift >= 0 else number.units // 10**-shift
     return _Number((math.isqrt(whole) + 5) // 10, scale)
@@ -250,7 +261,9 @@ def _exponential(value: Decimal) -> Decimal:
 
 
 def _shown_scale(weight: int, *scales: int) -> int:
-    """Decimals of a result whose first digit has this weight: 16 significant digits, and not less than the arguments have."""
+    """Decimals of a result whose first digit has this weight: 16 significant digits, and not less
+    than the arguments have.
+    """
     return min(max(_SIGNIFICANT_DIGITS - weight, 0, *scales), _GREATEST_SHOWN_SCALE)
 
 
@@ -339,7 +352,8 @@ def _decimal_logarithm(value: Decimal) -> Decimal:
 
 
 _SCALED_WHOLE_POWERS: Final = 160000
-"""The first version whose whole powers have 16 significant digits; before, they have 16 decimals."""
+"""The first version whose whole powers have 16 significant digits; before, they have 16 decimals.
+"""
 
 
 @elementwise("power(numeric,numeric)", "pow(numeric,numeric)", "numeric_power(numeric,numeric)", context=True)

@@ -15,7 +15,9 @@ from subscriber.types.datetimes.values import compare_timetz
 def _register_overlaps(
     name: str, start_plus: Callable[[Any, Interval], Any] | None, compare: Callable[[Any, Any], int]
 ) -> None:
-    """``(start, end) OVERLAPS (start, end)``, where an end may also be a length; the SQL standard's answers for NULL."""
+    """``(start, end) OVERLAPS (start, end)``, where an end may also be a length; the SQL standard's
+    answers for NULL.
+    """
 
     def less(left: Any, right: Any) -> bool:
         return compare(left, right) < 0

@@ -1,7 +1,9 @@
-r"""LIKE, ILIKE and SIMILAR TO. ``x LIKE y ESCAPE z`` is ``x LIKE like_escape(y, z)``; ``x SIMILAR TO y`` is ``x ~ similar_to_escape(y)``.
+r"""LIKE, ILIKE and SIMILAR TO. ``x LIKE y ESCAPE z`` is ``x LIKE like_escape(y, z)``;
+``x SIMILAR TO y`` is ``x ~ similar_to_escape(y)``.
 
-A pattern that is a constant is looked for in whole columns: as a string where it stands for one, else by RE2. Other patterns are
-matched step by step as the server does, which notices a backslash at the end of a pattern only where it gets that far.
+A pattern that is a constant is looked for in whole columns: as a string where it stands for one,
+else by RE2. Other patterns are matched step by step as the server does, which notices a backslash
+at the end of a pattern only where it gets that far.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ def _match_rest(text: str, place: int, pattern: str, at: int) -> bool | None:
 
 
 def _as_tokens(pattern: str) -> list[str] | None:
-    """Wildcards and, with a ``=`` in front, what stands for itself; None for a pattern that ends with a backslash."""
+    """Wildcards and, with a ``=`` in front, what stands for itself; None for a pattern that ends
+    with a backslash.
+    """
     tokens: list[str] = []
     for match in _TOKEN.finditer(pattern):
         escaped, wildcard, plain, stray = match.groups()
@@ -256,11 +260,12 @@ def similar_to_escape(pattern: str, escape: str, *, nested_brackets: bool = True
     Args:
         pattern: with ``%``, ``_``, and two ``escape "`` around what ``substring`` is to give.
         escape: a character, or nothing.
-        nested_brackets: how the end of a bracket expression is found. Servers before the minor releases of August 2025 took any ``]``
-            for it, that of ``[:alpha:]`` included.
+        nested_brackets: how the end of a bracket expression is found. Servers before the minor
+            releases of August 2025 took any ``]`` for it, that of ``[:alpha:]`` included.
 
     Raises:
-        RowFilterError: 22025, the escape string is too long; 2200C, there are more than two separators.
+        RowFilterError: 22025, the escape string is too long; 2200C, there are more than two
+            separators.
     """
     if len(escape) > 1:
         raise _bad_escape()

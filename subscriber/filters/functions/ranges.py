@@ -56,7 +56,9 @@ _Ends = tuple[Bound, Bound, Bound, Bound]
 
 
 def _question(signature: str) -> Callable[[Callable[[Bound, Bound, Bound, Bound], bool]], Callable[..., bool]]:
-    """Register a question that has the answer no for an empty range, of the ends of the left and of the right one."""
+    """Register a question that has the answer no for an empty range, of the ends of the left and of
+    the right one.
+    """
 
     def decorate(answer: Callable[[Bound, Bound, Bound, Bound], bool]) -> Callable[..., bool]:
         def ask(left: Range, right: Range) -> bool:

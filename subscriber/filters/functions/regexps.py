@@ -1,8 +1,11 @@
-r"""``~`` and the ``regexp_…`` functions, with the regular expressions of :mod:`subscriber.filters.regex`.
+r"""``~`` and the ``regexp_…`` functions, with the regular expressions of
+:mod:`subscriber.filters.regex`.
 
-Each function here is specialised for its regular expression, and takes that first. One that is a constant, with its flags, is read when the
-filter is given: what cannot be evaluated exactly is refused then, and the case of letters is asked about only where it matters. One that
-comes from a row is read at that row, and refused there if need be; such a function is that of a bytewise collation only.
+Each function here is specialised for its regular expression, and takes that first. One that is a
+constant, with its flags, is read when the filter is given: what cannot be evaluated exactly is
+refused then, and the case of letters is asked about only where it matters. One that comes from a
+row is read at that row, and refused there if need be; such a function is that of a bytewise
+collation only.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ _NO_OPTIONS: Final = Options()
 
 
 class _OfRow:
-    """A regular expression that is read when it is first used: behind the checks of the other arguments, as the server does it."""
+    """A regular expression that is read when it is first used: behind the checks of the other
+    arguments, as the server does it.
+    """
 
     def __init__(self, read: Callable[[], Regex]) -> None:
         self._read = read
@@ -55,7 +60,8 @@ class _OfRow:
 
 
 def _flags(letters: str, *, shown: bool) -> tuple[Options, bool]:
-    """The options of a regexp function, and whether it is ``g``. They are shown in errors unless they are of a row.
+    """The options of a regexp function, and whether it is ``g``. They are shown in errors unless
+    they are of a row.
 
     Raises:
         RowFilterError: 22023, a letter that is none.
@@ -175,7 +181,9 @@ def _with_pattern_of_row(
 def _specialised(
     flags_at: int | None, refuses_global: bool, implementation: Implementation, constants: Mapping[int, Any]
 ) -> Implementation:
-    """The implementation for its regular expression, which is the second argument, and its flags."""
+    """The implementation for its regular expression, which is the second argument, and its
+    flags.
+    """
     name = implementation.signature.partition("(")[0]
     read = partial(_read, name, flags_at, refuses_global)
     if 1 not in constants or (flags_at is not None and flags_at not in constants):
@@ -406,7 +414,9 @@ def _substring_similar(regex: Regex, value: str, _pattern: str, _escape: str) ->
 
 
 def _substring_of_row(value: str | None, pattern: str | None, escape: str | None) -> str | None:
-    """The pattern is read even where there is no text: the server expands the function, which is SQL, into two calls."""
+    """The pattern is read even where there is no text: the server expands the function, which is
+    SQL, into two calls.
+    """
     if pattern is None or escape is None:
         return None
     converted = certain_similar_to_escape(pattern, escape)

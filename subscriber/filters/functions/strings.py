@@ -1,7 +1,7 @@
 """The functions of character strings: parts, searching, padding, digests and the like.
 
-Positions count characters from 1, as in SQL. Nothing here depends on a collation, but for ``initcap``: where it says "letter", ASCII's
-are meant under collation "C".
+Positions count characters from 1, as in SQL. Nothing here depends on a collation, but for
+``initcap``: where it says "letter", ASCII's are meant under collation "C".
 """
 
 from __future__ import annotations

@@ -1,17 +1,20 @@
 """text, varchar, bpchar, name and "char": comparisons, casts, lengths and concatenation.
 
-When the blanks at the end of a ``character(n)`` count, as a table (the values are stored with them)::
+When the blanks at the end of a ``character(n)`` count, as a table (the values are stored with
+them)::
 
     =  <>  <  <=  >  >=                no     length, char_length    no
     cast to text or varchar, ||        cut    octet_length           yes
     LIKE, ~                            yes    bit_length             no (it is text's)
 
-``=`` and ``<>`` are the same under every collation that a publication may use (the deterministic ones); order and case are those of
-collation "C", so what knows them is ``bytewise``. The order of UTF-8 bytes is that of the characters, which is Python's.
+``=`` and ``<>`` are the same under every collation that a publication may use (the deterministic
+ones); order and case are those of collation "C", so what knows them is ``bytewise``. The order of
+UTF-8 bytes is that of the characters, which is Python's.
 
-Left out: the comparison functions of index methods (``bttextcmp`` …), whose numbers are those of the C library's ``memcmp``;
-``quote_ident`` and ``parse_ident``, which know the keywords of the server's version; ``normalize`` and ``IS NORMALIZED``, which know
-its version of Unicode; ``to_ascii``, which a UTF-8 database refuses.
+Left out: the comparison functions of index methods (``bttextcmp`` …), whose numbers are those of
+the C library's ``memcmp``; ``quote_ident`` and ``parse_ident``, which know the keywords of the
+server's version; ``normalize`` and ``IS NORMALIZED``, which know its version of Unicode;
+``to_ascii``, which a UTF-8 database refuses.
 """
 
 from __future__ import annotations

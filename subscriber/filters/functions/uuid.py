@@ -12,7 +12,8 @@ _GREGORIAN_EPOCH: Final = -152_384
 """1582-10-15, from which the times of version 1 count, in days since 2000-01-01."""
 
 
-# uuid_cmp is not here: it gives what C's memcmp does, which is more or less than zero by an amount that C leaves open.
+# uuid_cmp is not here: it gives what C's memcmp does, which is more or less than zero by an amount
+# that C leaves open.
 register_columns("uuid_{}(uuid,uuid)")
 
 

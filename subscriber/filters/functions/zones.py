@@ -1,6 +1,8 @@
-"""AT TIME ZONE, and ``date_add`` in a time zone. What a zone's name means, and which offset it has when, is in :mod:`.timezones`.
+"""AT TIME ZONE, and ``date_add`` in a time zone. What a zone's name means, and which offset it has
+when, is in :mod:`.timezones`.
 
-A zone may come from a column. A name that the tz database does not have is the server's error 22023 for the rows that have it.
+A zone may come from a column. A name that the tz database does not have is the server's error 22023
+for the rows that have it.
 """
 
 from __future__ import annotations
@@ -54,12 +56,14 @@ def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
     return TimeTZ((time.microseconds + wrapped(time.zone - west, 32) * SECOND) % DAY, west)
 
 
-# --- date_add ---------------------------------------------------------------------------------------------
+# --- date_add -------------------------------------------------------------------------------------
 
 
 @elementwise("date_add(timestamptz,interval,text)")
 def _add(moment: int, length: Interval, zone: str) -> int:
-    """``timestamptz_pl_interval_at_zone``: months and days are the zone's, and the rest is time that passes."""
+    """``timestamptz_pl_interval_at_zone``: months and days are the zone's, and the rest is time
+    that passes.
+    """
     found = whole_zone(zone)
     if moment in TIMESTAMP_INFINITIES or not length.is_finite:
         return timestamp_plus(moment, length)

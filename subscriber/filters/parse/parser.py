@@ -1,14 +1,16 @@
 """Text → syntax tree, by the rules of ``gram.y``.
 
-A parser by precedences, as Bison's are: an operand is read, then operators as long as they bind more tightly than the rule whose
-last operand is being read. The table of precedences is gram.y's, and so is what it says of each: left, right, or not associative,
-where ``a < b < c`` is an error.
+A parser by precedences, as Bison's are: an operand is read, then operators as long as they bind
+more tightly than the rule whose last operand is being read. The table of precedences is gram.y's,
+and so is what it says of each: left, right, or not associative, where ``a < b < c`` is an error.
 
-*Rejected:* sqlglot's parser. It follows precedences of its own (``NOT a = b``, ``- 2 ^ 2``, ``a || b = c``, ``a < b IS NULL``), takes
-functions for others of the same meaning elsewhere, and accepts what PostgreSQL does not. To correct its tree one would have to know
-which parentheses were written, and with that, to have parsed.
+*Rejected:* sqlglot's parser. It follows precedences of its own (``NOT a = b``, ``- 2 ^ 2``,
+``a || b = c``, ``a < b IS NULL``), takes functions for others of the same meaning elsewhere, and
+accepts what PostgreSQL does not. To correct its tree one would have to know which parentheses were
+written, and with that, to have parsed.
 
-A sub-select is not read: no row filter may have one (rule B27), so it is skipped to its closing parenthesis.
+A sub-select is not read: no row filter may have one (rule B27), so it is skipped to its closing
+parenthesis.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ class Parser:
         self.cursor = cursor
 
     def expression(self, above: int = 0, *, restricted: bool = False) -> syntax.Node:
-        """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence ``above``.
+        """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence
+        ``above``.
 
         Raises:
             SQLSyntaxError: it does not parse.
@@ -119,7 +122,7 @@ class Parser:
             found.append(self.expression())
         return tuple(found)
 
-    # Operators --------------------------------------------------------------------------------------
+    # Operators ------------------------------------------------------------------------------------
 
     def _next_precedence(self, *, restricted: bool) -> int:
         lexeme = self.cursor.peek()
@@ -270,7 +273,7 @@ class Parser:
         zone = self.expression(_AT)
         return syntax.FunctionCall(position, ("pg_catalog", "timezone"), (zone, left), special=True)
 
-    # Operands ---------------------------------------------------------------------------------------
+    # Operands -------------------------------------------------------------------------------------
 
     def _operand(self, *, restricted: bool) -> syntax.Node:
         cursor, position = self.cursor, self.cursor.position
@@ -430,7 +433,9 @@ class Parser:
 
 
 def _combined(kind: str, left: syntax.Node, right: syntax.Node, position: int) -> syntax.Node:
-    """``makeAndExpr``, ``makeOrExpr``: a chain is one node, whatever parentheses there are on its left."""
+    """``makeAndExpr``, ``makeOrExpr``: a chain is one node, whatever parentheses there are on its
+    left.
+    """
     which = "or" if kind == "or" else "and"
     if isinstance(left, syntax.BooleanExpression) and left.kind == which:
         return syntax.BooleanExpression(left.position, left.kind, (*left.arguments, right))

@@ -1,4 +1,6 @@
-"""What ``gram.y`` writes in words of its own: CASE, CAST, EXTRACT, TRIM, COALESCE, function calls and the like (``func_expr``, ``case_expr``)."""
+"""What ``gram.y`` writes in words of its own: CASE, CAST, EXTRACT, TRIM, COALESCE, function calls
+and the like (``func_expr``, ``case_expr``).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ _TRIMS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
 
 
 def read(parser: Expressions, word: str) -> syntax.Node | None:
-    """The construct that begins with this word, which comes next; None if it is one of the general kind."""
+    """The construct that begins with this word, which comes next; None if it is one of the general
+    kind.
+    """
     cursor, position = parser.cursor, parser.cursor.position
     if word == "case":
         return _case(parser, position)
@@ -148,7 +152,9 @@ def read_call(parser: Expressions, names: tuple[str, ...], position: int) -> syn
 
 
 def _legacy_json_object(parser: Expressions, position: int) -> syntax.Node | None:
-    """``json_object (a, b)``, the function that is older than the words; None where it is not called so."""
+    """``json_object (a, b)``, the function that is older than the words; None where it is not
+    called so.
+    """
     cursor = parser.cursor
     place = cursor.place
     cursor.take(Kind.WORD)

@@ -1,6 +1,8 @@
-"""The syntax tree of an expression: PostgreSQL's raw parse nodes (``parsenodes.h``), before anybody knows what a name means.
+"""The syntax tree of an expression: PostgreSQL's raw parse nodes (``parsenodes.h``), before anybody
+knows what a name means.
 
-Where ``gram.y`` writes a construct as another one (BETWEEN later on, TRIM as ``btrim``, ``a LIKE b`` as ``a ~~ b``), it is done here, too.
+Where ``gram.y`` writes a construct as another one (BETWEEN later on, TRIM as ``btrim``,
+``a LIKE b`` as ``a ~~ b``), it is done here, too.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class CollateClause(Node):
 
 @dataclass(frozen=True, slots=True)
 class Indirection(Node):
-    """``(a).b``, ``(a)[1]``: a string is a field, None is ``*``, a tuple a subscript (of one or two bounds, a missing one is None)."""
+    """``(a).b``, ``(a)[1]``: a string is a field, None is ``*``, a tuple a subscript (of one or two
+    bounds, a missing one is None).
+    """
 
     argument: Node
     parts: tuple[str | tuple[Node | None, ...] | None, ...]

@@ -1,4 +1,6 @@
-"""Type names as ``gram.y`` reads them: ``Typename`` behind ``::`` and in CAST, ``ConstTypename`` before a string constant."""
+"""Type names as ``gram.y`` reads them: ``Typename`` behind ``::`` and in CAST, ``ConstTypename``
+before a string constant.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ def interval_fields(cursor: Cursor) -> tuple[syntax.Node, ...]:
 
 
 def _is_own_type(cursor: Cursor) -> bool:
-    """``double`` is a word of the grammar's only before ``precision``; ``json`` is a plain name in all but its syntax."""
+    """``double`` is a word of the grammar's only before ``precision``; ``json`` is a plain name in
+    all but its syntax.
+    """
     return cursor.at("double", "precision") or not cursor.at("double")
 
 

@@ -1,8 +1,9 @@
 """Automata: which of a string's places a match from a given place may end at.
 
-An expression becomes a nondeterministic automaton (Thompson's), which is run as a deterministic one that is made while it is used:
-sets of states, and where each leads with each character, are remembered. So a string takes time in proportion to its length, whatever
-the expression. Anchors and looks are conditions on empty steps; a set of states is closed under those that hold at a place.
+An expression becomes a nondeterministic automaton (Thompson's), which is run as a deterministic one
+that is made while it is used: sets of states, and where each leads with each character, are
+remembered. So a string takes time in proportion to its length, whatever the expression. Anchors and
+looks are conditions on empty steps; a set of states is closed under those that hold at a place.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from subscriber.filters.regex.languages import (
 )
 
 MOST_STATES: Final = 10_000
-"""Beyond this PostgreSQL soon says "regular expression is too complex"; where exactly depends on its optimizer."""
+"""Beyond this PostgreSQL soon says "regular expression is too complex"; where exactly depends on
+its optimizer.
+"""
 
 _MOST_REMEMBERED: Final = 20_000
-"""Steps of an automaton; then it begins anew with the next string, so that memory does not depend on how many there are."""
+"""Steps of an automaton; then it begins anew with the next string, so that memory does not depend
+on how many there are.
+"""
 
 _UNKNOWN: Final[Any] = object()
 
@@ -89,7 +94,9 @@ class Subject:
 
 
 class _Arrived:
-    """A set of states as a character leads to it; what it is closed to depends on the conditions that hold."""
+    """A set of states as a character leads to it; what it is closed to depends on the conditions
+    that hold.
+    """
 
     __slots__ = ("closed", "states")
 
@@ -99,7 +106,9 @@ class _Arrived:
 
 
 class _Closed:
-    """A set of states with all that empty steps lead to, whether a match may end with it, and where characters lead."""
+    """A set of states with all that empty steps lead to, whether a match may end with it, and where
+    characters lead.
+    """
 
     __slots__ = ("is_end", "next", "states")
 

@@ -1,4 +1,6 @@
-"""Sets of characters: ranges of code points in order, apart from each other. Classes are those of collation "C"."""
+"""Sets of characters: ranges of code points in order, apart from each other. Classes are those of
+collation "C".
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The tree of dissection (``struct subre``): how a match is divided into its parts.
 
-Each node has the expression of all that is below it. A node exists only where the parts of a match are of interest: captures, back
-references, and places where a preference for long meets one for short. All else is a leaf.
+Each node has the expression of all that is below it. A node exists only where the parts of a match
+are of interest: captures, back references, and places where a preference for long meets one for
+short. All else is a leaf.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from subscriber.filters.regex.languages import Expression
 class Traits(IntFlag):
     """What is known of a node (``flags`` of ``struct subre``).
 
-    A preference belongs to the node itself; MIXED, CAPTURES and REFERS hold for all nodes above, too.
+    A preference belongs to the node itself; MIXED, CAPTURES and REFERS hold for all nodes above,
+    too.
     """
 
     LONGER = 1
@@ -32,7 +34,9 @@ MESSY = Traits.MIXED | Traits.CAPTURES | Traits.REFERS
 
 
 def inherited(traits: Traits) -> Traits:
-    """What goes up from nodes with these traits together (``UP``): both preferences become a mixed one."""
+    """What goes up from nodes with these traits together (``UP``): both preferences become a mixed
+    one.
+    """
     mixed = Traits.MIXED if traits & PREFERENCES == PREFERENCES else Traits(0)
     return traits & ~PREFERENCES | mixed
 

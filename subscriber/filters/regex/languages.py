@@ -1,4 +1,6 @@
-"""Regular expressions as the languages that they are: what an automaton is made of. Nothing here knows of captures or preferences."""
+"""Regular expressions as the languages that they are: what an automaton is made of. Nothing here
+knows of captures or preferences.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class Repeat:
 class Anchor:
     """A place between characters: nothing is consumed.
 
-    The first four are the begin and end of the string, and of lines as well; the others have to do with words.
+    The first four are the begin and end of the string, and of lines as well; the others have to do
+    with words.
     """
 
     kind: Literal["begin", "end", "line begin", "line end", "word begin", "word end", "boundary", "no boundary"]
@@ -93,7 +96,9 @@ def parts(expression: Expression) -> Iterator[Expression]:
 
 
 def without_conditions(expression: Expression) -> Expression:
-    """The expression without anchors and looks: what a back reference may match, as far as an automaton can tell."""
+    """The expression without anchors and looks: what a back reference may match, as far as an
+    automaton can tell.
+    """
     match expression:
         case Sequence(items):
             return Sequence(tuple(map(without_conditions, items)))

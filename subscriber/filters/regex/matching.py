@@ -56,11 +56,15 @@ class Regex:
         return self._search.first_end(Subject(text), 0) is not None
 
     def find(self, text: str, start: int = 0) -> list[Span | None] | None:
-        """The first match at ``start`` or after it: its span, then those of the captures; None where there is none."""
+        """The first match at ``start`` or after it: its span, then those of the captures; None
+        where there is none.
+        """
         return self._first(Subject(text), start)
 
     def find_all(self, text: str, start: int = 0) -> Iterator[list[Span | None]]:
-        """All matches that do not overlap, from ``start`` on; an empty one moves the search on by a character."""
+        """All matches that do not overlap, from ``start`` on; an empty one moves the search on by a
+        character.
+        """
         subject = Subject(text)
         while start <= len(text):
             found = self._first(subject, start)
@@ -73,8 +77,9 @@ class Regex:
     def _first(self, subject: Subject, start: int) -> list[Span | None] | None:
         """The first match.
 
-        The first place where any match may end is sought, and beginnings up to it are tried. Where a back reference spoils them all,
-        the search goes on behind that place, but not at the end of the string: so PostgreSQL does.
+        The first place where any match may end is sought, and beginnings up to it are tried. Where
+        a back reference spoils them all, the search goes on behind that place, but not at the end
+        of the string: so PostgreSQL does.
         """
         while start <= len(subject.text):
             end = self._search.first_end(subject, start)
@@ -104,8 +109,9 @@ class Regex:
 class _Dissection:
     """One attempt to divide a match into its parts.
 
-    A part is tried for size by its automaton before it is looked into. What fits an automaton fails here only for the sake of a back
-    reference; then the next place to divide is tried, though never another way to dissect the part before it: so PostgreSQL does.
+    A part is tried for size by its automaton before it is looked into. What fits an automaton fails
+    here only for the sake of a back reference; then the next place to divide is tried, though never
+    another way to dissect the part before it: so PostgreSQL does.
     """
 
     def __init__(self, regex: Regex, subject: Subject) -> None:
@@ -264,7 +270,9 @@ class _Dissection:
         return ends[place] if place < len(ends) and ends[place] <= most else None
 
     def _verified(self, child: Node, places: list[int], verified: int) -> int:
-        """How many of the parts between the places can be dissected; that many at the beginning are known to."""
+        """How many of the parts between the places can be dissected; that many at the beginning are
+        known to.
+        """
         for part in range(verified + 1, len(places)):
             self._forget(child)
             if not self.fits(child, places[part - 1], places[part]):
@@ -278,7 +286,9 @@ def _most_parts(node: Iteration, least: int, length: int) -> int:
 
 
 def _is_idle(part: int, least: int, left: int) -> bool:
-    """Whether an empty part would help nothing: there are enough parts, or enough characters to make them of."""
+    """Whether an empty part would help nothing: there are enough parts, or enough characters to
+    make them of.
+    """
     return part >= least or least - part < left
 
 

@@ -1,4 +1,6 @@
-"""Expressions in the notation of RE2, which Arrow's kernels use. Characters are written out, so that nothing depends on its classes."""
+"""Expressions in the notation of RE2, which Arrow's kernels use. Characters are written out, so
+that nothing depends on its classes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _PLAIN: Final = re.compile(r"[0-9A-Za-z ]")
 
 
 def in_re2(expression: Expression) -> str | None:
-    """The expression for ``match_substring_regex``; None where RE2 has no such thing, or finds it too large."""
+    """The expression for ``match_substring_regex``; None where RE2 has no such thing, or finds it
+    too large.
+    """
     try:
         pattern = _written(expression)
         pc.match_substring_regex(pa.array([""]), pattern)

@@ -1,10 +1,11 @@
 r"""Regular expressions, from text to a tree of dissection (``regcomp.c``).
 
-The shape of the tree decides what is matched where preferences are mixed or back references are used; so it is made as PostgreSQL
-makes it: a branch collects plain items until one is *messy*, which then is a node of its own between the items before it and the rest
-of the branch.
+The shape of the tree decides what is matched where preferences are mixed or back references are
+used; so it is made as PostgreSQL makes it: a branch collects plain items until one is *messy*,
+which then is a node of its own between the items before it and the rest of the branch.
 
-Basic and extended (POSIX) regular expressions, options ``b`` and ``e``, are refused: nobody asks for them in a filter.
+Basic and extended (POSIX) regular expressions, options ``b`` and ``e``, are refused: nobody asks
+for them in a filter.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ class _Parser:
             atom = self._atom(token, in_look=in_look)
             quantifier = self._quantifier()
             if quantifier.most == 0:
-                # {0} takes the atom away. A back reference to a capture in it is allowed, and never matches.
+                # {0} takes the atom away. A back reference to a capture in it is allowed, and never
+                # matches.
                 items.append(EMPTY)
                 continue
             together = traits | _preference(quantifier) | atom.traits
@@ -220,7 +222,9 @@ def _pair(first: Node, second: Node, traits: Traits) -> Pair:
 
 
 def _quantified(atom: Node, quantifier: Token, *, is_reference: bool) -> Node:
-    """The atom, so many times, as a node. A back reference counts for itself, unless it is in parentheses."""
+    """The atom, so many times, as a node. A back reference counts for itself, unless it is in
+    parentheses.
+    """
     least, most = quantifier.least, quantifier.most
     preference = _preference(quantifier)
     traits = combined(preference, atom.traits)
@@ -236,7 +240,8 @@ def _quantified(atom: Node, quantifier: Token, *, is_reference: bool) -> Node:
     if not atom.traits & (Traits.CAPTURES | Traits.REFERS):
         return Leaf(repeated(atom.expression, least, most), traits)
     if least > 0 and not atom.traits & Traits.REFERS:
-        # Only the last time is of interest for what captures hold, and the times before it are a leaf.
+        # Only the last time is of interest for what captures hold, and the times before it are a
+        # leaf.
         fewer = least - 1, None if most is None else most - 1
         before = EMPTY if fewer == (0, 0) else repeated(atom.expression, *fewer)
         return _pair(Leaf(before, traits & PREFERENCES), atom, traits)

@@ -1,4 +1,6 @@
-r"""Regular expressions as tokens (``regc_lex.c``): options in front, escapes, bracket expressions, bounds."""
+r"""Regular expressions as tokens (``regc_lex.c``): options in front, escapes, bracket expressions,
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -153,7 +155,8 @@ class Token:
         negative: of a look.
         least: of a quantifier.
         most: of a quantifier; None for any number.
-        prefers: of a quantifier: longer (True) or shorter; None for ``{m}``, which has no preference.
+        prefers: of a quantifier: longer (True) or shorter; None for ``{m}``, which has no
+            preference.
         number: of the capture that is referred to.
     """
 
@@ -173,7 +176,8 @@ class Scanner:
     r"""Reads tokens.
 
     Attributes:
-        knows_letters: what was read so far is different under another ctype: classes, words, letters without case.
+        knows_letters: what was read so far is different under another ctype: classes, words,
+            letters without case.
         captures: how many there are so far, counted by the parser: ``\12`` depends on it.
     """
 
@@ -380,7 +384,9 @@ class Scanner:
         return complement(characters) if letter.isupper() else characters
 
     def _reference(self) -> int | None:
-        """The number of a back reference, its first digit read; None where the digits are octal ones."""
+        """The number of a back reference, its first digit read; None where the digits are octal
+        ones.
+        """
         start = self._at - 1
         end = start
         while self._pattern[end : end + 1] in {*_DIGITS}:
@@ -468,7 +474,9 @@ class Scanner:
         return self._range(code, self._end_of_range(code))
 
     def _end_of_range(self, first: int) -> int:
-        """The last character of a range whose first one has been read; that one where it is no range."""
+        """The last character of a range whose first one has been read; that one where it is no
+        range.
+        """
         if not self._peek("-") or self._peek("-]"):
             return first
         self._at += 1

@@ -6,9 +6,11 @@
     p2 FOR TABLE t (a, b), root WITH (via root, insert) ┼──▶ carrier FOR TABLE ONLY t, ONLY root   all rows and columns, the union of the
     p3 FOR TABLES IN SCHEMA s                           ┘      , TABLES IN SCHEMA s                operations, partitions as themselves
 
-It names what they name, so that a partition that is attached, or a table that is made in the schema, is in it from its first row on. It
-holds no table that they do not hold: the publisher looks at all its publications when a row without identity is updated (rule B32). Its
-operations hold for all of its tables, though, so an UPDATE may be refused because another table's updates are published.
+It names what they name, so that a partition that is attached, or a table that is made in the
+schema, is in it from its first row on. It holds no table that they do not hold: the publisher looks
+at all its publications when a row without identity is updated (rule B32). Its operations hold for
+all of its tables, though, so an UPDATE may be refused because another table's updates are
+published.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ CARRIER: Final = "subscriber_carrier"
 
 
 def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
-    """The carrier that publications need on a server of version ``major``; none of them is the carrier itself."""
+    """The carrier that publications need on a server of version ``major``; none of them is the
+    carrier itself.
+    """
     all_tables = any(publication.all_tables for publication in publications)
     members = {entry.key: TableEntry(*entry.key) for publication in publications for entry in publication.tables}
     schemas = dict.fromkeys(schema for publication in publications for schema in publication.schemas)

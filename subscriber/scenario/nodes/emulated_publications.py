@@ -1,4 +1,5 @@
-"""``--publications emulated``: the publishers' publications are the subscribers' own, and a session must not notice.
+"""``--publications emulated``: the publishers' publications are the subscribers' own, and a session
+must not notice.
 
 ::
 
@@ -10,9 +11,10 @@
 
     CREATE SUBSCRIPTION at a target    ──▶ … WITH (carrier = …)  the server's publication that the runner makes and keeps (carriers)
 
-A definition of the subscriber's has no place in the WAL: it holds from the next batch on. So everything that was written before is
-settled first, and nothing is applied while server and targets have different definitions. What a transaction has written before and after
-it changed a publication is filtered by what came of it in the end (rule B12b cannot be had).
+A definition of the subscriber's has no place in the WAL: it holds from the next batch on. So
+everything that was written before is settled first, and nothing is applied while server and targets
+have different definitions. What a transaction has written before and after it changed a publication
+is filtered by what came of it in the end (rule B12b cannot be had).
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Told:
 
     Attributes:
         printed: by psql.
-        disagreement: how a target has taken a publication's command otherwise than the server, as lines; empty where none has.
+        disagreement: how a target has taken a publication's command otherwise than the server, as
+            lines; empty where none has.
     """
 
     printed: str
@@ -141,7 +144,9 @@ class Emulation:
     # Definitions ----------------------------------------------------------------------------------
 
     def _give(self, publisher: _Publisher, command: str, session: str) -> list[str]:
-        """Give a command that the server has had to every target; tells where one has taken it otherwise."""
+        """Give a command that the server has had to every target; tells where one has taken it
+        otherwise.
+        """
         error = publisher.node.last_error(session)
         said = [
             (target.name, target.run_publication_command(command, publisher.node.conninfo)) for target in self._targets
@@ -228,7 +233,9 @@ def _make_carrier(
 
 
 def _as_shown(publication: Publication | None, tables: PublisherTables) -> Publication | None:
-    """A publication with its filters as the server's catalog shows them: one by a virtual column is kept as it was written."""
+    """A publication with its filters as the server's catalog shows them: one by a virtual column is
+    kept as it was written.
+    """
     if publication is None:
         return None
     return replace(publication, tables=tuple(_entry_as_shown(entry, tables) for entry in publication.tables))
@@ -243,7 +250,9 @@ def _entry_as_shown(entry: TableEntry, tables: PublisherTables) -> TableEntry:
 
 
 def _unordered(publication: Publication | None) -> Publication | None:
-    """A publication without an order of its members, and of the columns in a list: they mean nothing."""
+    """A publication without an order of its members, and of the columns in a list: they mean
+    nothing.
+    """
     if publication is None:
         return None
     entries = [

@@ -152,7 +152,7 @@ class Engine:
         workers = self._workers()
         return "\n".join(_describe(one, workers.get(one.subid)) for one in self._subscriptions()) or "no subscription"
 
-    # The supervisor ---------------------------------------------------------------------------------
+    # The supervisor -------------------------------------------------------------------------------
 
     def _work(self, supervisor: Supervisor) -> None:
         try:
@@ -182,7 +182,7 @@ class Engine:
         with self._target.reporting(), self._target.engine.connect() as connection:
             return catalog.list_subscriptions(connection)
 
-    # Waiting ----------------------------------------------------------------------------------------
+    # Waiting --------------------------------------------------------------------------------------
 
     def _all_settled(self, waits: _Waits) -> bool:
         wanted = {one.subid: one for one in self._subscriptions() if one.enabled}

@@ -6,15 +6,17 @@
        ▲                    │
        └────3 write back────┘
 
-Whatever the target stores, types, numeric scale, NULL, arrays, order, sums and error texts are PostgreSQL's own, because
-PostgreSQL prints them. Before a statement the mirror gets the rows that replication has brought into the target; after it the target
-gets what the statement did: a table whose shape changed is made anew from the mirror's catalog
-(:mod:`subscriber.targets.ddl`), and a table whose rows changed gets the mirror's rows, written as apply would write them.
+Whatever the target stores, types, numeric scale, NULL, arrays, order, sums and error texts are
+PostgreSQL's own, because PostgreSQL prints them. Before a statement the mirror gets the rows that
+replication has brought into the target; after it the target gets what the statement did: a table
+whose shape changed is made anew from the mirror's catalog (:mod:`subscriber.targets.ddl`), and a
+table whose rows changed gets the mirror's rows, written as apply would write them.
 
-Both ways begin with a look whether there is anything to do: the target's rows are compared with those it had, and a server
-that has given out no transaction id since has changed nothing.
+Both ways begin with a look whether there is anything to do: the target's rows are compared with
+those it had, and a server that has given out no transaction id since has changed nothing.
 
-*Rejected:* running the statements on the target, transpiled. Its types would print, and its arithmetic would count.
+*Rejected:* running the statements on the target, transpiled. Its types would print, and its
+arithmetic would count.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ _OPTIONS: Final = (
     "-c datestyle=ISO,MDY -c intervalstyle=postgres -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex"
     " -c session_replication_role=replica -c row_security=off -c client_min_messages=error"
 )
-"""Texts as replication sends them, and nothing of the session's own that fires, is enforced or hidden when rows are moved."""
+"""Texts as replication sends them, and nothing of the session's own that fires, is enforced or
+hidden when rows are moved.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,9 @@ class Mirror:
         return read_identity(self._connection)
 
     def close(self) -> None:
-        """Drop the database, and the tables that were made in the target; sessions must have ended."""
+        """Drop the database, and the tables that were made in the target; sessions must
+        have ended.
+        """
         self._connection.close()
         self._server.drop_database(self.name)
         with self._target.begin() as connection:
@@ -179,16 +185,20 @@ class Mirror:
     # 3 Write back ---------------------------------------------------------------------------------
 
     def write_back(self, *, reshaping: bool) -> SubscriberError | None:
-        """Let the target be as the mirror is after a statement, or a transaction, that is committed.
+        """Let the target be as the mirror is after a statement, or a transaction, that is
+        committed.
 
         Args:
-            reshaping: it was TRUNCATE or DDL, the only commands that may change the rows of partitioned tables.
+            reshaping: it was TRUNCATE or DDL, the only commands that may change the rows of
+                partitioned tables.
 
         Returns:
-            Why the statement was undone: the target cannot hold its rows, or partitioned tables cannot be changed so.
+            Why the statement was undone: the target cannot hold its rows, or partitioned tables
+            cannot be changed so.
 
         Raises:
-            SubscriberError: the target could not follow, and what was done cannot be undone: shapes have changed.
+            SubscriberError: the target could not follow, and what was done cannot be undone: shapes
+                have changed.
         """
         if self._read_next_xid() == self._next_xid:
             return None
@@ -211,14 +221,18 @@ class Mirror:
         return None
 
     def _rows_after(self, after: _Catalog, *, every: bool) -> dict[int, Bag]:
-        """The rows of every table in the mirror; read are those of tables that have changed, or may have."""
+        """The rows of every table in the mirror; read are those of tables that have changed, or may
+        have.
+        """
         known = {} if every else {oid: rows for oid, rows in self._in_mirror.items() if oid in after.shapes}
         for oid in self._touched({oid: after.shapes[oid] for oid in known}):
             del known[oid]
         return {oid: known[oid] if oid in known else self._read_mirror(shape) for oid, shape in after.shapes.items()}
 
     def _touched(self, shapes: Mapping[int, TableShape]) -> list[int]:
-        """Tables with rows that are newer than the last refill, or with another number of rows, or another shape."""
+        """Tables with rows that are newer than the last refill, or with another number of rows, or
+        another shape.
+        """
         reshaped = [oid for oid, shape in shapes.items() if shape != self._catalog.shapes.get(oid)]
         if not shapes:
             return reshaped
@@ -242,7 +256,9 @@ class Mirror:
                 )
 
     def _write(self, after: _Catalog, rows: Mapping[int, Bag]) -> dict[int, Bag]:
-        """Make the target's tables, and fill those whose rows have changed, in one transaction; gives all rows of the target."""
+        """Make the target's tables, and fill those whose rows have changed, in one transaction;
+        gives all rows of the target.
+        """
         before = self._catalog.shapes
         gone = [oid for oid, shape in before.items() if after.shapes.get(oid) != shape]
         made = [oid for oid, shape in after.shapes.items() if before.get(oid) != shape]
@@ -279,7 +295,9 @@ class Mirror:
     def _rows_to_write(
         self, connection: sa.Connection, shape: TableShape, bag: Bag, *, plain: bool
     ) -> tuple[tuple[ColumnShape, ...], Bag]:
-        """A generated column that is a plain one in the target gets what PostgreSQL has computed."""
+        """A generated column that is a plain one in the target gets what PostgreSQL has
+        computed.
+        """
         stored = stored_columns(shape)
         columns = writable_columns(self._target, connection, shape)
         if columns == stored or not plain:
@@ -315,7 +333,9 @@ class Mirror:
             self._made_schemas.append(place)
 
     def _make_view(self, connection: sa.Connection, schema: str, name: str) -> None:
-        """A view without anything in it: sessions read it in the mirror, and nothing can be replicated into it (C3, D13)."""
+        """A view without anything in it: sessions read it in the mirror, and nothing can be
+        replicated into it (C3, D13).
+        """
         self._claim(connection, schema, name)
         place, _ = self._target.ddl.place(schema, name)
         if place is not None:
@@ -331,7 +351,7 @@ class Mirror:
         table = sa.Table(target_name, sa.MetaData(), schema=target_schema)
         return self._target.engine.dialect.identifier_preparer.format_table(table)
 
-    # The mirror's catalogs --------------------------------------------------------------------------
+    # The mirror's catalogs ------------------------------------------------------------------------
 
     def _read_catalog(self) -> _Catalog:
         # A table without columns cannot be made elsewhere, and has nothing to replicate.

@@ -53,7 +53,8 @@ def stored_columns(shape: TableShape) -> tuple[ColumnShape, ...]:
 def read_rows(connection: psycopg.Connection[Any], shape: TableShape, columns: Sequence[ColumnShape]) -> list[Row]:
     """The rows of a PostgreSQL table, without those of its children.
 
-    The session's ``datestyle``, ``intervalstyle``, ``TimeZone`` and ``bytea_output`` must be those of a replication session.
+    The session's ``datestyle``, ``intervalstyle``, ``TimeZone`` and ``bytea_output`` must be those
+    of a replication session.
     """
     query = sql.SQL("COPY (SELECT {} FROM ONLY {}) TO STDOUT").format(_listed(columns), _name(shape))
     with connection.cursor() as cursor, cursor.copy(query) as copy:
@@ -71,7 +72,9 @@ def write_rows(
 
 
 def empty_table(connection: psycopg.Connection[Any], shape: TableShape) -> None:
-    """Delete the rows of a PostgreSQL table, without those of its children, whoever refers to them."""
+    """Delete the rows of a PostgreSQL table, without those of its children, whoever refers
+    to them.
+    """
     connection.execute(sql.SQL("DELETE FROM ONLY {}").format(_name(shape)))
 
 
@@ -101,7 +104,8 @@ def read_target_rows(target: Target, connection: sa.Connection, shape: TableShap
 def replace_target_rows(
     target: Target, connection: sa.Connection, shape: TableShape, columns: Sequence[ColumnShape], rows: Sequence[Row]
 ) -> None:
-    """Let these be the rows of the target's table, in the caller's transaction; written as a replicated INSERT would be.
+    """Let these be the rows of the target's table, in the caller's transaction; written as a
+    replicated INSERT would be.
 
     Raises:
         ApplyError: the target cannot hold them.
@@ -128,7 +132,9 @@ def replace_target_rows(
 
 
 def writable_columns(target: Target, connection: sa.Connection, shape: TableShape) -> tuple[ColumnShape, ...]:
-    """The columns that can be written in the target's table: a generated column may be a plain one there."""
+    """The columns that can be written in the target's table: a generated column may be a plain one
+    there.
+    """
     table = target_table(target, connection, shape)
     generated = {column.name for column in table.columns if column.generated}
     return tuple(column for column in shape.columns if column.name not in generated)

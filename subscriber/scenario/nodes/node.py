@@ -7,17 +7,20 @@
     other_pub      publisher server 2                              "
     test_sub       the subscriber server (native), or a target     PostgreSQL's apply worker, or our engine
 
-Every publisher node has a server of its own, because CREATE SUBSCRIPTION from one database to another of the same server
-waits for itself: making the slot waits for the transaction that makes the subscription.
+Every publisher node has a server of its own, because CREATE SUBSCRIPTION from one database to
+another of the same server waits for itself: making the slot waits for the transaction that makes
+the subscription.
 
-A database has the node's name, so that whatever prints it prints the same everywhere; the ``CONNECTION`` string of a
-session names a node by ``dbname``, and host, port and user are filled in here.
+A database has the node's name, so that whatever prints it prints the same everywhere; the
+``CONNECTION`` string of a session names a node by ``dbname``, and host, port and user are filled in
+here.
 
-**Settling.** A person waits until a subscription has done what it can before looking. So does a node: its enabled
-subscriptions have settled when every table is in state r and the slot is confirmed past a barrier that was written
-after the last statement - or when they stand on an error - and the disabled ones when their workers have gone. A worker
-on an error restarts and fails again, so that is seen in the error counters, or in a process that is a new one each time
-one looks. Twice, not once: the first failure may be that of an attempt which began before the statement that removed
+**Settling.** A person waits until a subscription has done what it can before looking. So does a
+node: its enabled subscriptions have settled when every table is in state r and the slot is
+confirmed past a barrier that was written after the last statement - or when they stand on an error
+- and the disabled ones when their workers have gone. A worker on an error restarts and fails again,
+so that is seen in the error counters, or in a process that is a new one each time one looks. Twice,
+not once: the first failure may be that of an attempt which began before the statement that removed
 its cause.
 """
 
@@ -40,9 +43,13 @@ from subscriber.scenario.session.psql import PsqlSession, ServerError
 
 POLL_SECONDS: Final = 0.02
 _FAILURES: Final = 2
-"""Errors since the settling began that tell a subscription which stands still from one that is about to go on."""
+"""Errors since the settling began that tell a subscription which stands still from one that is
+about to go on.
+"""
 _WORKERS: Final = 4
-"""As many apply workers, one after the other, tell it too: those that fail before they start to apply count no error."""
+"""As many apply workers, one after the other, tell it too: those that fail before they start to
+apply count no error.
+"""
 
 ResolveConninfo = Callable[[str], str]
 """A session's connection string → the real one."""
@@ -59,7 +66,8 @@ class Node(ABC):
 
     @abstractmethod
     def run(self, text: str, session: str = "") -> str:
-        """What psql prints for ``text``: statements, or one backslash command. Errors are part of the output.
+        """What psql prints for ``text``: statements, or one backslash command. Errors are part of
+        the output.
 
         Args:
             text: as typed at one prompt.
@@ -70,7 +78,9 @@ class Node(ABC):
         """
 
     def in_transaction(self, session: str) -> bool:
-        """Whether a transaction block is open in the session: its locks may be what a subscription waits for."""
+        """Whether a transaction block is open in the session: its locks may be what a subscription
+        waits for.
+        """
         del session
         return False
 
@@ -125,7 +135,8 @@ class PostgreSQLNode(Node):
         return self._session(session).run(text)
 
     def run_without(self, publication: str, query: str, session: str = "") -> str:
-        """What psql prints for a query that only reads, in a database without a publication that nobody has typed.
+        """What psql prints for a query that only reads, in a database without a publication that
+        nobody has typed.
 
         Args:
             publication: is there, and again afterwards.
@@ -145,7 +156,8 @@ class PostgreSQLNode(Node):
             psql.ask(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(publication)).as_string(None))
             return psql.run(query)
         finally:
-            # A transaction of the session's that has failed stays so, and takes the DROP back when it ends.
+            # A transaction of the session's that has failed stays so, and takes the DROP back when
+            # it ends.
             if not (inside and psql.transaction_failed):
                 psql.ask(end)
 
@@ -252,7 +264,9 @@ class _Watch:
         self._barrier: str | None = None
 
     def write_barrier(self) -> None:
-        """Mark how far the publisher is; a publisher that cannot be reached leaves only errors to wait for."""
+        """Mark how far the publisher is; a publisher that cannot be reached leaves only errors to
+        wait for.
+        """
         try:
             self._publisher = psycopg.connect(self._first.conninfo, autocommit=True)
             row = self._publisher.execute("SELECT pg_logical_emit_message(true, 'scenario', '')::text").fetchone()
@@ -266,7 +280,8 @@ class _Watch:
         if now.worker is not None:
             self._workers.add(now.worker)
         if not now.enabled:
-            # Until its worker has gone, it refuses to be altered, and has not counted its last error.
+            # Until its worker has gone, it refuses to be altered, and has not counted its last
+            # error.
             return now.worker is None
         if now.errors - self._first.errors >= _FAILURES or len(self._workers) >= _WORKERS:
             return True
@@ -295,8 +310,8 @@ def node_conninfo(session: str, servers: Mapping[str, PostgreSQL], otherwise: Po
         otherwise: the server for a database that is no node's, so that the error is PostgreSQL's.
 
     Returns:
-        ``session`` with host and port replaced, and the user where none is given; what is no connection string is
-        returned as it is, so that the error is the command's.
+        ``session`` with host and port replaced, and the user where none is given; what is no
+        connection string is returned as it is, so that the error is the command's.
     """
     try:
         given = conninfo_to_dict(session)

@@ -1,4 +1,5 @@
-r"""A target in which a session's statements run themselves, because it is PostgreSQL and nobody else's.
+r"""A target in which a session's statements run themselves, because it is PostgreSQL and nobody
+else's.
 
 ::
 
@@ -6,10 +7,11 @@ r"""A target in which a session's statements run themselves, because it is Postg
                   ├─ public, …    what the session makes: its triggers, partitions, types and locks meet what is replicated
                   └─ subscriber   the catalog's tables, where an unqualified name of the session's does not find them
 
-Nothing is copied to and fro, so nothing has to wait: a transaction that stays open holds its locks, and a replicated change that needs
-one of them waits as PostgreSQL's worker does.
+Nothing is copied to and fro, so nothing has to wait: a transaction that stays open holds its locks,
+and a replicated change that needs one of them waits as PostgreSQL's worker does.
 
-*Rejected:* the catalog's tables in ``public`` as elsewhere. They would stand in ``\dt`` between the session's own.
+*Rejected:* the catalog's tables in ``public`` as elsewhere. They would stand in ``\dt`` between the
+session's own.
 """
 
 from __future__ import annotations

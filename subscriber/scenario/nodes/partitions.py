@@ -1,15 +1,16 @@
 """Where the rows of partitioned tables are in a target that has no partitions.
 
-There the root and its partitions are plain tables, side by side. A row that was replicated into the root is in the root's table, and
-one that was replicated into a partition is in the partition's. In PostgreSQL both are in the partition::
+There the root and its partitions are plain tables, side by side. A row that was replicated into the
+root is in the root's table, and one that was replicated into a partition is in the partition's. In
+PostgreSQL both are in the partition::
 
     target                                PostgreSQL
     parent  (1)(2)                        parent
     child   (3)             ──────▶         └─ child  (1)(2)(3)
 
-The way there is easy: what is in the root's table goes through the root. The way back splits a partition's rows again: those that the
-root's table has stay there, and the others are the partition's own. Equal rows belong to the same partition, so comparing
-values is enough.
+The way there is easy: what is in the root's table goes through the root. The way back splits a
+partition's rows again: those that the root's table has stay there, and the others are the
+partition's own. Equal rows belong to the same partition, so comparing values is enough.
 """
 
 from __future__ import annotations
@@ -46,17 +47,20 @@ def families(parents: Parents) -> list[frozenset[int]]:
 def split(
     leaves: Mapping[int, Bag], above: Mapping[int, Bag], parents: Parents, columns: Columns, columns_above: Columns
 ) -> dict[int, Bag]:
-    """The rows of every table of a family in the target, after its rows in PostgreSQL, or its columns, have changed.
+    """The rows of every table of a family in the target, after its rows in PostgreSQL, or its
+    columns, have changed.
 
     Args:
         leaves: the rows of every partition in PostgreSQL now.
         above: the rows of every partitioned table in the target so far.
         parents: of the family.
         columns: the columns of every table now.
-        columns_above: the columns that the rows in ``above`` have; rows are told by those that are still the same.
+        columns_above: the columns that the rows in ``above`` have; rows are told by those that are
+            still the same.
 
     Returns:
-        For the partitioned tables, those of their rows that are still there; for a partition the others.
+        For the partitioned tables, those of their rows that are still there; for a partition the
+        others.
     """
     rows = {leaf: Counter(bag) for leaf, bag in leaves.items()}
     kept: dict[int, Bag] = {table: Counter() for table in above}

@@ -1,7 +1,9 @@
-"""What a session on our engine may not say, so that no answer of its database is taken for the subscriber's.
+"""What a session on our engine may not say, so that no answer of its database is taken for the
+subscriber's.
 
-Refused are the catalogs and functions of replication that :mod:`subscriber.scenario.nodes.session_catalogs` does not answer; with a mirror statistics
-and WAL, triggers that fire for replicated rows, prepared transactions, and two transactions at once, too.
+Refused are the catalogs and functions of replication that
+:mod:`subscriber.scenario.nodes.session_catalogs` does not answer; with a mirror statistics and WAL,
+triggers that fire for replicated rows, prepared transactions, and two transactions at once, too.
 """
 
 from __future__ import annotations

@@ -1,18 +1,21 @@
 r"""The catalogs of subscriptions, as a session on our subscriber asks for them.
 
-The mirror in which a session's statements run subscribes to nothing, so its own catalogs would say so. For one statement that names
-a catalog, a temporary view of that name, with the columns of this PostgreSQL's, stands before it::
+The mirror in which a session's statements run subscribes to nothing, so its own catalogs would say
+so. For one statement that names a catalog, a temporary view of that name, with the columns of this
+PostgreSQL's, stands before it::
 
     SELECT subname, subenabled FROM pg_subscription;
                                      │
     target's subscriber_* ──▶ rows ──▶ CREATE TEMPORARY VIEW pg_subscription … ──▶ the statement ──▶ DROP VIEW
 
-PostgreSQL looks for a relation among the temporary ones first, in a DO block too; ``pg_catalog.`` in front of one is exchanged.
-Only statements that work with rows are answered: an object that is made (a view, a prepared statement) would outlive the rows.
-Nobody can change rows of such a view; the one writing function that there is, ``pg_stat_reset_subscription_stats``, notes what it
-was called with, and the reset is done here afterwards.
+PostgreSQL looks for a relation among the temporary ones first, in a DO block too; ``pg_catalog.``
+in front of one is exchanged. Only statements that work with rows are answered: an object that is
+made (a view, a prepared statement) would outlive the rows. Nobody can change rows of such a view;
+the one writing function that there is, ``pg_stat_reset_subscription_stats``, notes what it was
+called with, and the reset is done here afterwards.
 
-*Rejected:* a schema of tables in front of ``pg_catalog``. It would be seen in ``\dn`` and ``\dt``, and be there for new objects.
+*Rejected:* a schema of tables in front of ``pg_catalog``. It would be seen in ``\dn`` and ``\dt``,
+and be there for new objects.
 """
 
 from __future__ import annotations
@@ -96,7 +99,9 @@ def can_ask(first_word: str, text: str) -> bool:
 
 
 def with_temporary_names(text: str) -> str:
-    """``text`` with the catalogs' schema exchanged for that of temporary objects, and put before the function's name."""
+    """``text`` with the catalogs' schema exchanged for that of temporary objects, and put before
+    the function's name.
+    """
     lexemes = lex(text)
     pieces = []
     done = 0
@@ -139,14 +144,18 @@ def make_views(psql: PsqlSession, connection: sa.Connection, names: Iterable[str
 
 
 def drop_views(psql: PsqlSession, names: Iterable[str]) -> None:
-    """Drop them again; a transaction that has failed takes them along when it ends, and a connection that was lost has."""
+    """Drop them again; a transaction that has failed takes them along when it ends, and a
+    connection that was lost has.
+    """
     if not psql.transaction_failed:
         for name in names:
             psql.ask(f"DROP {'FUNCTION' if name == RESET else 'VIEW'} IF EXISTS pg_temp.{name}")
 
 
 def reset_statistics(psql: PsqlSession, connection: sa.Connection) -> None:
-    """Do what calls of ``pg_stat_reset_subscription_stats`` have asked for; without an argument is with all."""
+    """Do what calls of ``pg_stat_reset_subscription_stats`` have asked for; without an argument is
+    with all.
+    """
     (noted,) = psql.ask(f"SELECT current_setting('{_NOTED}', true)") or [""]
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     stats = SUBSCRIPTION_STATS
@@ -166,7 +175,9 @@ _FUNCTION: Final = (
 
 
 def _view(name: str, rows: list[Row]) -> str:
-    """A view with the columns of the catalog of that name; a column that is not in a row is NULL."""
+    """A view with the columns of the catalog of that name; a column that is not in a row is
+    NULL.
+    """
     query = sql.SQL("CREATE TEMPORARY VIEW {0} AS SELECT * FROM json_populate_recordset(NULL::pg_catalog.{0}, {1})")
     return query.format(sql.Identifier(name), sql.Literal(json.dumps(rows))).as_string(None)
 
@@ -238,9 +249,11 @@ def _origin_status(connection: sa.Connection, facts: Facts) -> str:
 
 
 def _prepared(connection: sa.Connection, facts: Facts) -> str:
-    """What the publisher has prepared and apply has come past, without a verdict that it has come past too (C49, C50).
+    """What the publisher has prepared and apply has come past, without a verdict that it has come
+    past too (C49, C50).
 
-    So it is where the target prepares transactions itself, and where they are held back until COMMIT PREPARED.
+    So it is where the target prepares transactions itself, and where they are held back until
+    COMMIT PREPARED.
     """
     rows = []
     applied = {subid: parse_lsn(remote) for subid, _, remote in _progress(connection)}
@@ -275,7 +288,7 @@ _VIEWS: Final[Mapping[str, Callable[[sa.Connection, Facts], str]]] = {
 }
 
 
-# \dRs -----------------------------------------------------------------------------------------------
+# \dRs ---------------------------------------------------------------------------------------------
 
 
 def describing_query(*, verbose: bool, major: int) -> str:

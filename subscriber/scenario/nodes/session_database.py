@@ -19,8 +19,9 @@ class SessionDatabase(Protocol):
     """See the module.
 
     Attributes:
-        is_target: what a statement does, it does in the target: triggers, locks and prepared transactions are the target's own, and
-            sessions and replication run side by side as they do in PostgreSQL.
+        is_target: what a statement does, it does in the target: triggers, locks and prepared
+            transactions are the target's own, and sessions and replication run side by side as they
+            do in PostgreSQL.
     """
 
     is_target: ClassVar[bool]
@@ -36,10 +37,13 @@ class SessionDatabase(Protocol):
         """Whether replication has changed rows that a session's open transaction cannot see."""
 
     def refill(self) -> None:
-        """Let a statement, or a transaction, that is about to begin see what has been replicated."""
+        """Let a statement, or a transaction, that is about to begin see what has been
+        replicated.
+        """
 
     def write_back(self, *, reshaping: bool) -> SubscriberError | None:
-        """Let the target be as the database is after a statement, or a transaction, that is committed.
+        """Let the target be as the database is after a statement, or a transaction, that is
+        committed.
 
         Args:
             reshaping: it was TRUNCATE or DDL and nothing else.

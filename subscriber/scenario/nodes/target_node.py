@@ -7,7 +7,8 @@ r"""A subscriber node on our own engine: PostgreSQL's psql in front, any databas
                                       written back afterwards while nothing is applied (subscriber.scenario.nodes.session_database);
                                       the catalogs of subscriptions are the target's (subscriber.scenario.nodes.session_catalogs)
 
-What would tell about the database instead of the subscriber is refused (:mod:`subscriber.scenario.nodes.refusals`).
+What would tell about the database instead of the subscriber is refused
+(:mod:`subscriber.scenario.nodes.refusals`).
 """
 
 from __future__ import annotations
@@ -66,15 +67,15 @@ class TargetNode(Node):
 
     Args:
         name: of the node and of its mirror, if it has one.
-        target: a database in which there is no subscription and none of the session's tables. Sessions run in it where it is
-            PostgreSQL and disposable, else in a mirror.
+        target: a database in which there is no subscription and none of the session's tables.
+            Sessions run in it where it is PostgreSQL and disposable, else in a mirror.
         server: where the mirror is made.
         resolve: finds the real connection string.
         pipeline: starts queries, copies tables.
         settings: of the engine; the walreceivers read theirs from the environment.
         patience: seconds that a statement may take.
-        carrier: the server's publication that every subscription of the session gets as its ``carrier``; None: the server's
-            publications are subscribed to.
+        carrier: the server's publication that every subscription of the session gets as its
+            ``carrier``; None: the server's publications are subscribed to.
 
     Raises:
         UsageError: the target has subscriptions already, which would run too.
@@ -125,7 +126,8 @@ class TargetNode(Node):
         """See :meth:`Node.run`.
 
         Raises:
-            SubscriberError: the target could not follow what was done in the mirror; the node is of no use any more.
+            SubscriberError: the target could not follow what was done in the mirror; the node is of
+                no use any more.
         """
         if is_backslash_command(text):
             return self._describe(text.strip(), session)
@@ -148,7 +150,9 @@ class TargetNode(Node):
         return self._engine.state()
 
     def close(self) -> None:
-        """See :meth:`Node.close`: slots, journals, tables, the catalog's if it was not there, and the mirror."""
+        """See :meth:`Node.close`: slots, journals, tables, the catalog's if it was not there, and
+        the mirror.
+        """
         with contextlib.ExitStack() as steps:
             # In reverse order, each whatever the others do.
             steps.callback(self._target.close)
@@ -162,7 +166,7 @@ class TargetNode(Node):
             for block in self._blocks.values():
                 steps.callback(block.close)
 
-    # Publications of its own ------------------------------------------------------------------------
+    # Publications of its own ----------------------------------------------------------------------
 
     def at_rest(self, patience: float) -> contextlib.AbstractContextManager[None]:
         """See :meth:`Engine.at_rest`."""
@@ -191,7 +195,8 @@ class TargetNode(Node):
             return {publication.name: publication for publication in catalog.list_publications(connection)}
 
     def store_publications(self, publications: Mapping[str, Publication | None], owner: str) -> None:
-        """Have these publications, whatever they were before; None for those that are there no more.
+        """Have these publications, whatever they were before; None for those that are there no
+        more.
 
         Args:
             publications: by name.
@@ -259,7 +264,8 @@ class TargetNode(Node):
             self._sessions[session] = PsqlSession(self._database.conninfo, lambda: self._server.psql, self._patience)
         psql = self._sessions[session]
         undone: SubscriberError | None = None
-        # In the target itself, replication may wait for the session's locks: the session must not wait for replication.
+        # In the target itself, replication may wait for the session's locks: the session must not
+        # wait for replication.
         alone = contextlib.nullcontext() if self._database.is_target else self._engine.at_rest(self._patience)
         with alone:
             if not psql.in_transaction:
@@ -269,7 +275,8 @@ class TargetNode(Node):
             try:
                 printed = self._run_with_catalogs(psql, text, session, asked, run)
             finally:
-                # Also of a statement that was cancelled, and of a transaction that was lost with its connection.
+                # Also of a statement that was cancelled, and of a transaction that was lost with
+                # its connection.
                 if not psql.in_transaction:
                     reshaping = bool(self._written & _RESHAPES) and not self._written & _WRITES
                     undone = self._database.write_back(reshaping=reshaping)
@@ -280,7 +287,9 @@ class TargetNode(Node):
     def _run_with_catalogs(
         self, psql: PsqlSession, text: str, session: str, asked: Collection[str], run: Callable[[PsqlSession, str], str]
     ) -> str:
-        """Run it with our catalogs in the place of the database's own, as far as they are asked for."""
+        """Run it with our catalogs in the place of the database's own, as far as they are asked
+        for.
+        """
         if not asked or psql.transaction_failed:
             return run(psql, text)
         source = self._blocks[session].catalog if session in self._blocks else self._target
@@ -324,7 +333,7 @@ class TargetNode(Node):
         if self.in_transaction(session):
             self._sessions[session].run("SELECT 1 / 0")
 
-    # Subscription commands ----------------------------------------------------------------------------
+    # Subscription commands ------------------------------------------------------------------------
 
     def _command(self, query: Query, session: str) -> str:
         """What psql prints for CREATE, ALTER and DROP of a subscription or publication.
@@ -373,7 +382,9 @@ class TargetNode(Node):
         return dataclasses.replace(command, conninfo=real)
 
     def _end_block(self, session: str, printed: str) -> str:
-        """Carry out, or forget, the subscription commands of a transaction that has ended; gives what is printed."""
+        """Carry out, or forget, the subscription commands of a transaction that has ended; gives
+        what is printed.
+        """
         block = self._blocks.pop(session, None)
         if block is None:
             return printed
@@ -388,10 +399,12 @@ class TargetNode(Node):
             self._engine.start()
         return printed
 
-    # Leaving ----------------------------------------------------------------------------------------
+    # Leaving --------------------------------------------------------------------------------------
 
     def _end_prepared(self) -> None:
-        """Roll back what is prepared in the target: its locks would keep the tables from being dropped."""
+        """Roll back what is prepared in the target: its locks would keep the tables from being
+        dropped.
+        """
         if self._target.prepared is None:
             return
         with self._target.reporting(), self._target.engine.connect() as connection:
@@ -408,7 +421,8 @@ class TargetNode(Node):
             try:
                 run_command(self._target, command, self._settings, lambda _: None)
             except PublisherError:
-                # The publisher is gone already, and has taken the slot with it. The next one of that name begins anew.
+                # The publisher is gone already, and has taken the slot with it. The next one of
+                # that name begins anew.
                 remove_journal(subscription, self._settings)
                 with self._target.begin() as connection:
                     catalog.delete_subscription(connection, subscription.name)

@@ -1,13 +1,14 @@
 """Subscription commands inside a transaction block.
 
-What only changes the catalog may stand in a block, and is undone with it; what talks to the publisher may not (C54)::
+What only changes the catalog may stand in a block, and is undone with it; what talks to the
+publisher may not (C54)::
 
     BEGIN; ALTER SUBSCRIPTION s DISABLE;   ──▶ a copy of the catalog, in which the block's later statements see it
     COMMIT;                                ──▶ the target's catalog, command after command
     ROLLBACK;                              ──▶ the copy is thrown away
 
-*Rejected:* a transaction of the target's that stays open as long as the block. The engine writes there too, and where a database has
-one writer it would wait for the session, which waits for it.
+*Rejected:* a transaction of the target's that stays open as long as the block. The engine writes
+there too, and where a database has one writer it would wait for the session, which waits for it.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Block:
 
         Raises:
             UsageError: 25001, it cannot run inside a transaction block; or the command's own error.
-            NotSupportedError: it asks the publisher, and only for that the target's tables would be looked at.
+            NotSupportedError: it asks the publisher, and only for that the target's tables would be
+                looked at.
         """
         forbidden = self._forbidden(command)
         if forbidden is not None:
@@ -97,7 +99,8 @@ class Block:
         """Carry the commands out in the target.
 
         Raises:
-            SubscriberError: one of them found another catalog than in the block: somebody else has changed it.
+            SubscriberError: one of them found another catalog than in the block: somebody else has
+                changed it.
         """
         for command in self._commands:
             run_command(self._target, command, self._settings, lambda _: None)
@@ -107,10 +110,12 @@ class Block:
         self._copy.close()
         self._folder.cleanup()
 
-    # What talks to the publisher -------------------------------------------------------------------
+    # What talks to the publisher ------------------------------------------------------------------
 
     def _forbidden(self, command: SubscriptionCommand) -> str | None:
-        """What PostgreSQL calls the command where it may not stand in a block; None where it may, or has an error of its own."""
+        """What PostgreSQL calls the command where it may not stand in a block; None where it may,
+        or has an error of its own.
+        """
         if isinstance(command, CreateSubscription):
             return "CREATE SUBSCRIPTION ... WITH (create_slot = true)" if command.options.create_slot else None
         with self._copy.begin() as connection:

@@ -1,4 +1,6 @@
-"""HTML from elements. Text is escaped unless it says that it is markup, so that nothing can be forgotten."""
+"""HTML from elements. Text is escaped unless it says that it is markup, so that nothing can be
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import html
 from typing import Final
 
 _VISIBLE: Final = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
-"""Control characters as pictures (U+2400): browsers drop some of them and take a carriage return for a line break."""
+"""Control characters as pictures (U+2400): browsers drop some of them and take a carriage return
+for a line break.
+"""
 
 
 class Html(str):
@@ -21,8 +25,8 @@ def element(name: str, /, *inside: str, **attributes: str | bool) -> Html:
     Args:
         name: of the element.
         inside: text and markup.
-        attributes: ``class_`` is class, ``aria_label`` is aria-label. True gives the name alone; False and the empty
-            string leave the attribute out.
+        attributes: ``class_`` is class, ``aria_label`` is aria-label. True gives the name alone;
+            False and the empty string leave the attribute out.
 
     >>> element("p", "a < b ", element("b", "or not"), class_="note", hidden=False)
     '<p class="note">a &lt; b <b>or not</b></p>'

@@ -1,12 +1,14 @@
 """One HTML page of what came of scenarios.
 
-A table of scenarios by setup; a cell leads to the session, with expected and actual lines side by side. The page is one
-file without any reference to another, so that it can be kept, sent and opened from anywhere; it shows everything without
-JavaScript, which adds the filters only. Sessions are sections of their own that the address chooses (``#session:…``), so
-that they can be bookmarked, and the browser's own way back works.
+A table of scenarios by setup; a cell leads to the session, with expected and actual lines side by
+side. The page is one file without any reference to another, so that it can be kept, sent and opened
+from anywhere; it shows everything without JavaScript, which adds the filters only. Sessions are
+sections of their own that the address chooses (``#session:…``), so that they can be bookmarked, and
+the browser's own way back works.
 
-What stands in a session is somebody else's text. `subscriber.scenario.report.markup` escapes whatever does not say that it is
-markup, and the page's own policy (Content-Security-Policy) runs no script but ours and loads nothing.
+What stands in a session is somebody else's text. `subscriber.scenario.report.markup` escapes
+whatever does not say that it is markup, and the page's own policy (Content-Security-Policy) runs no
+script but ours and loads nothing.
 """
 
 from __future__ import annotations
@@ -156,7 +158,9 @@ def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
 
 
 def _next_failures(in_order: Sequence[_Entry]) -> dict[str, _Entry]:
-    """For every anchor the failure that comes next in the table, after the last one the first; none that leads to itself."""
+    """For every anchor the failure that comes next in the table, after the last one the first; none
+    that leads to itself.
+    """
     following = next((entry for entry in in_order if entry.verdict in FAILURES), None)
     found = {}
     for entry in reversed(in_order):
@@ -413,7 +417,9 @@ def _sides(statement: Statement, printed: str | None) -> Html:
 
 
 def _side(lines: Sequence[Line | None]) -> Html:
-    """One side. Lines that have nothing of their own to show share an element, because there are many."""
+    """One side. Lines that have nothing of their own to show share an element, because there are
+    many.
+    """
     shown: list[Html] = []
     for mark, run in groupby(lines, key=lambda line: line.mark if line else None):
         if mark in (None, Mark.AGREES, Mark.ASIDE):

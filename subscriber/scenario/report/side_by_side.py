@@ -1,12 +1,14 @@
-"""Expected and printed lines beside each other, for people; `subscriber.scenario.session.expect` decides what counts.
+"""Expected and printed lines beside each other, for people; `subscriber.scenario.session.expect`
+decides what counts.
 
 ::
 
     compared lines of both sides ── which of them agree ──▶ lines that agree stand in one row, in the order of each side
                                                             what is between them: changed, missing, unexpected, aside
 
-Rows of a table without order agree wherever they stand, so a row of the page may hold two different rows of such a table
-and neither is marked: each side keeps the order in which it was written or printed.
+Rows of a table without order agree wherever they stand, so a row of the page may hold two different
+rows of such a table and neither is marked: each side keeps the order in which it was written or
+printed.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def side_by_side(statement: Statement, printed: str | None) -> list[Pair]:
 
     Args:
         statement: with what was expected.
-        printed: what was printed; None when nothing was, because the scenario ended before, and nothing differs.
+        printed: what was printed; None when nothing was, because the scenario ended before, and
+            nothing differs.
     """
     expected = _without_blanks(statement.expected)
     if printed is None:
@@ -113,7 +116,9 @@ def _pairs(sides: _Sides) -> Iterator[Pair]:
 
 
 def _between(sides: _Sides, left: range, right: range) -> Iterator[Pair]:
-    """Lines of which none agrees: each pairs with one of its kind, as long as the order allows it."""
+    """Lines of which none agrees: each pairs with one of its kind, as long as the order
+    allows it.
+    """
     kinds = [_kind(sides.left[place], aside=place in sides.left_aside) for place in left]
     other_kinds = [_kind(sides.right[place], aside=place in sides.right_aside) for place in right]
     matcher = SequenceMatcher(None, kinds, other_kinds, autojunk=False)
@@ -130,7 +135,9 @@ def _between(sides: _Sides, left: range, right: range) -> Iterator[Pair]:
 
 
 def _kind(line: str, *, aside: bool) -> str:
-    """What a line is to the eye: not compared, a separator, a footer, a message of some kind, or anything else."""
+    """What a line is to the eye: not compared, a separator, a footer, a message of some kind, or
+    anything else.
+    """
     if aside:
         return "aside"
     landmark = _LANDMARK.match(line)
@@ -153,7 +160,9 @@ def _same_beginning(text: str, other: str) -> int:
 
 
 def _places(compared: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """Where each compared line stands: lines are compared in another order only among those of a table without order."""
+    """Where each compared line stands: lines are compared in another order only among those of a
+    table without order.
+    """
     where: defaultdict[str, deque[int]] = defaultdict(deque)
     for place, line in enumerate(lines):
         where[line].append(place)

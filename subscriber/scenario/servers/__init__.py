@@ -1,1 +1,3 @@
-"""Private database servers: which programs this machine has, and how one is started, guarded and stopped."""
+"""Private database servers: which programs this machine has, and how one is started, guarded and
+stopped.
+"""

@@ -57,7 +57,9 @@ def docker_answers() -> bool:
 
 
 def postgresql_container(major: int, settings: Mapping[str, str]) -> PostgreSQL | None:
-    """A running container of ``postgres:<major>`` with ``settings``; None when Docker does not answer."""
+    """A running container of ``postgres:<major>`` with ``settings``; None when Docker does not
+    answer.
+    """
     if not docker_answers():
         return None
     from testcontainers.postgres import PostgresContainer

@@ -47,8 +47,8 @@ def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> 
     """An empty database, gone when the block ends.
 
     Args:
-        kind: one of :data:`TARGET_KINDS`, or the URL of a database, which is used as it is: a node refuses one with
-            subscriptions or tables of the session's names, and drops what it made.
+        kind: one of :data:`TARGET_KINDS`, or the URL of a database, which is used as it is: a node
+            refuses one with subscriptions or tables of the session's names, and drops what it made.
         name: of the node, and of a database on a server.
         folder: for files.
         servers: for databases on servers; a leftover of the same name is dropped first.

@@ -10,13 +10,14 @@
 
 A server that a test started must not outlive the test, even when the test's process is killed with
 SIGKILL and can run nothing any more. Rejected: ``PR_SET_PDEATHSIG``, which only Linux has, which is
-cleared when the server changes its user, and which fires when the *thread* ends that started it; and
-``atexit``, which no signal runs. A pipe alone is not enough either: a process that the asker forked keeps
-its other end open, so the guard also looks whether its parent has changed.
+cleared when the server changes its user, and which fires when the *thread* ends that started it;
+and ``atexit``, which no signal runs. A pipe alone is not enough either: a process that the asker
+forked keeps its other end open, so the guard also looks whether its parent has changed.
 
-The guard runs in a session of its own (Ctrl-C in a terminal is for the asker, who then stops the server in order), with the
-asker's user, since the unprivileged user that a server needs may not be able to read Python. It is
-run by path and isolated (``python -I``), and so imports nothing but the standard library.
+The guard runs in a session of its own (Ctrl-C in a terminal is for the asker, who then stops the
+server in order), with the asker's user, since the unprivileged user that a server needs may not be
+able to read Python. It is run by path and isolated (``python -I``), and so imports nothing but the
+standard library.
 """
 
 from __future__ import annotations

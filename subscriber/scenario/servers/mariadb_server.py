@@ -53,7 +53,9 @@ class MariaDB:
         self.execute(f"CREATE DATABASE {_backquote(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop a database with what is prepared in it, which would hold it; nothing happens when it does not exist."""
+        """Drop a database with what is prepared in it, which would hold it; nothing happens when it
+        does not exist.
+        """
         for _, length, _, data in self.execute("XA RECOVER"):
             gid, database = data[:length], data[length:]
             if database == name.encode():
@@ -80,7 +82,9 @@ class MariaDB:
 
 
 class MariaDBServer(MariaDB):
-    """A private MariaDB server of ours: user ``subscriber``, no password, 127.0.0.1 only, UTC, utf8mb4."""
+    """A private MariaDB server of ours: user ``subscriber``, no password, 127.0.0.1 only, UTC,
+    utf8mb4.
+    """
 
     def __init__(self, installation: MariaDBInstallation | None = None) -> None:
         self._installation = installation or find_mariadb()

@@ -6,11 +6,12 @@ Where a server comes from (design, "where databases come from"), in this order::
     this machine   wheel, /usr/lib/postgresql, PATH, Homebrew        PostgreSQLServer, MariaDBServer
     container      testcontainers, when Docker answers               ended by testcontainers
 
-Invariants of a server that we start: its own data directory, a port of its own that only loopback can
-reach, an unprivileged user when we are root (PostgreSQL refuses root), and its end when this process
-ends, however that happens (see `subscriber.scenario.servers.guard`). It has no password, because
-nobody else can reach it but this machine's users, and no durability (fsync is off), because nothing in
-it is worth keeping: a *process* killed and restarted still finds everything, a machine would not.
+Invariants of a server that we start: its own data directory, a port of its own that only loopback
+can reach, an unprivileged user when we are root (PostgreSQL refuses root), and its end when this
+process ends, however that happens (see `subscriber.scenario.servers.guard`). It has no password,
+because nobody else can reach it but this machine's users, and no durability (fsync is off), because
+nothing in it is worth keeping: a *process* killed and restarted still finds everything, a machine
+would not.
 
 A server's port stays the same over a restart, so that a subscriber can find it again.
 """
@@ -75,7 +76,8 @@ def open_postgresql(major: int = 18, settings: Mapping[str, str] | None = None) 
 
 
 def open_mariadb() -> MariaDB:
-    """A started MariaDB: the environment's (``SUBSCRIBER_TEST_MARIADB``, a URL), this machine's, or a container's.
+    """A started MariaDB: the environment's (``SUBSCRIBER_TEST_MARIADB``, a URL), this machine's, or
+    a container's.
 
     Raises:
         UsageError: there is none to be had; it says where was looked.

@@ -27,7 +27,9 @@ REQUIRED_SETTINGS: Final[Mapping[str, str]] = {
     "max_replication_slots": "40",
     "max_prepared_transactions": "20",
 }
-"""What the code needs of a publisher wherever it runs; docker-compose.yml must agree (a test compares)."""
+"""What the code needs of a publisher wherever it runs; docker-compose.yml must agree (a test
+compares).
+"""
 
 PUBLISHER_SETTINGS: Final[Mapping[str, str]] = {
     **REQUIRED_SETTINGS,
@@ -46,10 +48,14 @@ PUBLISHER_SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
 }
-"""A conformance server's settings: 64kB of decoding memory makes streaming start early. Callers may override any."""
+"""A conformance server's settings: 64kB of decoding memory makes streaming start early. Callers may
+override any.
+"""
 
 START_SECONDS: Final = 90.0
-"""Patience with a server that starts: it takes one second, on a loaded machine of one core some ten."""
+"""Patience with a server that starts: it takes one second, on a loaded machine of one core some
+ten.
+"""
 
 _STOP_SECONDS: Final = 20.0
 _PORT_ATTEMPTS: Final = 5
@@ -97,7 +103,8 @@ class PostgreSQL:
         return url.render_as_string(hide_password=False)
 
     def execute(self, sql: str, dbname: str = "postgres") -> list[tuple[Any, ...]]:
-        """Run SQL in autocommit, on a connection of its own; the rows of the last statement that returned any.
+        """Run SQL in autocommit, on a connection of its own; the rows of the last statement that
+        returned any.
 
         Several statements in one string are one implicit transaction, as in psql -c.
 
@@ -118,10 +125,11 @@ class PostgreSQL:
         self.execute(f"CREATE DATABASE {_quote(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop a database with everything that would hold it: sessions, slots, subscriptions, prepared transactions.
+        """Drop a database with everything that would hold it: sessions, slots, subscriptions,
+        prepared transactions.
 
-        Replication origins of the cluster, of which there are few, that were made for it as a target go with it. Nothing happens when it
-        does not exist.
+        Replication origins of the cluster, of which there are few, that were made for it as a
+        target go with it. Nothing happens when it does not exist.
         """
         found = self.execute(f"SELECT oid FROM pg_database WHERE datname = {_literal(name)}")
         if not found:
@@ -179,8 +187,8 @@ class PostgreSQL:
 class PostgreSQLServer(PostgreSQL):
     """A private PostgreSQL server of ours, from programs on this machine.
 
-    ``with PostgreSQLServer() as server: server.execute("SELECT 1")``. The superuser is ``postgres``,
-    without a password, on 127.0.0.1 only.
+    ``with PostgreSQLServer() as server: server.execute("SELECT
+    1")``. The superuser is ``postgres``, without a password, on 127.0.0.1 only.
 
     Args:
         installation: which programs; `find_postgresql` otherwise.
@@ -250,7 +258,9 @@ class PostgreSQLServer(PostgreSQL):
             self._processes.end(["SIGQUIT"], _STOP_SECONDS)
 
     def restart(self, settings: Mapping[str, str] | None = None) -> None:
-        """Stop in order and start again on the same port, with ``settings`` changed; raises as `start` does."""
+        """Stop in order and start again on the same port, with ``settings`` changed; raises as
+        `start` does.
+        """
         self.settings.update(settings or {})
         self.stop()
         self.start()
@@ -303,7 +313,8 @@ class PostgreSQLServer(PostgreSQL):
         deadline = time.monotonic() + START_SECONDS
         while processes.is_running() and time.monotonic() < deadline:
             try:
-                # Whoever has the port may be silent, so each attempt has a limit (libpq's least is 2 seconds).
+                # Whoever has the port may be silent, so each attempt has a limit (libpq's least is
+                # 2 seconds).
                 with psycopg.connect(self.conninfo(connect_timeout=2)) as connection:
                     ((directory,),) = connection.execute("SHOW data_directory").fetchall()
             except psycopg.Error:
@@ -327,7 +338,9 @@ _URL_PARTS: Final = frozenset({"user", "password", "host", "port", "dbname"})
 
 
 def _runnable(installation: PostgreSQLInstallation, processes: GuardedProcesses) -> PostgreSQLInstallation:
-    """The installation, or a copy that the server's user can read (a clone below /root is closed to it)."""
+    """The installation, or a copy that the server's user can read (a clone below /root is closed to
+    it).
+    """
     user = processes.user
     if user is None or _can_run(installation, user):
         return installation

@@ -18,7 +18,9 @@ from typing import Final
 GUARD: Final = Path(__file__).with_name("guard.py")
 
 SERVER_USERS: Final = ("postgres", "_postgres", "subscriber")
-"""Users to run a server as when we are root: PostgreSQL's own on Debian and macOS, then the one that we create."""
+"""Users to run a server as when we are root: PostgreSQL's own on Debian and macOS, then the one
+that we create.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class SystemUser:
 def server_user() -> SystemUser | None:
     """The user to start servers as: None (ourselves) unless we are root, whom PostgreSQL refuses.
 
-    As root, the first of `SERVER_USERS` that exists; else a new system user ``subscriber``; else ``nobody``.
+    As root, the first of `SERVER_USERS` that exists; else a new system user ``subscriber``; else
+    ``nobody``.
     """
     if os.geteuid() != 0:
         return None
@@ -46,7 +49,9 @@ def server_user() -> SystemUser | None:
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on now (somebody may take it before it is used)."""
+    """A TCP port on loopback that nobody listens on now (somebody may take it before it is
+    used).
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -56,9 +61,9 @@ def free_port() -> int:
 class GuardedProcesses:
     """Commands that run under a guard, and the private directory they work in.
 
-    The directory has a short path (socket names are limited to about 100 bytes), belongs to the server's
-    user, and is removed by `close`, when the object is collected, or by the guard when this process dies.
-    Output of the commands goes to ``log`` in it.
+    The directory has a short path (socket names are limited to about 100 bytes), belongs to the
+    server's user, and is removed by `close`, when the object is collected, or by the guard when
+    this process dies. Output of the commands goes to ``log`` in it.
     """
 
     def __init__(self, name: str) -> None:
@@ -93,7 +98,9 @@ class GuardedProcesses:
         )
 
     def signal(self, name: str) -> None:
-        """Send the running command a signal by its name (``SIGINT``); nothing happens when it has ended."""
+        """Send the running command a signal by its name (``SIGINT``); nothing happens when it has
+        ended.
+        """
         if self._guard is not None and self._guard.stdin is not None and self.is_running():
             try:
                 self._guard.stdin.write(name.encode("ascii") + b"\n")
@@ -115,12 +122,16 @@ class GuardedProcesses:
         return code
 
     def run(self, command: Sequence[str | Path], timeout: float) -> int:
-        """Run a command to its end under a guard and return its exit code; raises as `wait` does."""
+        """Run a command to its end under a guard and return its exit code; raises as `wait`
+        does.
+        """
         self.spawn(command)
         return self.wait(timeout)
 
     def end(self, signals: Sequence[str], patience: float) -> None:
-        """End the command: each signal in turn, with ``patience`` seconds after each, and SIGKILL after the last."""
+        """End the command: each signal in turn, with ``patience`` seconds after each, and SIGKILL
+        after the last.
+        """
         for name in (*signals, "SIGKILL"):
             self.signal(name)
             try:

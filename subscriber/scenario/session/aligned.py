@@ -1,4 +1,5 @@
-r"""psql's aligned table format, byte for byte (``print_aligned_text`` and ``mbprint`` of its sources).
+r"""psql's aligned table format, byte for byte (``print_aligned_text`` and ``mbprint`` of its
+sources).
 
 ::
 
@@ -9,8 +10,8 @@ r"""psql's aligned table format, byte for byte (``print_aligned_text`` and ``mbp
      2 |                 NULL prints nothing
     (2 rows)
 
-That is border 1 with header and footer, the format of a psql without settings. Blanks at the end of a line are
-printed where psql prints them.
+That is border 1 with header and footer, the format of a psql without settings. Blanks at the end of
+a line are printed where psql prints them.
 """
 
 from __future__ import annotations
@@ -22,21 +23,26 @@ from itertools import zip_longest
 from typing import Final
 
 _NUMERIC_TYPES: Final = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
-"""int8, int2, int4, oid, xid, cid, float4, float8, money, numeric and xid8: the types that psql aligns to the right."""
+"""int8, int2, int4, oid, xid, cid, float4, float8, money, numeric and xid8: the types that psql
+aligns to the right.
+"""
 
 _TAB: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a query's result: its name, and the OID of its type, which decides the alignment."""
+    """A column of a query's result: its name, and the OID of its type, which decides the
+    alignment.
+    """
 
     name: str
     type_oid: int
 
 
 def aligned_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]]) -> str:
-    """The table as psql prints it, each line with its newline, without the blank line that psql puts after it.
+    """The table as psql prints it, each line with its newline, without the blank line that psql
+    puts after it.
 
     Args:
         columns: of the result; a query may have none.
@@ -54,7 +60,8 @@ def aligned_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]
 
 
 def displayed_lines(value: str) -> list[str]:
-    r"""The lines of a value, with what psql makes visible: ``\r``, tabs as blanks, other control characters in hex.
+    r"""The lines of a value, with what psql makes visible: ``\r``, tabs as blanks, other control
+    characters in hex.
 
     >>> displayed_lines("a\tb\n\x01")
     ['a       b', '\\x01']
@@ -63,13 +70,15 @@ def displayed_lines(value: str) -> list[str]:
 
 
 def display_width(text: str) -> int:
-    """Columns of a terminal that ``text`` fills for psql: none for a combining character, two for a wide one."""
+    """Columns of a terminal that ``text`` fills for psql: none for a combining character, two for a
+    wide one.
+    """
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def _character_width(character: str) -> int:
-    # psql makes its tables from the same two properties. (rich.cells draws terminals, and has other widths for a thousand
-    # characters, Devanagari's vowels among them.)
+    # psql makes its tables from the same two properties. (rich.cells draws terminals, and has other
+    # widths for a thousand characters, Devanagari's vowels among them.)
     category = unicodedata.category(character)
     if category in ("Mn", "Me", "Cf"):
         return 0

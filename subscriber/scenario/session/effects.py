@@ -1,4 +1,6 @@
-"""What a statement of a session does, as far as the runner must know: does it read rows, or make a subscription?"""
+"""What a statement of a session does, as far as the runner must know: does it read rows, or make a
+subscription?
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def effect_of(text: str) -> Effect:
 
 
 def publication_command(text: str) -> str | None:
-    """The CREATE, ALTER or DROP PUBLICATION that ``text`` is; None where it is, or holds, anything else."""
+    """The CREATE, ALTER or DROP PUBLICATION that ``text`` is; None where it is, or holds, anything
+    else.
+    """
     queries = _cut(text)
     if len(queries) != 1 or queries[0].executes or not _names_publication(queries[0]):
         return None
@@ -73,7 +77,8 @@ def publication_command(text: str) -> str | None:
 
 
 def may_change_publications(text: str) -> bool:
-    """Whether a publication may be another one after ``text``: also because of what becomes of its tables.
+    """Whether a publication may be another one after ``text``: also because of what becomes of its
+    tables.
 
     >>> may_change_publications("ALTER TABLE t RENAME TO u"), may_change_publications("CREATE TABLE t (a int)")
     (True, False)
@@ -98,7 +103,9 @@ def reads_publications(text: str) -> bool:
 
 
 def _cut(text: str) -> list[Query]:
-    """The queries of ``text``; none in a backslash command, or where the server will say that it cannot be read."""
+    """The queries of ``text``; none in a backslash command, or where the server will say that it
+    cannot be read.
+    """
     try:
         return [] if is_backslash_command(text) else cut(text)
     except SubscriberError:
@@ -116,7 +123,8 @@ _PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_tables")
 
 
 def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:
-    """``text`` with the string after every CONNECTION of a subscription replaced by what ``resolve`` gives.
+    """``text`` with the string after every CONNECTION of a subscription replaced by what
+    ``resolve`` gives.
 
     What PostgreSQL would not read is left to the server to refuse.
     """

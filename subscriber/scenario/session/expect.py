@@ -1,17 +1,20 @@
 r"""Is what a statement printed what the file expects?
 
-Text is compared, as printed: column widths, tags and errors are part of it. What is not compared, on either side::
+Text is compared, as printed: column widths, tags and errors are part of it. What is not compared,
+on either side::
 
     blank lines, blanks at the end of a line, comments
     NOTICE, WARNING, INFO, LOG, DEBUG             where and whether the server says such things is its own affair
     DETAIL, HINT, CONTEXT, QUERY, LOCATION        so is what it says beside an error
     LINE 1: SELEC 1;  and the caret below
 
-Such a message may go on in lines that nothing marks. They end at the next message, command tag or table, since
-psql prints nothing else - but the data of COPY TO STDOUT: where a text has that, only marked lines are left out.
+Such a message may go on in lines that nothing marks. They end at the next message, command tag or
+table, since psql prints nothing else - but the data of COPY TO STDOUT: where a text has that, only
+marked lines are left out.
 
-The rows of a table are compared in order where its statement has ORDER BY, and as a bag otherwise, because the order is
-then nobody's promise. So are the lines of a COPY TO STDOUT. What a backslash command prints is compared in order.
+The rows of a table are compared in order where its statement has ORDER BY, and as a bag otherwise,
+because the order is then nobody's promise. So are the lines of a COPY TO STDOUT. What a backslash
+command prints is compared in order.
 
 ::
 
@@ -82,8 +85,8 @@ def compare_output(statement_text: str, expected: Sequence[str], printed: str) -
 
 
 def compared_lines(statement_text: str, lines: Sequence[str]) -> list[str]:
-    """The lines that count, without blanks at their ends, in the order in which they are compared: two outputs are the
-    same when these are.
+    """The lines that count, without blanks at their ends, in the order in which they are compared:
+    two outputs are the same when these are.
 
     Args:
         statement_text: what was typed at the prompt.
@@ -227,7 +230,7 @@ def _without_messages(blocks: Sequence[_Block], *, marked_only: bool) -> Iterato
             yield block
 
 
-# Order ---------------------------------------------------------------------------------------------
+# Order --------------------------------------------------------------------------------------------
 
 
 def _sorted_bags(blocks: list[_Block], queries: Sequence[Query]) -> list[_Block]:
@@ -245,7 +248,9 @@ def _sorted_bags(blocks: list[_Block], queries: Sequence[Query]) -> list[_Block]
 
 
 def _owners(blocks: Sequence[_Block]) -> list[int]:
-    """Which of the statements printed each block: one prints a table, a tag, both (RETURNING), or an error."""
+    """Which of the statements printed each block: one prints a table, a tag, both (RETURNING), or
+    an error.
+    """
     owners = []
     owner = -1
     above: _Block | None = None

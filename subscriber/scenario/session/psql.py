@@ -5,9 +5,10 @@ r"""A psql session: text that is typed → text that psql prints.
     text ── cut as psql cuts it ──▶ query ── simple protocol ──▶ notices, results or an error ──▶ as psql prints them
          ── a backslash command ──▶ the psql program itself, on a connection of its own
 
-The statements run here and not in a psql process, because a session must know when a statement has ended, end one that
-does not, and keep its connection while another session types. Values come as text, so every type prints as the server
-writes it; messages come from libpq, so errors print as psql prints them, ``LINE 1:`` and the caret included.
+The statements run here and not in a psql process, because a session must know when a statement has
+ended, end one that does not, and keep its connection while another session types. Values come as
+text, so every type prints as the server writes it; messages come from libpq, so errors print as
+psql prints them, ``LINE 1:`` and the caret included.
 """
 
 from __future__ import annotations
@@ -77,11 +78,13 @@ class ServerError:
 
 
 class PsqlSession:
-    """One psql session on a database, in autocommit as psql's are; it connects when it is first used.
+    """One psql session on a database, in autocommit as psql's are; it connects when it is first
+    used.
 
     Args:
         conninfo: libpq's connection string of the database.
-        program: finds the psql program for backslash commands (raising UsageError if it does not); None for none.
+        program: finds the psql program for backslash commands (raising UsageError if it does not);
+            None for none.
         patience: seconds that a statement may take.
         rewrite: what is sent for a statement, also for one that another has generated.
 
@@ -120,18 +123,21 @@ class PsqlSession:
     def run(self, text: str) -> str:
         r"""What psql prints for ``text``, without newlines at the end.
 
-        Every statement runs, also after one that failed. A connection that is lost, or cannot be made, prints libpq's
-        message, and the next statement connects again; what a lost session had set is gone.
+        Every statement runs, also after one that failed. A connection that is lost, or cannot be
+        made, prints libpq's message, and the next statement connects again; what a lost session had
+        set is gone.
 
         Args:
-            text: one or more statements, or one backslash command. That runs on a connection of its own, and knows
-                nothing of this one's ``SET`` and temporary tables.
+            text: one or more statements, or one backslash command. That runs on a connection of its
+                own, and knows nothing of this one's ``SET`` and temporary tables.
 
         Raises:
-            StatementTimeout: a statement took longer than the session's patience. It was cancelled; the session goes on.
-            SQLSyntaxError: ``text`` holds a string, quoted identifier or comment that does not end. Nothing has run.
-            NotSupportedError: a backslash command that does more than describe, stands behind a statement, or in a
-                transaction block.
+            StatementTimeout: a statement took longer than the session's patience. It was cancelled;
+                the session goes on.
+            SQLSyntaxError: ``text`` holds a string, quoted identifier or comment that does not end.
+                Nothing has run.
+            NotSupportedError: a backslash command that does more than describe, stands behind a
+                statement, or in a transaction block.
             UsageError: a backslash command, and no psql program.
         """
         self._printed = []
@@ -187,7 +193,9 @@ class PsqlSession:
         return generated.statements
 
     def close(self) -> None:
-        """End the session; an open transaction is rolled back. It would connect again if it was used again."""
+        """End the session; an open transaction is rolled back. It would connect again if it was
+        used again.
+        """
         if self._connection is not None:
             self._connection.finish()
             self._connection = None
@@ -204,7 +212,8 @@ class PsqlSession:
             connection.send_query(self._rewrite(query).encode())
             self._print_results(connection, time.monotonic() + self._patience, generated)
         except psycopg.OperationalError:
-            # What could not be sent or received at all has no result, only the connection's message.
+            # What could not be sent or received at all has no result, only the connection's
+            # message.
             self._print_message(connection.error_message)
         except TimeoutError:
             database = connection.db.decode()
@@ -232,7 +241,9 @@ class PsqlSession:
         return self._connection
 
     def _cancel(self, connection: PGconn) -> None:
-        """Cancel the running query and pass over what it still prints; give the connection up if it goes on."""
+        """Cancel the running query and pass over what it still prints; give the connection up if it
+        goes on.
+        """
         try:
             connection.get_cancel().cancel()
             self._print_results(connection, time.monotonic() + _CANCEL_SECONDS)
@@ -245,7 +256,7 @@ class PsqlSession:
             hint="Look for a lock that another session holds, or give it more time.",
         )
 
-    # What comes back --------------------------------------------------------------------------------
+    # What comes back ------------------------------------------------------------------------------
 
     def _print_results(self, connection: PGconn, deadline: float, generated: Generated | None = None) -> None:
         """Print the results of what was sent; TimeoutError at the deadline."""
@@ -293,7 +304,7 @@ class PsqlSession:
         """An error or notice as libpq has formatted it."""
         self._printed.append(_text(message).rstrip("\n") + "\n")
 
-    # Backslash commands -----------------------------------------------------------------------------
+    # Backslash commands ---------------------------------------------------------------------------
 
     def _run_program(self, command: str) -> None:
         check_backslash_command(command)

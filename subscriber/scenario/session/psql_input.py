@@ -1,7 +1,7 @@
 r"""What is typed in a session: queries, and backslash commands.
 
-:mod:`subscriber.sql.statements` cuts where psql cuts; here is what a session has to know of each query. ``\gexec`` lets psql run every
-value of the result as a statement.
+:mod:`subscriber.sql.statements` cuts where psql cuts; here is what a session has to know of each
+query. ``\gexec`` lets psql run every value of the result as a statement.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class Query(Lexed):
     r"""What psql sends at once.
 
     Attributes:
-        sql: from the first lexeme to the semicolon, as typed, but a semicolon for every ``\;``; without its ``\gexec``.
+        sql: from the first lexeme to the semicolon, as typed, but a semicolon for every ``\;``;
+            without its ``\gexec``.
         lexemes: those of ``sql``.
         ended: whether a semicolon or ``\gexec`` ended it; only the last of a text may lack one.
-        ordered: for each statement in it, whether it has ORDER BY at its outermost level (of COPY, in its query); what
-            ``\gexec`` runs is not in the text, and promises none.
+        ordered: for each statement in it, whether it has ORDER BY at its outermost level (of COPY,
+            in its query); what ``\gexec`` runs is not in the text, and promises none.
         copies_out: whether it is COPY … TO STDOUT, which prints data and no table.
         executes: whether ``\gexec`` ended it: every value of its result is a statement to run.
     """
@@ -57,12 +58,13 @@ class Query(Lexed):
 def check_backslash_command(text: str) -> None:
     r"""Refuse what a session cannot do.
 
-    A backslash command runs in a psql of its own. What would change the session it is typed into (``\c``, ``\x``,
-    ``\set``) would do nothing there, and what runs programs or writes files has no place in a file that one gets from
-    somebody else.
+    A backslash command runs in a psql of its own. What would change the session it is typed into
+    (``\c``, ``\x``, ``\set``) would do nothing there, and what runs programs or writes files has no
+    place in a file that one gets from somebody else.
 
     Raises:
-        NotSupportedError: it is not one that only describes, or has more than one line, or a `` ` `` in it.
+        NotSupportedError: it is not one that only describes, or has more than one line, or a `` `
+            `` in it.
     """
     command = text.strip()
     if not _READING.match(command):
@@ -82,7 +84,8 @@ def cut(text: str) -> list[Query]:
 
     Raises:
         SQLSyntaxError: a string, quoted identifier or comment is not terminated.
-        NotSupportedError: a backslash command follows a statement on its line (``\gx``), or something follows ``\gexec``.
+        NotSupportedError: a backslash command follows a statement on its line (``\gx``), or
+            something follows ``\gexec``.
     """
     return [_query(statement) for statement in cut_statements(text)]
 

@@ -14,17 +14,20 @@ r"""The format of a scenario: a psql session with a title, as it scrolls by, pas
     ---+---
     (0 rows)
 
-**Prompts** are psql's own: the database, then ``=`` where a statement starts, and ``-``, ``(``, ``'``, ``"``, ``$`` or ``*``
-where one goes on, then ``*``, ``!`` or ``?`` in a transaction block, then ``#`` or ``>``. Only whether a statement starts
-or goes on is read out of all that. A node's name is an identifier that needs no quotes, without ``$``: that is a state.
+**Prompts** are psql's own: the database, then ``=`` where a statement starts, and ``-``, ``(``,
+``'``, ``"``, ``$`` or ``*`` where one goes on, then ``*``, ``!`` or ``?`` in a transaction block,
+then ``#`` or ``>``. Only whether a statement starts or goes on is read out of all that. A node's
+name is an identifier that needs no quotes, without ``$``: that is a state.
 
-**Statements** end as they end in psql (`subscriber.scenario.session.psql_input`), which is why one that does not is an error
-here: psql would still be waiting. Several may stand at one prompt. A backslash command has a prompt of its own.
+**Statements** end as they end in psql (`subscriber.scenario.session.psql_input`), which is why one
+that does not is an error here: psql would still be waiting. Several may stand at one prompt. A
+backslash command has a prompt of its own.
 
 **Blank lines** mean nothing: psql prints them below every table, people delete and add them.
 
-**Comments** can be told from output, because psql's separator lines have no blank, with one exception: ``--`` alone is the
-separator of a table without columns where ``(N rows)`` comes next, and a comment anywhere else.
+**Comments** can be told from output, because psql's separator lines have no blank, with one
+exception: ``--`` alone is the separator of a table without columns where ``(N rows)`` comes next,
+and a comment anywhere else.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ from subscriber.errors import ScenarioError, SQLSyntaxError, UsageError
 from subscriber.scenario.session.psql_input import check_backslash_command, cut, is_backslash_command
 
 FEATURES: Final = ("psql", "two_phase")
-"""What a scenario may require of the setup: a psql program for backslash commands, servers with prepared transactions.
+"""What a scenario may require of the setup: a psql program for backslash commands, servers with
+prepared transactions.
 
 What a subscriber of ours cannot do yet is no such thing: it is a failure, listed with its reason
 (`subscriber.scenario.expected_failures`).
@@ -63,8 +67,10 @@ class Statement:
         node: the database it is typed into.
         session: which session of that database: empty for the first, ``2`` for ``test_pub/2=#``.
         line: of its prompt, from 1.
-        text: as typed, without prompts, lines joined by newlines: one or more SQL statements, or one backslash command.
-        expected: what psql prints, as written; without comments, and without blank lines at the end.
+        text: as typed, without prompts, lines joined by newlines: one or more SQL statements, or
+            one backslash command.
+        expected: what psql prints, as written; without comments, and without blank lines at the
+            end.
         end: the last of its prompt lines.
     """
 
@@ -146,7 +152,8 @@ def parse_scenario(text: str, name: str) -> Scenario:
 def with_output(text: str, scenario: Scenario, printed: Sequence[str]) -> str:
     """The file again, with what was printed in the place of what was expected.
 
-    Comments stay; one amid the lines of an output moves behind it. Blanks at the end of lines are not kept.
+    Comments stay; one amid the lines of an output moves behind it. Blanks at the end of lines are
+    not kept.
 
     Args:
         text: of the file.
@@ -154,7 +161,8 @@ def with_output(text: str, scenario: Scenario, printed: Sequence[str]) -> str:
         printed: for each of its statements.
 
     Raises:
-        ScenarioError: something was printed that would be read as a prompt; the context is the statement's ``file:line``.
+        ScenarioError: something was printed that would be read as a prompt; the context is the
+            statement's ``file:line``.
     """
     lines = list(_lines(text))
     written: list[str] = []
@@ -229,7 +237,7 @@ def _file(name: str) -> str:
     return f"{name}.psql"
 
 
-# Reading -------------------------------------------------------------------------------------------
+# Reading ------------------------------------------------------------------------------------------
 
 
 @dataclass

@@ -29,7 +29,8 @@ class DuckDBValues(GenericValues):
         return duckdb_values.bind_values(type_oid, column, values)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """Dates and times as text: Python has neither infinities nor years before Christ, and DuckDB gives others instead.
+        """Dates and times as text: Python has neither infinities nor years before Christ, and
+        DuckDB gives others instead.
 
         JSON too, whose null its module takes for NULL.
         """

@@ -1,4 +1,5 @@
-"""Opening DuckDB's file, which one process at a time may have open, so that what is in it is what the process before has left.
+"""Opening DuckDB's file, which one process at a time may have open, so that what is in it is what
+the process before has left.
 
 DuckDB (2.0) reads a file's headers before it locks the file, and not again::
 
@@ -8,12 +9,14 @@ DuckDB (2.0) reads a file's headers before it locks the file, and not again::
     close, which gives up the lock
                                            lock the file, look for a WAL: there is none
 
-Ours then has the database as it was before that checkpoint: tables are missing, and what it writes makes the file one that nobody can open
-any more. So the headers are looked at before DuckDB does, and once more under its lock; they count checkpoints, and when they are still
-the same DuckDB has seen these. If not, the connection is closed before anything is done with it, and opened anew.
+Ours then has the database as it was before that checkpoint: tables are missing, and what it writes
+makes the file one that nobody can open any more. So the headers are looked at before DuckDB does,
+and once more under its lock; they count checkpoints, and when they are still the same DuckDB has
+seen these. If not, the connection is closed before anything is done with it, and opened anew.
 
-The second look uses the descriptor that DuckDB has: POSIX takes a process's lock away when the process closes *any* descriptor of the
-file, so a file that is open here is never opened beside it. For the same reason one thread at a time opens.
+The second look uses the descriptor that DuckDB has: POSIX takes a process's lock away when the
+process closes *any* descriptor of the file, so a file that is open here is never opened beside it.
+For the same reason one thread at a time opens.
 """
 
 from __future__ import annotations
@@ -50,7 +53,8 @@ def open_file(path: str, connect: Callable[[], Any]) -> Any:
         connect: opens it.
 
     Raises:
-        duckdb.Error: what ``connect`` raised; of a file that is open elsewhere after :data:`BUSY_TIMEOUT`.
+        duckdb.Error: what ``connect`` raised; of a file that is open elsewhere after
+            :data:`BUSY_TIMEOUT`.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT
     with watched("opening the target's file (DuckDB)", lambda: holders(path)):
@@ -79,7 +83,9 @@ def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
 
 
 def _headers(path: str) -> bytes | None:
-    """The headers of a file; None where there is none yet, or no telling (DuckDB itself will say why)."""
+    """The headers of a file; None where there is none yet, or no telling (DuckDB itself will say
+    why).
+    """
     if not os.path.exists(_DESCRIPTORS):
         return None
     try:
@@ -99,6 +105,8 @@ def _headers(path: str) -> bytes | None:
 
 
 def _is_busy(error: Exception) -> bool:
-    """Whether the file is open in another process, or another thread of this one is just about to close it."""
+    """Whether the file is open in another process, or another thread of this one is just about to
+    close it.
+    """
     kind = type(error).__name__
     return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in str(error))

@@ -33,7 +33,9 @@ class DuckDBDDL(GenericDDL):
         return duckdb_values.storage(declared)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """What means the same in SQLite means the same here; see :mod:`subscriber.targets.default_expressions`."""
+        """What means the same in SQLite means the same here; see
+        :mod:`subscriber.targets.default_expressions`.
+        """
         return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
 
     def literal(self, value: Any) -> str | None:
@@ -47,7 +49,9 @@ class DuckDBDDL(GenericDDL):
                 return super().literal(value)
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """A sequence of ours that the column's default takes values from; it outlives its table, and begins anew with the next."""
+        """A sequence of ours that the column's default takes values from; it outlives its table,
+        and begins anew with the next.
+        """
         name = self._engine.dialect.identifier_preparer.quote(f"subscriber.{shape.qualified_name}.{column.name}")
         create = sa.DDL(f"CREATE OR REPLACE SEQUENCE {name}".replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
         return AutoIncrement(f"{declared} DEFAULT nextval({self.literal(name)})", before=(create,))

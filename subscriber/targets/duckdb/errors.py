@@ -96,6 +96,7 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
         )
     if kind == "CatalogException":
-        # What is not there, or there already: the first line has names only, and the others quote the statement.
+        # What is not there, or there already: the first line has names only, and the others quote
+        # the statement.
         return TargetError(text.partition("\n")[0].removeprefix("Catalog Error: "), hint=f"The database is {database}.")
     return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

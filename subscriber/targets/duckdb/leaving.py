@@ -7,7 +7,8 @@ import sys
 
 
 def leave_quietly() -> None:
-    """For a program that ends: DuckDB's module lists, at the interpreter's very end, what daemon threads (Spark's) still refer to.
+    """For a program that ends: DuckDB's module lists, at the interpreter's very end, what daemon
+    threads (Spark's) still refer to.
 
     That is a hundred lines for nobody, and nothing but standard error takes them away.
     """

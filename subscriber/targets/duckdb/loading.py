@@ -57,7 +57,8 @@ class DuckDBLoading(GenericLoading):
                 for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
-            # DuckDB finds it by the variable's name, unless it has a table of that name; what is registered it keeps until the commit.
+            # DuckDB finds it by the variable's name, unless it has a table of that name; what is
+            # registered it keeps until the commit.
             subscriber_block = pa.Table.from_arrays(arrays, names=names)
             try:
                 driver.execute(insert)

@@ -26,7 +26,9 @@ class DuckDBMatching(GenericMatching):
         return EXACT if column.storage == duckdb_values.DECIMAL else super().equality(type_oid, column)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Matching.comparable`; texts byte by byte, whatever collation the column, or the database, has."""
+        """See :meth:`Matching.comparable`; texts byte by byte, whatever collation the column, or
+        the database, has.
+        """
         return sa.collate(clause, _BYTE_BY_BYTE) if column.storage == duckdb_values.VARCHAR else clause
 
     def equals(

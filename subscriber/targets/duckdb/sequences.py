@@ -19,7 +19,8 @@ _DEFAULT: Final = sa.text(
     " AND schema_name = :schema AND table_name = :table AND column_name = :column"
 )
 _SEQUENCES: Final = sa.text(
-    # DuckDB 2.0 forgets START when it opens the file again; the first value by default is the last resort.
+    # DuckDB 2.0 forgets START when it opens the file again; the first value by default is the last
+    # resort.
     "SELECT schema_name, sequence_name, CASE WHEN increment_by > 0 THEN min_value ELSE max_value END AS first,"
     " increment_by, min_value, max_value, last_value FROM duckdb_sequences() WHERE database_name = current_database()"
 )
@@ -30,7 +31,9 @@ class DuckDBSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`: the sequence that the column's default takes values from."""
+        """See :meth:`Sequences.of_column`: the sequence that the column's default takes values
+        from.
+        """
         with self._errors.reporting():
             written = _sequence_of(connection, table, column)
             found = written and next(

@@ -45,7 +45,9 @@ class DuckDBShapes(GenericShapes):
     """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Shapes.reflect`; names compare exactly, though DuckDB's own look-up does not."""
+        """See :meth:`Shapes.reflect`; names compare exactly, though DuckDB's own look-up
+        does not.
+        """
         place = {"schema": _schema(schema), "table": table}
         with self._errors.reporting():
             kind = connection.execute(_RELATION, place).scalar_one_or_none()

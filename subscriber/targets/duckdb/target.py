@@ -1,18 +1,24 @@
 """DuckDB as a target: one file, one process, several connections in it.
 
-- *Processes.* A process that has the file open keeps all others out. A connection is therefore opened for one transaction and closed
-  after it, which costs some twenty milliseconds, and lets ``subscriber sql`` and ``status`` (and the users' own tools) in between.
-  Whoever finds the file open elsewhere tries again (:mod:`subscriber.targets.duckdb.connection`). Closing writes no checkpoint: DuckDB
-  makes one when its write-ahead log has grown.
-  A transaction that copies a large table keeps them out until it ends.
-- *Transactions* are optimistic, and several connections of our process write at once: of two that change a row, the later one is refused, and tried again by us. There are no savepoints.
+- *Processes.* A process that has the file open keeps all others out. A connection is therefore
+  opened for one transaction and closed after it, which costs some twenty milliseconds, and lets
+  ``subscriber sql`` and ``status`` (and the users' own tools) in between. Whoever finds the file
+  open elsewhere tries again (:mod:`subscriber.targets.duckdb.connection`). Closing writes no
+  checkpoint: DuckDB makes one when its write-ahead log has grown. A transaction that copies a large
+  table keeps them out until it ends.
+- *Transactions* are optimistic, and several connections of our process write at once: of two that
+  change a row, the later one is refused, and tried again by us. There are no savepoints.
 - *Schemas.* ``public`` is ``main``; every other schema is the one of its name.
-- *Memory.* The keys that a transaction adds are in memory until it commits, some 40 bytes each, also those of a large copy; the
-  rows are not. DuckDB takes what it is allowed: four fifths of the machine's, or ``?memory_limit=2GB`` in the URL.
-- *Names* are always quoted. DuckDB finds columns and tables whatever the case of their letters; we compare exactly.
-- *Foreign keys* cannot be switched off (unlike rule C23), so rows of a referring table must come after those that they refer to.
+- *Memory.* The keys that a transaction adds are in memory until it commits, some 40 bytes each,
+  also those of a large copy; the rows are not. DuckDB takes what it is allowed: four fifths of the
+  machine's, or ``?memory_limit=2GB`` in the URL.
+- *Names* are always quoted. DuckDB finds columns and tables whatever the case of their letters; we
+  compare exactly.
+- *Foreign keys* cannot be switched off (unlike rule C23), so rows of a referring table must come
+  after those that they refer to.
 
-duckdb-engine reflects neither columns nor keys with today's versions: shapes are read from ``duckdb_columns()`` and its like.
+duckdb-engine reflects neither columns nor keys with today's versions: shapes are read from
+``duckdb_columns()`` and its like.
 """
 
 from __future__ import annotations
@@ -94,7 +100,8 @@ def open_duckdb(url: sa.URL) -> Target:
 
 
 def _quote_every_name(dialect: Any, database: str) -> None:
-    """Quote names one by one: duckdb-engine takes what has a dot for ``database.schema``, and quotes by a list of words.
+    """Quote names one by one: duckdb-engine takes what has a dot for ``database.schema``, and
+    quotes by a list of words.
 
     A schema with the database's own name is qualified, since DuckDB takes it for either.
     """

@@ -1,8 +1,9 @@
 """Which PostgreSQL value becomes what in DuckDB, and which columns would change it.
 
-DuckDB has most of PostgreSQL's types, infinities and years before Christ included. It casts where types differ, rounding
-without a word, so columns that would round are refused when the relation is opened (invariant refuse_not_guess); what does not fit a
-column that is right in general (a numeric of too many digits, NaN in a DECIMAL, a time stamp after 294247) is refused by value.
+DuckDB has most of PostgreSQL's types, infinities and years before Christ included. It casts where
+types differ, rounding without a word, so columns that would round are refused when the relation is
+opened (invariant refuse_not_guess); what does not fit a column that is right in general (a numeric
+of too many digits, NaN in a DECIMAL, a time stamp after 294247) is refused by value.
 
 ========================  ==================================  =====================================
 PostgreSQL                bound as                            columns
@@ -20,7 +21,8 @@ everything else           text                                VARCHAR
 ========================  ==================================  =====================================
 
 Columns of these types also take values of other types, as PostgreSQL's input functions read them
-(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is the shortest number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is the shortest number that
+rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ STORED_ALIKE: Final = frozenset(
     {VARCHAR, BOOLEAN, BLOB, DECIMAL, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, "UUID"}
     | {f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")}
 )
-"""Types of which no two values are equal that are not the same, as the two zeros of a DOUBLE are, or ``1 month`` and ``30 days``."""
+"""Types of which no two values are equal that are not the same, as the two zeros of a DOUBLE are,
+or ``1 month`` and ``30 days``.
+"""
 
 _NATIVE: Final = {
     1082: DATE,
@@ -84,7 +88,8 @@ _BC: Final = r"^(\S+)(.*) BC$"
 
 
 def storage(declared: str) -> str:
-    """The name of a type without its size: ``DECIMAL(10,2)`` is DECIMAL; names of structure stay whole.
+    """The name of a type without its size: ``DECIMAL(10,2)`` is DECIMAL; names of structure stay
+    whole.
 
     >>> storage("DECIMAL(10,2)"), storage("TIMESTAMP WITH TIME ZONE"), storage("INTEGER[]"), storage("STRUCT(x INTEGER)")
     ('DECIMAL', 'TIMESTAMP WITH TIME ZONE', 'INTEGER[]', 'STRUCT(x INTEGER)')
@@ -173,7 +178,8 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
     if pa.types.is_float32(values.type):
-        # Bound as Python's float: for FLOAT the very number, for DOUBLE the one that reads the same.
+        # Bound as Python's float: for FLOAT the very number, for DOUBLE the one that reads the
+        # same.
         return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
     _check(column, values)
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
@@ -182,7 +188,9 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
 
 
 def _check(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse what the column has no room for: DuckDB would round a decimal, and name no column of what it refuses."""
+    """Refuse what the column has no room for: DuckDB would round a decimal, and name no column of
+    what it refuses.
+    """
     if column.storage == DECIMAL:
         check_number(column, values.cast(pa.string()))
     elif column.storage in _RANGES and pa.types.is_integer(values.type):

@@ -29,7 +29,9 @@ class DuckDBWriting(GenericWriting):
     """See :class:`~subscriber.targets.roles.writing.Writing`."""
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; sequences start again from their MINVALUE at once, whatever becomes of the transaction."""
+        """See :meth:`Writing.truncate`; sequences start again from their MINVALUE at once, whatever
+        becomes of the transaction.
+        """
         with self._errors.reporting():
             for table in tables:
                 _check_references(connection, table, tables)

@@ -1,8 +1,8 @@
 """Any other SQLAlchemy dialect, with nothing assumed.
 
-Shapes come from SQLAlchemy's inspector and values are bound as Python values or PostgreSQL's text. What
-such a database does to a value is not known here, so opening one says so; a dialect that is to be trusted
-gets a folder of its own (docs/adding-a-target.md).
+Shapes come from SQLAlchemy's inspector and values are bound as Python values or PostgreSQL's text.
+What such a database does to a value is not known here, so opening one says so; a dialect that is to
+be trusted gets a folder of its own (docs/adding-a-target.md).
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ class GenericValues:
     real_type_code: ClassVar[Hashable | None] = None
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
-        """Nothing is known, so nothing is refused; :func:`~subscriber.targets.generic.target.open_generic` says so."""
+        """Nothing is known, so nothing is refused;
+        :func:`~subscriber.targets.generic.target.open_generic` says so.
+        """
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
         """The values as Python's."""
@@ -33,7 +35,9 @@ class GenericValues:
         return bound
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
-        """See :meth:`Values.refused_binary`; the column has none of PostgreSQL's types, so values are converted as ever."""
+        """See :meth:`Values.refused_binary`; the column has none of PostgreSQL's types, so values
+        are converted as ever.
+        """
         del type_oid, column, number
         return None
 

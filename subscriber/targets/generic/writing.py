@@ -33,7 +33,9 @@ class GenericWriting:
         return False
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; nothing is known of identities, nor of foreign keys, which the database enforces."""
+        """See :meth:`Writing.truncate`; nothing is known of identities, nor of foreign keys, which
+        the database enforces.
+        """
         if restart_identity:
             raise TargetRelationError(
                 f"{self._errors.database} cannot restart identities on TRUNCATE",

@@ -1,4 +1,6 @@
-"""Whom a session of MariaDB waits for: InnoDB says who holds a row, and of a metadata lock who may hold it (:mod:`subscriber.waiting`)."""
+"""Whom a session of MariaDB waits for: InnoDB says who holds a row, and of a metadata lock who may
+hold it (:mod:`subscriber.waiting`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a MariaDB or MySQL target's ``information_schema`` says of its tables: columns, keys, references, auto-increments."""
+"""What a MariaDB or MySQL target's ``information_schema`` says of its tables: columns, keys,
+references, auto-increments.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _BINARY: Final = ("_bin", "binary")
 _LAST_OF_A_NAME: Final = "\uffff"
 """The last character that a name may have."""
 _SKIPPED: Final = 1684
-"""The warning that a table is left out of an answer, because somebody alters it and our transaction may not wait for that."""
+"""The warning that a table is left out of an answer, because somebody alters it and our transaction
+may not wait for that.
+"""
 
 _HERE: Final = "COALESCE(:database, DATABASE())"
 _RELATION: Final = sa.text(
@@ -43,7 +47,8 @@ _REFERENCES: Final = sa.text(
 
 
 def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-    """The table that a table of the publisher's goes to, wherever it is; see :mod:`subscriber.targets.mariadb.target`.
+    """The table that a table of the publisher's goes to, wherever it is; see
+    :mod:`subscriber.targets.mariadb.target`.
 
     Raises:
         TargetUnavailable: it is being altered, and what it is can be asked later.
@@ -62,14 +67,17 @@ def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTabl
 def _table(connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
     place = {"database": database, "name": name}
     columns = _answer(connection, _COLUMNS, place)
-    # With versions of its rows a table has the end of their time in every key, which is the same for all that are not history.
+    # With versions of its rows a table has the end of their time in every key, which is the same
+    # for all that are not history.
     period = {row.name for row in columns if row.generated == "ROW END"}
     key = tuple(row.name for row in _answer(connection, _KEY, place) if row.name not in period)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
 
 
 def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str, str | None]) -> Sequence[sa.Row[Any]]:
-    """The rows of a query about one table, if they are all of them: what is left out must not be taken for what is not there."""
+    """The rows of a query about one table, if they are all of them: what is left out must not be
+    taken for what is not there.
+    """
     result = connection.execute(query, place)
     rows = result.all()
     # The answer says how many warnings there were: nearly always none, and nobody needs to ask.

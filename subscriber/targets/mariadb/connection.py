@@ -1,9 +1,11 @@
 """PyMySQL's connection with a LOAD DATA LOCAL that sends bytes, and no file.
 
-PyMySQL's own way opens whatever file the server asks for, which is why it is off unless one asks for it, and stays off here. This
-one answers the server's request with the bytes that were given, whatever name it asks for, and only within :meth:`Connection.load`.
+PyMySQL's own way opens whatever file the server asks for, which is why it is off unless one asks
+for it, and stays off here. This one answers the server's request with the bytes that were given,
+whatever name it asks for, and only within :meth:`Connection.load`.
 
-A statement that is larger than the server takes is not sent: the server would close the connection, which looks like any other loss of it.
+A statement that is larger than the server takes is not sent: the server would close the connection,
+which looks like any other loss of it.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from pymysql.constants import CLIENT, COMMAND, ER
 from pymysql.protocol import OKPacketWrapper
 
 _PACKET: Final = 256 * 1024
-"""Bytes a packet: far below any server's max_allowed_packet, and large enough that packets do not count."""
+"""Bytes a packet: far below any server's max_allowed_packet, and large enough that packets do not
+count.
+"""
 
 
 class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
     """A connection that may load local data.
 
     Attributes:
-        largest_statement: bytes that the server takes in one (its ``max_allowed_packet``); None where nobody has asked it yet.
+        largest_statement: bytes that the server takes in one (its ``max_allowed_packet``); None
+            where nobody has asked it yet.
     """
 
     largest_statement: int | None = None
@@ -40,8 +45,8 @@ class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has n
         """Run a LOAD DATA LOCAL statement over ``data``.
 
         Returns:
-            How many rows were inserted, and how many warnings there are. With LOCAL the server turns every error of a row into a
-            warning and goes on, so a caller has to look at both.
+            How many rows were inserted, and how many warnings there are. With LOCAL the server
+            turns every error of a row into a warning and goes on, so a caller has to look at both.
 
         Raises:
             pymysql.err.MySQLError: the server refuses the statement, or the connection was lost.

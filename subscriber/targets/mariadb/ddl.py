@@ -40,7 +40,9 @@ class MariaDBDDL(GenericDDL):
         return {"boolean": "tinyint"}.get(word, word)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """What means the same in SQLite means the same here, but for ``||``, which is OR, and length, which counts bytes."""
+        """What means the same in SQLite means the same here, but for ``||``, which is OR, and
+        length, which counts bytes.
+        """
         written = sqlite_expression(expression, types, _quote)
         return None if written is None or "||" in written or "length(" in written else written
 

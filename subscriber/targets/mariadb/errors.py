@@ -67,9 +67,13 @@ _UNAVAILABLE: Final = frozenset(
     | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
     | {1026, 1037, 1038, 1135, 1206, 1317, 1613, 1614, 1637, 1792, 1836, 4031}
 )
-"""Connections, logins, locks, full disks, memory, servers that are read-only, and statements that somebody has ended."""
+"""Connections, logins, locks, full disks, memory, servers that are read-only, and statements that
+somebody has ended.
+"""
 _CONNECTING: Final = frozenset({1044, 1045, 1049, 1130, 1698, 2002, 2003, 2005, 2026})
-"""What keeps one from connecting; the texts have names of hosts, users and databases, and nothing else."""
+"""What keeps one from connecting; the texts have names of hosts, users and databases, and nothing
+else.
+"""
 _CONNECTING_HINT: Final = "Check host, port, user, password and database of the target's URL, and that the server runs."
 _DISK_FULL: Final = "Got error 28 "
 """How 1030 begins, which tells of any trouble of a storage engine."""
@@ -105,7 +109,9 @@ class MariaDBErrors(GenericErrors):
 
 
 def translate_number(number: int, text: str) -> SubscriberError:
-    """MariaDB's error in our words; of its text only names are taken, from where no value can stand."""
+    """MariaDB's error in our words; of its text only names are taken, from where no value can
+    stand.
+    """
     column = found[1] if (found := _COLUMN.search(text)) else None
     if number in _CONSTRAINTS:
         sqlstate, message = _CONSTRAINTS[number]

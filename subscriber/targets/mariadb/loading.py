@@ -1,10 +1,12 @@
 r"""Loading many rows into MariaDB: blocks of COPY's text, as PostgreSQL writes it.
 
-LOAD DATA reads almost the same text: fields end with a tab, lines with a line feed, a backslash escapes, ``\N`` is NULL. What MariaDB
-does not know (``\f``, ``\v``) is written out before, and the few types that it spells in another way go through a variable.
+LOAD DATA reads almost the same text: fields end with a tab, lines with a line feed, a backslash
+escapes, ``\N`` is NULL. What MariaDB does not know (``\f``, ``\v``) is written out before, and the
+few types that it spells in another way go through a variable.
 
-LOCAL makes a warning of what would be an error, and goes on; so every warning is raised, and the number of rows must be that of
-the lines. Where the server does not take local data, rows are parsed here and inserted.
+LOCAL makes a warning of what would be an error, and goes on; so every warning is raised, and the
+number of rows must be that of the lines. Where the server does not take local data, rows are parsed
+here and inserted.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def _load_blocks(
     driver: Any = connection.connection.driver_connection
     statement = _load_statement(table, columns)
     generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
-    # What MariaDB would make of the text of another type is its own; such rows go the way that reads it as PostgreSQL does.
+    # What MariaDB would make of the text of another type is its own; such rows go the way that
+    # reads it as PostgreSQL does.
     forbidden = any(conversion_of(one.type_oid, one.column) is not None for one in columns)
 
     def load(block: bytes) -> None:
@@ -132,7 +135,7 @@ def _refused(connection: sa.Connection) -> SubscriberError:
     return TargetError(f"MariaDB did not load every row as it is (warnings: {numbers})")
 
 
-# Without LOAD DATA ------------------------------------------------------------------------------------
+# Without LOAD DATA --------------------------------------------------------------------------------
 
 
 def _decoded(columns: Sequence[LoadColumn], block: bytes) -> pa.RecordBatch:

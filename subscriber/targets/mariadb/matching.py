@@ -26,7 +26,9 @@ class MariaDBMatching(GenericMatching):
         return EXACT if column.storage == "decimal" else super().equality(type_oid, column)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Matching.comparable`; texts letter by letter, with the blanks at their end, which a CHAR does not have."""
+        """See :meth:`Matching.comparable`; texts letter by letter, with the blanks at their end,
+        which a CHAR does not have.
+        """
         storage = column.storage.removesuffix(mariadb_values.INEXACT_KEY)
         if storage not in mariadb_values.TEXTS | {"char"}:
             return clause
@@ -36,7 +38,9 @@ class MariaDBMatching(GenericMatching):
     def finds(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.finds`; a text by its index, and then with the blanks at its end, which most ``_bin`` collations ignore."""
+        """See :meth:`Matching.finds`; a text by its index, and then with the blanks at its end,
+        which most ``_bin`` collations ignore.
+        """
         equal = super().finds(column, clause, value)
         if column.storage not in mariadb_values.TEXTS:
             return equal

@@ -1,4 +1,6 @@
-"""Prepared transactions of MariaDB: XA's, named as PostgreSQL's with the database as second part."""
+"""Prepared transactions of MariaDB: XA's, named as PostgreSQL's with the database as second
+part.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _POLL_SECONDS: Final = 0.01
 
 
 class MariaDBPrepared:
-    """See :class:`~subscriber.targets.roles.prepared.Prepared`; they outlive their session (MariaDB 10.5)."""
+    """See :class:`~subscriber.targets.roles.prepared.Prepared`; they outlive their session (MariaDB
+    10.5).
+    """
 
     def __init__(self, engine: sa.Engine, errors: Errors, transactions: MariaDBTransactions, database: str) -> None:
         self._engine = engine
@@ -37,8 +41,8 @@ class MariaDBPrepared:
     def begin(self, gid: str) -> Iterator[sa.Connection]:
         """See :meth:`Prepared.begin`; XA START to XA PREPARE.
 
-        READ COMMITTED, so that it keeps locks on the rows that it changes and on no gap between them: until it is finished, the
-        changes that the publisher made beside it must get by.
+        READ COMMITTED, so that it keeps locks on the rows that it changes and on no gap between
+        them: until it is finished, the changes that the publisher made beside it must get by.
         """
         with self._transactions.renewing_sessions(), self._errors.reporting(), self._engine.connect() as connection:
             xid = self._xid(gid)
@@ -56,7 +60,8 @@ class MariaDBPrepared:
             except exc.DBAPIError as error:
                 raise self._explain(error, gid) from None
             finally:
-                # The session can do nothing else before the transaction is finished, which is left to another.
+                # The session can do nothing else before the transaction is finished, which is left
+                # to another.
                 connection.invalidate()
 
     def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
@@ -71,7 +76,8 @@ class MariaDBPrepared:
                     connection.exec_driver_sql(command)
                     return
                 except exc.DBAPIError as error:
-                    # The session that prepared it may not have ended yet, though its connection has.
+                    # The session that prepared it may not have ended yet, though its connection
+                    # has.
                     if time.monotonic() > deadline or gid not in self.names(connection):
                         raise self._explain(error, gid) from None
                 time.sleep(_POLL_SECONDS)

@@ -1,20 +1,26 @@
 """MariaDB and MySQL as a target, through PyMySQL.
 
-- *Sessions* are strict (nothing is cut without an error, 0 is no auto-increment), in UTC and utf8mb4. Foreign keys are off on our
-  connections, as PostgreSQL's apply worker does not enforce them (rule C23); unique keys are not; triggers fire.
-- *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table named ``s.t`` in it, or table ``t`` of
-  a database ``s``.
+- *Sessions* are strict (nothing is cut without an error, 0 is no auto-increment), in UTC and
+  utf8mb4. Foreign keys are off on our connections, as PostgreSQL's apply worker does not enforce
+  them (rule C23); unique keys are not; triggers fire.
+- *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table
+  named ``s.t`` in it, or table ``t`` of a database ``s``.
 - *System-versioned tables* are tables; their history is the server's.
-- *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress and data would part.
-- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the foreign keys (rule C30). RESTART IDENTITY
-  sets AUTO_INCREMENT back right after the transaction, since ALTER TABLE commits too; a process that dies in between leaves the
-  counter where it is, and so does a prepared transaction.
-- *Rows without a key* have no locator: UPDATE and DELETE are told to change one row (``LIMIT 1``). Their texts are compared letter by
-  letter, whatever the column's collation is: the server's own takes letters of both cases for the same, and nobody asked for that.
-- *Prepared transactions* are XA's, named as PostgreSQL's with the database as second part; they outlive their session (MariaDB 10.5).
-- *DDL commits.* Tables that are made, and auto-increment values that are set, stay whatever becomes of the transaction.
-- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's own text, or row by row where the server forbids it. LOCAL makes warnings of
-  errors; any warning is an error here.
+- *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress
+  and data would part.
+- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the
+  foreign keys (rule C30). RESTART IDENTITY sets AUTO_INCREMENT back right after the transaction,
+  since ALTER TABLE commits too; a process that dies in between leaves the counter where it is, and
+  so does a prepared transaction.
+- *Rows without a key* have no locator: UPDATE and DELETE are told to change one row (``LIMIT 1``).
+  Their texts are compared letter by letter, whatever the column's collation is: the server's own
+  takes letters of both cases for the same, and nobody asked for that.
+- *Prepared transactions* are XA's, named as PostgreSQL's with the database as second part; they
+  outlive their session (MariaDB 10.5).
+- *DDL commits.* Tables that are made, and auto-increment values that are set, stay whatever becomes
+  of the transaction.
+- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's own text, or row by row where the server
+  forbids it. LOCAL makes warnings of errors; any warning is an error here.
 """
 
 from __future__ import annotations
@@ -52,11 +58,14 @@ _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_O
 _SESSION: Final = (
     f"SET SESSION sql_mode = '{_SQL_MODE}', SESSION time_zone = '+00:00', SESSION foreign_key_checks = 0,"
     " SESSION unique_checks = 1, SESSION autocommit = 0, SESSION default_storage_engine = InnoDB,"
-    # Notes tell of decimals that LOAD DATA has rounded, their texts of the column; a TRUNCATE is a DELETE of all rows.
+    # Notes tell of decimals that LOAD DATA has rounded, their texts of the column; a TRUNCATE is a
+    # DELETE of all rows.
     " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
     f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
-"""Everything that the server's configuration, or the URL, could have set so that values change or are not looked at."""
+"""Everything that the server's configuration, or the URL, could have set so that values change or
+are not looked at.
+"""
 
 
 CAPABILITIES: Final = Capabilities(database="MariaDB", multi_rowcount=True, signed_zero=False, stored_columns=False)
@@ -136,7 +145,9 @@ def _on_connect(connection: Any, _record: object) -> None:
 
 
 def _adapt(dialect: Any) -> None:
-    """Quote every name, as each version of each server has reserved words of its own; make tables for every character."""
+    """Quote every name, as each version of each server has reserved words of its own; make tables
+    for every character.
+    """
 
     class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs
         def _requires_quotes(self, _value: str) -> bool:

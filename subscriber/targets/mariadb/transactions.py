@@ -28,7 +28,9 @@ class MariaDBTransactions(GenericTransactions):
         self._counters = counters
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`; what the binary log is synced at does not matter, as InnoDB's log has the commit."""
+        """See :meth:`Transactions.durability_warnings`; what the binary log is synced at does not
+        matter, as InnoDB's log has the commit.
+        """
         with self._errors.reporting(), self._engine.connect() as connection:
             flushed: int = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar_one()
         if flushed == 1:
@@ -59,7 +61,9 @@ class MariaDBTransactions(GenericTransactions):
 
     @contextmanager
     def renewing_sessions(self) -> Iterator[None]:
-        """After a value that was too large no session is used again: what somebody raises the limit to, only new ones are told."""
+        """After a value that was too large no session is used again: what somebody raises the limit
+        to, only new ones are told.
+        """
         try:
             yield
         except UnsupportedValue as error:

@@ -1,8 +1,9 @@
 """Which PostgreSQL value becomes what in MariaDB and MySQL, and which columns would change it.
 
-The session is strict, so what does not fit a column is refused there. Some things MariaDB changes without an error in strict mode
-too: decimals that are too long, microseconds that a column has no place for, blanks at the end of CHAR, the case of letters in
-keys. Such columns are refused when the relation is opened, such values when they are bound (invariant refuse_not_guess).
+The session is strict, so what does not fit a column is refused there. Some things MariaDB changes
+without an error in strict mode too: decimals that are too long, microseconds that a column has no
+place for, blanks at the end of CHAR, the case of letters in keys. Such columns are refused when the
+relation is opened, such values when they are bound (invariant refuse_not_guess).
 
 ========================  ==================================  ========================================
 PostgreSQL                bound as                            columns
@@ -21,9 +22,10 @@ character                 text; CHAR gives it back trimmed    texts, CHAR
 everything else           text                                texts
 ========================  ==================================  ========================================
 
-Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also take values of other types, as PostgreSQL's input functions read them
-(:mod:`subscriber.targets.conversion`). Texts are VARCHAR and the four TEXTs; in a primary key only with a binary collation (``..._bin``), since a row is found by
-``=``. What is known to be lost: the sign of a floating-point negative zero.
+Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also take values of other types, as PostgreSQL's
+input functions read them (:mod:`subscriber.targets.conversion`). Texts are VARCHAR and the four
+TEXTs; in a primary key only with a binary collation (``..._bin``), since a row is found by ``=``.
+What is known to be lost: the sign of a floating-point negative zero.
 """
 
 from __future__ import annotations
@@ -43,15 +45,19 @@ from subscriber.targets.target_table import TargetColumn
 from subscriber.types import family_of, type_name
 
 INEXACT_KEY: Final = " of a key that ignores case"
-"""Ends the storage of a text that is part of a primary key and compares as equal what PostgreSQL tells apart."""
+"""Ends the storage of a text that is part of a primary key and compares as equal what PostgreSQL
+tells apart.
+"""
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 STORED_ALIKE: Final = TEXTS | INTEGERS | {"decimal", "date", "uuid", "varbinary"}
-"""Columns of a key in which no two values are equal that are not the same, texts being compared letter by letter.
+"""Columns of a key in which no two values are equal that are not the same, texts being compared
+letter by letter.
 
-Not CHAR, whose letters of both cases may be equal, DOUBLE, and what can be ``ON UPDATE CURRENT_TIMESTAMP`` where SET does not name it.
+Not CHAR, whose letters of both cases may be equal, DOUBLE, and what can be
+``ON UPDATE CURRENT_TIMESTAMP`` where SET does not name it.
 """
 _SIZED: Final = frozenset({"varchar", "char", "varbinary"})
 _BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
@@ -63,7 +69,9 @@ _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _U
     20, 1042, 1043, 1082, 1083, 1114, 1184, 1700, 2950,
 )  # fmt: skip
 _SHORT: Final = frozenset({1083, 1266, 1114, 1184, 1186, 2950, 869, 650, 829, 774, 3220})
-"""Date and time (but date), uuid, network addresses and pg_lsn: texts that are never longer than :data:`_SHORT_LENGTH`."""
+"""Date and time (but date), uuid, network addresses and pg_lsn: texts that are never longer than
+:data:`_SHORT_LENGTH`.
+"""
 _SHORT_LENGTH: Final = 80
 _KEY_LENGTH: Final = 255
 """Characters, or bytes, of a key's column: indexes want a length; what is longer is refused."""
@@ -208,7 +216,9 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
 
 
 def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type that values of another type are read as before they are bound; None where nothing is converted."""
+    """The PostgreSQL type that values of another type are read as before they are bound; None where
+    nothing is converted.
+    """
     storage = column.storage.removesuffix(INEXACT_KEY)
     into = _STANDS_FOR.get(storage)
     return into if storage not in _allowed(type_oid) and converts(type_oid, into) else None
@@ -224,7 +234,8 @@ def _check_length(column: TargetColumn, values: pa.Array) -> None:
 
 
 def _check_bytes(column: TargetColumn, values: pa.Array) -> None:
-    # The same: only what ends with a blank is cut without an error. Of another character set it may be a few bytes less.
+    # The same: only what ends with a blank is cut without an error. Of another character set it may
+    # be a few bytes less.
     blank = pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False)
     longest = pc.max(pc.binary_length(values.cast(pa.string()).filter(blank))).as_py()
     if longest is not None and longest > _BYTES[column.storage]:
@@ -243,7 +254,8 @@ def _finite(column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def from_text(type_oid: int, column: TargetColumn, variable: str) -> str | None:
-    """The SQL that makes a column's value of COPY's text of it, kept in a user variable; None where MariaDB reads the text itself.
+    """The SQL that makes a column's value of COPY's text of it, kept in a user variable; None where
+    MariaDB reads the text itself.
 
     Args:
         type_oid: the type.

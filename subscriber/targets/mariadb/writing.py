@@ -24,7 +24,9 @@ class MariaDBWriting(GenericWriting):
         self._counters = counters
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; auto-increments are set back when the transaction has committed."""
+        """See :meth:`Writing.truncate`; auto-increments are set back when the transaction has
+        committed.
+        """
         with self._errors.reporting():
             for table in tables:
                 check_references(connection, table, tables)

@@ -1,1 +1,3 @@
-"""PostgreSQL as a target: schemas, native types, COPY, prepared transactions, replication origins."""
+"""PostgreSQL as a target: schemas, native types, COPY, prepared transactions, replication
+origins.
+"""

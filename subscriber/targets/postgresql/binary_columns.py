@@ -1,7 +1,7 @@
 """Values that came in binary form, for columns that have PostgreSQL's types (rules C5, D7).
 
-PostgreSQL's subscriber takes such a value only where its column's type reads the bytes, so a PostgreSQL target does too, although
-it gets the value's text from us.
+PostgreSQL's subscriber takes such a value only where its column's type reads the bytes, so a
+PostgreSQL target does too, although it gets the value's text from us.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from subscriber.types.binary_forms import reads_form, refusal
 
 
 def refused_binary(type_oid: int, column: PostgreSQLColumn, number: int | None = None) -> UnsupportedValue | None:
-    """What to raise for a value other than NULL that came in binary form; None where the column reads it.
+    """What to raise for a value other than NULL that came in binary form; None where the column
+    reads it.
 
     Args:
         type_oid: the publisher's type.

@@ -1,6 +1,8 @@
-"""What a PostgreSQL target's catalogs say of its tables: columns, keys, indexes, row versions, sequences.
+"""What a PostgreSQL target's catalogs say of its tables: columns, keys, indexes, row versions,
+sequences.
 
-Every name in the questions is the system's own, so that they mean the same with any ``search_path``.
+Every name in the questions is the system's own, so that they mean the same with any
+``search_path``.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ from subscriber.targets.target_table import (
 )
 
 _PARTITION: Final = "tableoid"
-"""The pseudo-column that tells the partitions of a table apart, each of which has ctids of its own."""
+"""The pseudo-column that tells the partitions of a table apart, each of which has ctids of its own.
+"""
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
-"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and arrays of them."""
+"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and
+arrays of them.
+"""
 _MODIFIER: Final = re.compile(r"\(.*\)")
 """Of a declared type; of an array it stands before the brackets."""
 _ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
@@ -48,7 +53,8 @@ _RELATION: Final = sa.text(
 _COLUMNS: Final = sa.text(
     "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
     " format_type(b.oid, b.modifier), o.operator,"
-    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read text (subscriber.types.binary_forms).
+    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read
+    # text (subscriber.types.binary_forms).
     " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
     "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
@@ -58,7 +64,8 @@ _COLUMNS: Final = sa.text(
     " (SELECT (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '' AND t.typdefault IS NULL"
     "  FROM pg_type t WHERE t.oid = a.atttypid)"
     " FROM pg_attribute a"
-    # Without its domains. Enums, ranges and arrays are compared by functions of the system's, whatever their types.
+    # Without its domains. Enums, ranges and arrays are compared by functions of the system's,
+    # whatever their types.
     " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
     "   SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, a.atttypmod, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, greatest(d.modifier, d.below), t.typtypmod"
@@ -75,8 +82,9 @@ _COLUMNS: Final = sa.text(
     " WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
 )
 _KEY: Final = sa.text(
-    # The local replica identity index, else the primary key (rule C11) unless that is deferrable (rule C13).
-    # An index keeps the names that its columns had when it was made, so they are the table's.
+    # The local replica identity index, else the primary key (rule C11) unless that is deferrable
+    # (rule C13). An index keeps the names that its columns had when it was made, so they are the
+    # table's.
     "SELECT a.attname FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
     " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
     " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
@@ -85,7 +93,8 @@ _KEY: Final = sa.text(
 )
 
 _LEAVES: Final = sa.text(
-    # Of each partition that has rows: its number, what rows it takes, and its key by the same rule as _KEY.
+    # Of each partition that has rows: its number, what rows it takes, and its key by the same rule
+    # as _KEY.
     "SELECT c.oid::int8, pg_get_partition_constraintdef(c.oid) AS bounds, (SELECT array_agg(a.attname ORDER BY u.place)"
     "  FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"
     "    AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
@@ -95,14 +104,16 @@ _LEAVES: Final = sa.text(
     " FROM pg_partition_tree(CAST(:oid AS oid)) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf ORDER BY c.oid"
 )
 _PARTITION_COLUMNS: Final = sa.text(
-    # A column of the partition key, or of an expression in it, depends on its table as a part of it.
+    # A column of the partition key, or of an expression in it, depends on its table as a part of
+    # it.
     "SELECT DISTINCT a.attname FROM pg_partition_tree(CAST(:oid AS oid)) p"
     " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = p.relid AND d.objsubid > 0 AND d.deptype = 'i'"
     "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relid AND d.refobjsubid = 0"
     " JOIN pg_attribute a ON a.attrelid = p.relid AND a.attnum = d.objsubid ORDER BY a.attname"
 )
 _UNIQUE_INDEXES: Final = sa.text(
-    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS NOT DISTINCT.
+    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS
+    # NOT DISTINCT.
     "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
     "  ELSE a.attname END ORDER BY k) AS keys, array_agg(a.attname ORDER BY k) AS columns,"
     " pg_get_expr(i.indpred, i.indrelid, true) AS predicate,"
@@ -156,7 +167,8 @@ class PostgreSQLColumn(TargetColumn):
     """A column of PostgreSQL.
 
     Attributes:
-        binary_form: the type whose binary form the column reads (:mod:`subscriber.types.binary_forms`).
+        binary_form: the type whose binary form the column reads
+            (:mod:`subscriber.types.binary_forms`).
         compared_as: the type that a value is cast to before it is compared with the column's, as
             SQL; None where it need not be.
         own_operator: equality of a user-defined type (CREATE TYPE, extensions), with its schema.
@@ -173,7 +185,8 @@ class PostgreSQLTable(TargetTable):
 
     Attributes:
         routing: where to look for a row, where ``key`` is the partitions' and not the table's.
-        may_suppress: a BEFORE trigger may return NULL, which leaves a row as it is without an error.
+        may_suppress: a BEFORE trigger may return NULL, which leaves a row as it is without an
+            error.
     """
 
     routing: LeafRouting | None = None
@@ -187,7 +200,8 @@ def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str
         connection: where to ask.
         schema: its schema.
         table: its name.
-        fires: of which letters ``tgenabled`` and ``ev_enabled`` are, where triggers and rules act in our sessions.
+        fires: of which letters ``tgenabled`` and ``ev_enabled`` are, where triggers and rules act
+            in our sessions.
 
     Raises:
         TargetRelationError: row-level security, or a rule, would act on what is applied.
@@ -217,7 +231,9 @@ def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str
 
 
 def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...], LeafRouting | None]:
-    """The key that all partitions have, whose root has none, and how to tell the partition of a row (rules C12, C26)."""
+    """The key that all partitions have, whose root has none, and how to tell the partition of a row
+    (rules C12, C26).
+    """
     leaves = connection.execute(_LEAVES, {"oid": root}).all()
     keys = {tuple(leaf.key or ()) for leaf in leaves}
     if len(keys) != 1 or () in keys:
@@ -262,7 +278,8 @@ def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequen
 def read_row_version(
     connection: sa.Connection, table: TargetTable, transaction: str | None, place: str | None
 ) -> RowVersion:
-    """See :meth:`RowVersions.read`; when and by which origin is known with ``track_commit_timestamp`` only.
+    """See :meth:`RowVersions.read`; when and by which origin is known with
+    ``track_commit_timestamp`` only.
 
     Args:
         connection: where to ask.

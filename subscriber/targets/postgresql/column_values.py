@@ -38,7 +38,8 @@ class PostgreSQLValues(GenericValues):
         """The values' text, for the column's input function.
 
         Raises:
-            UnsupportedValue: a text that is too long, of which the server's error would not name the column.
+            UnsupportedValue: a text that is too long, of which the server's error would not name
+                the column.
         """
         del type_oid  # the server knows the column's type and reads it
         texts = as_postgresql_text(values)
@@ -52,7 +53,9 @@ class PostgreSQLValues(GenericValues):
         return refused_binary(type_oid, column, number) if isinstance(column, PostgreSQLColumn) else None
 
     def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """The server's own text of every value: psycopg's Python values would lose infinity, and how a type is written."""
+        """The server's own text of every value: psycopg's Python values would lose infinity, and
+        how a type is written.
+        """
         assert result.cursor is not None
         answer = result.cursor.pgresult
         encoding = result.cursor.connection.info.encoding
@@ -71,7 +74,9 @@ class PostgreSQLValues(GenericValues):
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:
-    r"""Arrow values as text that PostgreSQL's input functions read: ``t``, ``42``, ``NaN``, ``\x00ff``."""
+    r"""Arrow values as text that PostgreSQL's input functions read: ``t``, ``42``, ``NaN``,
+    ``\x00ff``.
+    """
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f")
     if pa.types.is_binary(values.type):

@@ -27,12 +27,16 @@ class PostgreSQLDDL(GenericDDL):
         return schema, table
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
-        """The type itself; text for what somebody has made (CREATE TYPE, CREATE DOMAIN, extensions), which may not be here."""
+        """The type itself; text for what somebody has made (CREATE TYPE, CREATE DOMAIN,
+        extensions), which may not be here.
+        """
         del key  # any type will do
         return type_name if type_oid in BUILT_IN_TYPES else "text"
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """The expression itself, unless it depends on a sequence, or on functions, types or operators that may not be here."""
+        """The expression itself, unless it depends on a sequence, or on functions, types or
+        operators that may not be here.
+        """
         del types
         return None if _depends_on_others(expression) else expression
 

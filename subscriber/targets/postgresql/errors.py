@@ -1,4 +1,6 @@
-"""PostgreSQL's errors in our words; of their texts only names are taken, from where no value can stand."""
+"""PostgreSQL's errors in our words; of their texts only names are taken, from where no value can
+stand.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +132,9 @@ def rule_error(rule: str, table: str) -> TargetRelationError:
 
 
 def explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
-    """PREPARE TRANSACTION's errors, and those of finishing it, in PostgreSQL's words (rules C50, C52)."""
+    """PREPARE TRANSACTION's errors, and those of finishing it, in PostgreSQL's words (rules C50,
+    C52).
+    """
     match error.sqlstate:
         case "55000":
             return ApplyError(

@@ -21,8 +21,9 @@ from subscriber.types import type_name
 _SAME_IN_BINARY: Final = frozenset(
     {16, 17, 20, 21, 23, 25, 114, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950, 3802}
 )
-"""Types whose binary form has been the same in all versions, with the same checks when it is read: a receive function applies the
-column's length and scale too. Not interval: a server older than 17 reads a newer one's infinity as a number of years.
+"""Types whose binary form has been the same in all versions, with the same checks when it is read:
+a receive function applies the column's length and scale too. Not interval: a server older than 17
+reads a newer one's infinity as a number of years.
 """
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
@@ -32,7 +33,9 @@ class PostgreSQLLoading(GenericLoading):
     """See :class:`~subscriber.targets.roles.loading.Loading`."""
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
-        """Binary, which takes the server hardly more than half the time, where it means the same in every column; else text."""
+        """Binary, which takes the server hardly more than half the time, where it means the same in
+        every column; else text.
+        """
         same = all(
             load.type_oid in _SAME_IN_BINARY and load.column.storage == type_name(load.type_oid) for load in columns
         )
@@ -42,7 +45,9 @@ class PostgreSQLLoading(GenericLoading):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """See :meth:`Loading.loader`; COPY, which reads the publisher's text as it is and overrides identities by itself."""
+        """See :meth:`Loading.loader`; COPY, which reads the publisher's text as it is and overrides
+        identities by itself.
+        """
         preparer = connection.dialect.identifier_preparer
         into = preparer.format_table(table.clause())
         if not columns:

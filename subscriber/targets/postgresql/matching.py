@@ -1,4 +1,6 @@
-"""Row matching in PostgreSQL: the server's own operators, each found without a search_path (rule C23)."""
+"""Row matching in PostgreSQL: the server's own operators, each found without a search_path (rule
+C23).
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,25 @@ class PostgreSQLMatching(GenericMatching):
     """See :class:`~subscriber.targets.roles.matching.Matching`."""
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
-        """See :meth:`Matching.equality`; the server compares by the type of its own column, where that can be compared."""
+        """See :meth:`Matching.equality`; the server compares by the type of its own column, where
+        that can be compared.
+        """
         del type_oid  # the publisher's
         return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """Never: PostgreSQL's worker names every column that was sent, and a trigger that is UPDATE OF the key fires."""
+        """Never: PostgreSQL's worker names every column that was sent, and a trigger that is UPDATE
+        OF the key fires.
+        """
         del type_oid, table, column
         return False
 
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.equals`; an operator of an extension's is not found by an empty search_path (rule C23)."""
+        """See :meth:`Matching.equals`; an operator of an extension's is not found by an empty
+        search_path (rule C23).
+        """
         typed = _typed(column, value)
         operator = _own_operator(column)
         if operator is None:
@@ -49,7 +57,9 @@ class PostgreSQLMatching(GenericMatching):
     def is_same(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.is_same`; records are compared by their types' own equality, wherever that is, and NULL equals NULL."""
+        """See :meth:`Matching.is_same`; records are compared by their types' own equality, wherever
+        that is, and NULL equals NULL.
+        """
         typed = _typed(column, value)
         if _own_operator(column) is None:
             return super().is_same(column, clause, typed)
@@ -81,7 +91,9 @@ class _Named(sa.types.UserDefinedType[Any]):
 
 
 def _typed(column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """A value as the column would have it, rounded to its scale; mostly the operator sees to that."""
+    """A value as the column would have it, rounded to its scale; mostly the operator sees
+    to that.
+    """
     compared_as = column.compared_as if isinstance(column, PostgreSQLColumn) else None
     return value if compared_as is None else sa.cast(value, _Named(compared_as))
 

@@ -1,8 +1,10 @@
-"""Replication origins of a PostgreSQL target: what is applied is marked as replicated (rules C32, C34, C38).
+"""Replication origins of a PostgreSQL target: what is applied is marked as replicated (rules C32,
+C34, C38).
 
-Origins are the cluster's and subscriptions the database's, so ``pg_16394`` of a subscription is ``subscriber_<database>_pg_16394`` here.
-A connection writes as one origin at a time, and gives it back when it goes back to its pool. A role that may not use origins
-marks nothing, which is said once.
+Origins are the cluster's and subscriptions the database's, so ``pg_16394`` of a subscription is
+``subscriber_<database>_pg_16394`` here. A connection writes as one origin at a time, and gives it
+back when it goes back to its pool. A role that may not use origins marks nothing, which is said
+once.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _CREATE_ORIGIN: Final = sa.text(
     "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
 )
 _SET_ORIGIN: Final = sa.text(
-    # From the table, not by pg_replication_origin_oid: what another session has made, a cache may not know yet.
+    # From the table, not by pg_replication_origin_oid: what another session has made, a cache may
+    # not know yet.
     "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
     " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
 )
@@ -57,7 +60,9 @@ class PostgreSQLOrigins:
         self._made: dict[str, str | None] = {}
 
     def set(self, connection: sa.Connection, name: str) -> None:
-        """See :meth:`Origins.set`; where the role may not, nothing is marked, which is said once."""
+        """See :meth:`Origins.set`; where the role may not, nothing is marked, which is said
+        once.
+        """
         with self._errors.reporting():
             if name not in self._made:
                 self._made[name] = self._make(connection, name)
@@ -88,7 +93,9 @@ class PostgreSQLOrigins:
         ) != sa.literal_column(str(own))
 
     def drop(self, connection: sa.Connection, name: str) -> None:
-        """See :meth:`Origins.drop`; what its rows are marked with is a number, which may be given again."""
+        """See :meth:`Origins.drop`; what its rows are marked with is a number, which may be given
+        again.
+        """
         if self._made.get(name, "") is None:
             return
         try:
@@ -116,7 +123,9 @@ class PostgreSQLOrigins:
 
 
 def reset_origin(connection: Any, record: Any) -> None:
-    """On the way back to the pool: what the connection writes next may be anybody's, and the origin somebody else's to use."""
+    """On the way back to the pool: what the connection writes next may be anybody's, and the origin
+    somebody else's to use.
+    """
     if connection is None or record.info.pop(_ORIGIN, None) is None:
         return
     try:

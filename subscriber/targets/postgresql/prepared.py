@@ -56,7 +56,9 @@ class PostgreSQLPrepared:
             raise explain_prepared(self._errors.translate(error), gid) from None
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
-        """With the database's name behind it where another database of the cluster has something prepared under this one."""
+        """With the database's name behind it where another database of the cluster has something
+        prepared under this one.
+        """
         with self._errors.reporting():
             database = connection.execute(_TAKEN_ELSEWHERE, {"gid": gid}).scalar_one()
         return gid if database is None else f"{gid}_{database}"

@@ -25,7 +25,9 @@ class PostgreSQLRowVersions:
         return sa.literal_column("xmin::text"), sa.literal_column("tableoid::text")
 
     def read(self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]) -> RowVersion | None:
-        """See :meth:`RowVersions.read`; when and by which origin is known with ``track_commit_timestamp`` only."""
+        """See :meth:`RowVersions.read`; when and by which origin is known with
+        ``track_commit_timestamp`` only.
+        """
         return read_row_version(connection, table, *values)
 
     def index_of_partition(

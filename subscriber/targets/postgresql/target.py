@@ -1,7 +1,7 @@
 """PostgreSQL as a target: the server parses PostgreSQL's text itself.
 
-Every value is bound as text of unknown type, so that the column's own input function reads it (rule C5):
-no type is too exotic, no precision is lost on the way.
+Every value is bound as text of unknown type, so that the column's own input function reads it (rule
+C5): no type is too exotic, no precision is lost on the way.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PostgreSQL's transactions, which apply as a replica (rule C23).
 
-A session's DateStyle and IntervalStyle are those that the replication session writes. A write transaction runs with
-``session_replication_role = replica``. Where the role may not set it, that is said once, and triggers and foreign keys act as
-they do for anyone.
+A session's DateStyle and IntervalStyle are those that the replication session writes. A write
+transaction runs with ``session_replication_role = replica``. Where the role may not set it, that is
+said once, and triggers and foreign keys act as they do for anyone.
 """
 
 from __future__ import annotations
@@ -59,11 +59,14 @@ class PostgreSQLTransactions(GenericTransactions):
 
     @property
     def fires(self) -> str:
-        """The letters of ``tgenabled`` and ``ev_enabled`` with which triggers and rules act in our sessions."""
+        """The letters of ``tgenabled`` and ``ev_enabled`` with which triggers and rules act in our
+        sessions.
+        """
         return "OA" if self._may_be_replica is False else "RA"
 
     def apply_as_replica(self, connection: sa.Connection) -> None:
-        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own tables stay where they are.
+        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own
+        tables stay where they are.
 
         Defaults and triggers have the time of the target's zone, as with PostgreSQL's worker.
         """
@@ -82,7 +85,9 @@ class PostgreSQLTransactions(GenericTransactions):
         connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
 
     def interrupt(self, connection: sa.Connection) -> None:
-        """See :meth:`Transactions.interrupt`; libpq's cancel, which no server answers but by ending the statement."""
+        """See :meth:`Transactions.interrupt`; libpq's cancel, which no server answers but by ending
+        the statement.
+        """
         psycopg: Any = self._engine.dialect.dbapi
         with suppress(exc.SQLAlchemyError, psycopg.Error):  # it may just be closed, or the server be gone
             driver: Any = connection.connection.driver_connection
@@ -94,7 +99,9 @@ class PostgreSQLTransactions(GenericTransactions):
             connection.execute(sa.select(sa.func.set_config("synchronous_commit", value, True)))
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`; synchronous_commit is our connections' own."""
+        """See :meth:`Transactions.durability_warnings`; synchronous_commit is our
+        connections' own.
+        """
         with self._errors.reporting(), self._engine.connect() as connection:
             fsync: str = connection.execute(sa.select(sa.func.current_setting("fsync"))).scalar_one()
         if fsync == "on":
@@ -126,7 +133,9 @@ class PostgreSQLTransactions(GenericTransactions):
 
 
 def set_up_session(connection: Any, record: Any) -> None:
-    """For SQLAlchemy's event "connect": a session that neither changes values nor ends by itself."""
+    """For SQLAlchemy's event "connect": a session that neither changes values nor ends by
+    itself.
+    """
     with connection.cursor() as cursor:
         (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()
         cursor.execute(_SESSION)

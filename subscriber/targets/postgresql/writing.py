@@ -23,7 +23,9 @@ class PostgreSQLWriting(GenericWriting):
         return isinstance(table, PostgreSQLTable) and table.may_suppress
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """One TRUNCATE, never CASCADE; inheritance children are left alone, partitions are not (rule C29)."""
+        """One TRUNCATE, never CASCADE; inheritance children are left alone, partitions are not
+        (rule C29).
+        """
         if not tables:
             return
         quote = connection.dialect.identifier_preparer.format_table

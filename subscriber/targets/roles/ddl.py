@@ -15,10 +15,14 @@ from subscriber.targets.target_table import (
 
 
 class DDL(Protocol):
-    """The words of CREATE TABLE and ALTER TABLE; :mod:`subscriber.targets.ddl` makes statements of them."""
+    """The words of CREATE TABLE and ALTER TABLE; :mod:`subscriber.targets.ddl` makes statements of
+    them.
+    """
 
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
-        """Where a new table for the publisher's ``schema.table`` belongs, so that :meth:`Shapes.reflect` finds it: schema and name in SQL."""
+        """Where a new table for the publisher's ``schema.table`` belongs, so that
+        :meth:`Shapes.reflect` finds it: schema and name in SQL.
+        """
         ...
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
@@ -36,7 +40,8 @@ class DDL(Protocol):
         ...
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """PostgreSQL's expression in this target's SQL; None where it may mean something else there.
+        """PostgreSQL's expression in this target's SQL; None where it may mean something else
+        there.
 
         Args:
             expression: as ``pg_get_expr`` prints it with an empty search_path.
@@ -45,7 +50,9 @@ class DDL(Protocol):
         ...
 
     def literal(self, value: Any) -> str | None:
-        """A value that :meth:`Values.bind_values` gave, as a constant of the target's SQL; None where it has none."""
+        """A value that :meth:`Values.bind_values` gave, as a constant of the target's SQL; None
+        where it has none.
+        """
         ...
 
     def unique_constraint(self, key: UniqueKey) -> sa.UniqueConstraint | None:
@@ -53,11 +60,14 @@ class DDL(Protocol):
         ...
 
     def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:
-        """A unique key that is no :meth:`unique_constraint`, as an index of a new table; None where the target has none of the kind."""
+        """A unique key that is no :meth:`unique_constraint`, as an index of a new table; None where
+        the target has none of the kind.
+        """
         ...
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """How an identity or serial column of a new table makes its values here; None where it cannot.
+        """How an identity or serial column of a new table makes its values here; None where it
+        cannot.
 
         Args:
             shape: the table.

@@ -1,8 +1,8 @@
 """The driver's errors in our words.
 
-The driver's text is thrown away, because drivers quote rows in their messages, and no message of ours may hold a value
-(invariant names_are_data). For the same reason errors are raised ``from None``: a printed traceback would show the
-driver's text.
+The driver's text is thrown away, because drivers quote rows in their messages, and no message of
+ours may hold a value (invariant names_are_data). For the same reason errors are raised
+``from None``: a printed traceback would show the driver's text.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Errors(Protocol):
 
         Args:
             error: what SQLAlchemy raised.
-            columns: the column that each parameter of the failed statement was for, where the caller knows.
+            columns: the column that each parameter of the failed statement was for, where the
+                caller knows.
         """
         ...

@@ -24,14 +24,18 @@ class Loading(Protocol):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> AbstractContextManager[Callable[[bytes], None]]:
-        """Load many rows inside the caller's transaction: each call gets one block; when the with-block ends all are in.
+        """Load many rows inside the caller's transaction: each call gets one block; when the
+        with-block ends all are in.
 
         Args:
             connection: of :meth:`Transactions.begin`.
-            table: where the rows go; columns of it that are not loaded get their defaults, identities are overridden.
-            columns: what the blocks hold, in the order in which they hold it (see :mod:`subscriber.targets.loader`).
+            table: where the rows go; columns of it that are not loaded get their defaults,
+                identities are overridden.
+            columns: what the blocks hold, in the order in which they hold it (see
+                :mod:`subscriber.targets.loader`).
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it, from a call or from the end of the block.
+            SubscriberError: as :meth:`Errors.translate` words it, from a call or from the end of
+                the block.
         """
         ...

@@ -11,7 +11,8 @@ class Origins(Protocol):
     """A target has this role if it remembers where a row's last change came from."""
 
     def set(self, connection: sa.Connection, name: str) -> None:
-        """Mark what this transaction writes as coming from a replication origin, where the role may (rule C32).
+        """Mark what this transaction writes as coming from a replication origin, where the role may
+        (rule C32).
 
         Raises:
             TargetUnavailable: another process works as this origin.
@@ -20,7 +21,8 @@ class Origins(Protocol):
         ...
 
     def set_position(self, connection: sa.Connection, lsn: int, timestamp: int | None) -> None:
-        """Where the origin stands when this transaction commits: the last remote commit's LSN and time (rule C32).
+        """Where the origin stands when this transaction commits: the last remote commit's LSN and
+        time (rule C32).
 
         Args:
             connection: to which :meth:`set` was applied.
@@ -30,7 +32,9 @@ class Origins(Protocol):
         ...
 
     def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
-        """The condition that a row was written last by anybody but this transaction's origin; None where nobody can tell."""
+        """The condition that a row was written last by anybody but this transaction's origin; None
+        where nobody can tell.
+        """
         ...
 
     def drop(self, connection: sa.Connection, name: str) -> None:

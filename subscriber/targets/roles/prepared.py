@@ -12,7 +12,8 @@ class Prepared(Protocol):
     """Transactions that one connection prepares and another one commits or rolls back later."""
 
     def begin(self, gid: str) -> AbstractContextManager[sa.Connection]:
-        """One write transaction that is prepared under ``gid`` when the block ends, and rolled back when it raises.
+        """One write transaction that is prepared under ``gid`` when the block ends, and rolled back
+        when it raises.
 
         What was prepared is durable, holds its locks, and shows to nobody until :meth:`finish`.
 
@@ -37,7 +38,9 @@ class Prepared(Protocol):
         ...
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
-        """``gid``, or another name where a neighbour that shares the names, such as a database of the same server, has taken it."""
+        """``gid``, or another name where a neighbour that shares the names, such as a database of
+        the same server, has taken it.
+        """
         ...
 
     def names(self, connection: sa.Connection) -> frozenset[str]:

@@ -33,5 +33,7 @@ class RowVersions(Protocol):
     def index_of_partition(
         self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
     ) -> str:
-        """The name that a partitioned table's index has in its partition ``leaf`` (schema and name)."""
+        """The name that a partitioned table's index has in its partition ``leaf`` (schema and
+        name).
+        """
         ...

@@ -25,7 +25,8 @@ class Sequences(Protocol):
         ...
 
     def named(self, connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
-        """The sequence of this name, where the target has sequences as PostgreSQL has them; else None.
+        """The sequence of this name, where the target has sequences as PostgreSQL has them; else
+        None.
 
         Raises:
             SubscriberError: as :meth:`Errors.translate` words it.
@@ -35,13 +36,15 @@ class Sequences(Protocol):
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """Let a sequence or counter go on as a sequence of the publisher does.
 
-        As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, whatever the target's own was: it may go back, and
-        rows that only the target has may stand in its way.
+        As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, whatever the target's
+        own was: it may go back, and rows that only the target has may stand in its way.
 
         Args:
-            connection: of :meth:`Transactions.begin`; some targets cannot take the change back with the transaction.
+            connection: of :meth:`Transactions.begin`; some targets cannot take the change back with
+                the transaction.
             sequence: of :meth:`of_column` or :meth:`named`.
-            position: where the publisher's stands; :meth:`TargetSequence.obstacle` has nothing against it.
+            position: where the publisher's stands; :meth:`TargetSequence.obstacle` has nothing
+                against it.
 
         Raises:
             SubscriberError: as :meth:`Errors.translate` words it.

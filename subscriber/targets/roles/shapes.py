@@ -17,9 +17,13 @@ class Shapes(Protocol):
     """Tables and their unique indexes."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """The target's table for the publisher's ``schema.table`` (rule C1), None where there is none."""
+        """The target's table for the publisher's ``schema.table`` (rule C1), None where there is
+        none.
+        """
         ...
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-        """What is unique in ``table``, in PostgreSQL's order: the primary key, then as they were made (rule C22)."""
+        """What is unique in ``table``, in PostgreSQL's order: the primary key, then as they were
+        made (rule C22).
+        """
         ...

@@ -40,11 +40,14 @@ class Transactions(Protocol):
         ...
 
     def session_id(self, connection: sa.Connection) -> int | None:
-        """How the server calls the session of a connection; None where it has none, or it is not known."""
+        """How the server calls the session of a connection; None where it has none, or it is not
+        known.
+        """
         ...
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """Whom a session of ours waits for, in words (:mod:`subscriber.waiting`); nobody where it waits for none, or nobody can tell.
+        """Whom a session of ours waits for, in words (:mod:`subscriber.waiting`); nobody where it
+        waits for none, or nobody can tell.
 
         Args:
             session: of :meth:`session_id`; None is one that is still being opened.
@@ -52,7 +55,8 @@ class Transactions(Protocol):
         ...
 
     def interrupt(self, connection: sa.Connection) -> None:
-        """Have the statement end that another thread runs on ``connection``, which then raises; where none runs, nothing happens.
+        """Have the statement end that another thread runs on ``connection``, which then raises;
+        where none runs, nothing happens.
 
         What cannot be interrupted just goes on.
         """
@@ -65,12 +69,14 @@ class Transactions(Protocol):
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
         """Make this transaction commit as a subscription's ``synchronous_commit`` asks.
 
-        ``off`` leaves it to the target's own setting: what is committed must be durable there before the journal forgets it.
+        ``off`` leaves it to the target's own setting: what is committed must be durable there
+        before the journal forgets it.
         """
         ...
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """The settings by which the database may lose what it has committed, when the machine fails or its own process does.
+        """The settings by which the database may lose what it has committed, when the machine fails
+        or its own process does.
 
         The journal is trimmed behind a commit, so such changes come from nowhere again.
 

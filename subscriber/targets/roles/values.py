@@ -26,7 +26,8 @@ class Values(Protocol):
         ...
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The Python values to bind for ``values`` of a PostgreSQL type written to ``column``; NULL is None.
+        """The Python values to bind for ``values`` of a PostgreSQL type written to ``column``; NULL
+        is None.
 
         Raises:
             UnsupportedValue: a value that the column cannot hold exactly.
@@ -34,7 +35,8 @@ class Values(Protocol):
         ...
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
-        """What to raise for a value other than NULL that came in binary form; None where the column reads it (rules C5, D7).
+        """What to raise for a value other than NULL that came in binary form; None where the column
+        reads it (rules C5, D7).
 
         Args:
             type_oid: the publisher's type.
@@ -44,7 +46,9 @@ class Values(Protocol):
         ...
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """The column in a query that is to show every stored value as it is, where the driver would give another."""
+        """The column in a query that is to show every stored value as it is, where the driver would
+        give another.
+        """
         ...
 
     def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:

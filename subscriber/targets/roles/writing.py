@@ -18,7 +18,9 @@ class Writing(Protocol):
     """What the target's SQL needs so that a statement does what PostgreSQL's apply worker does."""
 
     def or_fail(self, table: TargetTable, statement: Written) -> Written:
-        """``statement``, an INSERT or UPDATE of ``table``, made to fail where a constraint is violated, whatever the table says."""
+        """``statement``, an INSERT or UPDATE of ``table``, made to fail where a constraint is
+        violated, whatever the table says.
+        """
         ...
 
     def may_suppress(self, table: TargetTable) -> bool:

@@ -35,8 +35,10 @@ class SQLiteTable(TargetTable):
     """A table of SQLite.
 
     Attributes:
-        resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an error.
-        may_watch_columns: a trigger may fire for an UPDATE OF some columns, that is by what SET names.
+        resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an
+            error.
+        may_watch_columns: a trigger may fire for an UPDATE OF some columns, that is by what SET
+            names.
     """
 
     resolves_conflicts: bool = False
@@ -44,7 +46,9 @@ class SQLiteTable(TargetTable):
 
 
 def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
-    """Where a table of the publisher's may be: database and name, the first that there is counts."""
+    """Where a table of the publisher's may be: database and name, the first that there is
+    counts.
+    """
     if schema == "public":
         yield "main", table
         return

@@ -56,7 +56,9 @@ class SQLiteDDL(GenericDDL):
         return sa.DDL(statement.replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole key."""
+        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole
+        key.
+        """
         if shape.key != (column.name,) or sqlite_values.affinity(declared) != sqlite_values.INTEGER:
             return None
         return AutoIncrement("INTEGER PRIMARY KEY AUTOINCREMENT", is_key=True)

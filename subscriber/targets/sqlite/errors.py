@@ -1,4 +1,6 @@
-"""What SQLite raises, by its extended result codes; the file's path is the only name in the messages."""
+"""What SQLite raises, by its extended result codes; the file's path is the only name in the
+messages.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _ABOUT_NAMES: Final = re.compile(
     r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input'
     r"|Expression tree is too large \(maximum depth \d+\)|too many SQL variables|too many columns .*"
 )
-"""Messages on a statement that names what is not there, or is none, or too much; they hold its words and nothing of any row."""
+"""Messages on a statement that names what is not there, or is none, or too much; they hold its
+words and nothing of any row.
+"""
 _QUOTES: Final = str.maketrans("'", '"')
 _UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
 
@@ -62,7 +66,9 @@ class SQLiteErrors(GenericErrors):
 
 
 def _result_code(error: sqlite3.Error) -> str | None:
-    """SQLite's name of what failed; None where it was Python's module that refused, and not SQLite."""
+    """SQLite's name of what failed; None where it was Python's module that refused, and not
+    SQLite.
+    """
     name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
     return name or getattr(error, "sqlite_errorname", None)
 
@@ -99,7 +105,8 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
 
 def _constraint_detail(name: str, text: str) -> str | None:
     # "UNIQUE constraint failed: t.a, t.b": names of the schema, never values. A CHECK may show its
-    # expression, which may hold constants of the schema's, and a trigger's text is anything: both stay out.
+    # expression, which may hold constants of the schema's, and a trigger's text is anything: both
+    # stay out.
     if name not in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_NOTNULL"):
         return None
     _, _, place = text.partition("constraint failed: ")

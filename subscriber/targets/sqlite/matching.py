@@ -33,7 +33,9 @@ class SQLiteMatching(GenericMatching):
         return (clause if collation is None else sa.collate(clause, collation)) == value
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """See :meth:`Matching.found_as_written`; integers, and texts that the key's index tells apart letter by letter."""
+        """See :meth:`Matching.found_as_written`; integers, and texts that the key's index tells
+        apart letter by letter.
+        """
         watched = isinstance(table, SQLiteTable) and table.may_watch_columns
         if watched or self.equality(type_oid, column) != EXACT:
             return False

@@ -22,8 +22,9 @@ class SQLiteSequences(GenericSequences):
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
         """See :meth:`Sequences.of_column`; counts in ones.
 
-        Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other ``INTEGER PRIMARY KEY`` goes on from its largest
-        rowid, which is the publisher's when its rows are here: there is nothing to set.
+        Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other
+        ``INTEGER PRIMARY KEY`` goes on from its largest rowid, which is the publisher's when its
+        rows are here: there is nothing to set.
         """
         found = table.column(column)
         if found is None or not found.null_is_generated:

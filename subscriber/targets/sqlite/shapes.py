@@ -16,7 +16,9 @@ class SQLiteShapes(GenericShapes):
     """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Shapes.reflect`; names compare exactly, though SQLite's own look-up does not."""
+        """See :meth:`Shapes.reflect`; names compare exactly, though SQLite's own look-up
+        does not.
+        """
         with self._errors.reporting():
             for database, name in places(schema, table):
                 found = table_list(connection, database, name)

@@ -2,11 +2,12 @@
 
 - *Transactions.* The driver's own idea of when to begin is switched off; a write transaction is
   ``BEGIN IMMEDIATE``, so that the lock is had (or refused, after 5 s) before anything is read.
-- *Schemas.* ``public`` is the database itself. Table ``t`` of another schema ``s`` is the table named
-  ``"s.t"``, or table ``t`` of an attached database ``s``.
-- *Side effects* (rule C23). Foreign keys are off on our connections, as PostgreSQL's apply worker does not
-  enforce them; triggers fire, because SQLite cannot switch them off from here.
-- *TRUNCATE* is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule C30).
+- *Schemas.* ``public`` is the database itself. Table ``t`` of another schema ``s`` is the table
+  named ``"s.t"``, or table ``t`` of an attached database ``s``.
+- *Side effects* (rule C23). Foreign keys are off on our connections, as PostgreSQL's apply worker
+  does not enforce them; triggers fire, because SQLite cannot switch them off from here.
+- *TRUNCATE* is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule
+  C30).
 
 The journal mode is the user's choice and left alone.
 """
@@ -52,7 +53,9 @@ CAPABILITIES: Final = Capabilities(
 )
 
 CACHE_KIB: Final = 65_536
-"""Page cache of a connection: enough that a batch of 64 MiB rarely spills and takes the exclusive lock early."""
+"""Page cache of a connection: enough that a batch of 64 MiB rarely spills and takes the exclusive
+lock early.
+"""
 
 
 def open_sqlite(url: sa.URL) -> Target:
@@ -104,7 +107,8 @@ def open_sqlite(url: sa.URL) -> Target:
 def new_database(file: Path) -> None:
     """An empty database in place of what there is under that name; nobody may have it open.
 
-    Write-ahead logging lets others read while a batch is written. It is a property of the file, so this is asked once.
+    Write-ahead logging lets others read while a batch is written. It is a property of the file, so
+    this is asked once.
     """
     for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         leftover.unlink(missing_ok=True)
@@ -115,6 +119,7 @@ def new_database(file: Path) -> None:
 def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = OFF")
-    # The journal is trimmed behind a commit, so that must be on disk: some builds' default is NORMAL.
+    # The journal is trimmed behind a commit, so that must be on disk: some builds' default is
+    # NORMAL.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

@@ -38,7 +38,9 @@ class SQLiteTransactions(GenericTransactions):
 
     @contextmanager
     def interruptible(self, connection: sa.Connection) -> Iterator[None]:
-        """See :meth:`Transactions.interruptible`; Python sees a signal only where SQLite calls it."""
+        """See :meth:`Transactions.interruptible`; Python sees a signal only where SQLite
+        calls it.
+        """
         driver: Any = connection.connection.driver_connection
         driver.set_progress_handler(lambda: None, _SIGNALS_SEEN_EVERY)
         try:

@@ -1,9 +1,9 @@
 """Which PostgreSQL value becomes what in SQLite, and which columns would change it.
 
 SQLite's columns have an *affinity*, taken from the declared type's letters, that converts values as
-they are stored: the text ``007`` becomes the integer 7 in a column declared ``JSON`` (affinity NUMERIC),
-``12.50`` becomes 12.5. Nothing is said when it happens, so such columns are refused when the relation is
-opened (invariant refuse_not_guess).
+they are stored: the text ``007`` becomes the integer 7 in a column declared ``JSON`` (affinity
+NUMERIC), ``12.50`` becomes 12.5. Nothing is said when it happens, so such columns are refused when
+the relation is opened (invariant refuse_not_guess).
 
 ========================  ==========================================  =============================
 PostgreSQL                bound as                                    affinities
@@ -19,14 +19,15 @@ date, uuid, arrays, ...   text that never looks like a number         all
 everything else           text                                        TEXT BLOB
 ========================  ==========================================  =============================
 
-Columns of INTEGER, REAL and TEXT affinity also take values of other types, as PostgreSQL's input functions read them
-(:mod:`subscriber.targets.conversion`). Where a column is declared by one of our names for a type (``INT``, ``NUMERIC_TEXT``, ...) it
-is that type that is read: a bigint that is no integer is refused by an ``INT``, as PostgreSQL would, and a text that is too long by
+Columns of INTEGER, REAL and TEXT affinity also take values of other types, as PostgreSQL's input
+functions read them (:mod:`subscriber.targets.conversion`). Where a column is declared by one of our
+names for a type (``INT``, ``NUMERIC_TEXT``, ...) it is that type that is read: a bigint that is no
+integer is refused by an ``INT``, as PostgreSQL would, and a text that is too long by
 ``CHARACTER VARYING(10)``; but decimals that ``NUMERIC_TEXT(10,2)`` has no place for are kept.
 
-What is known to be lost: the sign of a floating-point negative zero (SQLite keeps small whole REALs as
-integers; PostgreSQL calls the two zeros equal). A ``real`` is bound as the shortest double that rounds to
-it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+What is known to be lost: the sign of a floating-point negative zero (SQLite keeps small whole REALs
+as integers; PostgreSQL calls the two zeros equal). A ``real`` is bound as the shortest double that
+rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ _DECLARES: Final = {
     "NUMERIC_TEXT": conversion.NUMERIC,
     "TIMESTAMP_TEXT": conversion.TIMESTAMP,
 }
-"""What :func:`declaration` calls a type → the type, of which SQLite itself knows nothing: values of others are read as it."""
+"""What :func:`declaration` calls a type → the type, of which SQLite itself knows nothing: values of
+others are read as it.
+"""
 
 _NEVER_A_NUMBER: Final = frozenset(
     {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always a dash, a colon or a letter
@@ -72,7 +75,8 @@ _NEVER_A_NUMBER: Final = frozenset(
 
 
 def affinity(declared_type: str, *, strict: bool = False) -> str:
-    """The affinity of a declared type, by the rules of https://www.sqlite.org/datatype3.html section 3.1.
+    """The affinity of a declared type, as SQLite determines that of a column
+    (https://www.sqlite.org/datatype3.html#determination_of_column_affinity).
 
     >>> affinity("NUMERIC_TEXT(12,2)"), affinity("numeric(12,2)"), affinity("timestamp"), affinity("")
     ('TEXT', 'NUMERIC', 'NUMERIC', 'BLOB')
@@ -106,7 +110,9 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
 
 
 def _conversion(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type that values of another type are read as before they are bound; None where nothing is converted."""
+    """The PostgreSQL type that values of another type are read as before they are bound; None where
+    nothing is converted.
+    """
     declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
     if type_oid == declared:
         return None
@@ -140,9 +146,11 @@ def _declaration(type_oid: int) -> str:
 
 
 def declaration(type_oid: int, type_name: str) -> str:
-    """How to declare a column that :func:`check_column` accepts, and that tells a reader what it holds.
+    """How to declare a column that :func:`check_column` accepts, and that tells a reader what it
+    holds.
 
-    Never ``INTEGER``: as the only column of a primary key it would be an alias of the rowid, which makes a value of NULL.
+    Never ``INTEGER``: as the only column of a primary key it would be an alias of the rowid, which
+    makes a value of NULL.
 
     >>> [declaration(23, "integer"), declaration(1700, "numeric(10,2)"), declaration(1184, "timestamp with time zone")]
     ['INT', 'NUMERIC_TEXT(10,2)', 'TIMESTAMPTZ_TEXT']
@@ -204,7 +212,9 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
 
 
 def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:
-    """Texts and numbers for a column with a size, which SQLite does not look at; blanks at the end may be cut, as in PostgreSQL."""
+    """Texts and numbers for a column with a size, which SQLite does not look at; blanks at the end
+    may be cut, as in PostgreSQL.
+    """
     word, sized, _ = column.declared_type.partition("(")
     if sized and word == _DECLARED_NUMERIC:
         check_digits(column, values)
@@ -225,7 +235,8 @@ def _bind_floats(values: pa.Array) -> list[Any]:
 
 
 def _complete_offset(values: pa.Array) -> pa.Array:
-    # The replication session runs in UTC, so the offset is +00 - in front of " BC", and absent from infinity.
+    # The replication session runs in UTC, so the offset is +00 - in front of " BC", and absent from
+    # infinity.
     if pc.all(pc.ends_with(values, "+00")).as_py():
         return pc.binary_join_element_wise(values, ":00", "")
     return pc.replace_substring_regex(values, r"\+00( BC)?$", r"+00:00\1")

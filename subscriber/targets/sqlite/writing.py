@@ -22,7 +22,9 @@ class SQLiteWriting(GenericWriting):
     """See :class:`~subscriber.targets.roles.writing.Writing`."""
 
     def or_fail(self, table: TargetTable, statement: Written) -> Written:
-        """See :meth:`Writing.or_fail`; OR ABORT goes before what constraints say, in the statement and in its triggers."""
+        """See :meth:`Writing.or_fail`; OR ABORT goes before what constraints say, in the statement
+        and in its triggers.
+        """
         resolves = isinstance(table, SQLiteTable) and table.resolves_conflicts
         return statement.prefix_with("OR ABORT") if resolves else statement
 

@@ -1,7 +1,8 @@
 """The calendar and the clock that dates, timestamps and intervals share.
 
-Days are counted from 2000-01-01, times in microseconds; years are astronomical (0 is 1 BC), the calendar is the Gregorian one
-throughout. Infinities are the extremes of the integer that PostgreSQL keeps the value in.
+Days are counted from 2000-01-01, times in microseconds; years are astronomical (0 is 1 BC), the
+calendar is the Gregorian one throughout. Infinities are the extremes of the integer that PostgreSQL
+keeps the value in.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def remainder(dividend: int, divisor: int) -> int:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """What is left of an integer in so many bits with a sign, where the server does not look for an overflow."""
+    """What is left of an integer in so many bits with a sign, where the server does not look for an
+    overflow.
+    """
     half: int = 2 ** (bits - 1)
     return (value + half) % (2 * half) - half
 

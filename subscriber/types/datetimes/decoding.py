@@ -1,13 +1,16 @@
-"""``DecodeDateTime`` and ``DecodeTimeOnly``: what the fields of a date or time mean, field by field, as PostgreSQL 18 takes them.
+"""``DecodeDateTime`` and ``DecodeTimeOnly``: what the fields of a date or time mean, field by
+field, as PostgreSQL 18 takes them.
 
 ::
 
     parts_of ──▶ Part, Part, … ──▶ _Decoder: one step a part ──▶ checks of the whole ──▶ Moment
 
-What a number means depends on what has been read before it: the first one is a month (``DateOrder`` is MDY), or a year if it has three
-digits; the next ones are what is missing; six digits are a date, or a time once there is a date. So this is a port, function by function, and
-no grammar. The session's TimeZone is UTC. What depends on the clock (``now``, ``today``, an abbreviation whose meaning has changed, without
-a date) is refused: here such a constant would mean something else whenever it is read.
+What a number means depends on what has been read before it: the first one is a month (``DateOrder``
+is MDY), or a year if it has three digits; the next ones are what is missing; six digits are a date,
+or a time once there is a date. So this is a port, function by function, and no grammar. The
+session's TimeZone is UTC. What depends on the clock (``now``, ``today``, an abbreviation whose
+meaning has changed, without a date) is refused: here such a constant would mean something else
+whenever it is read.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class Moment(NamedTuple):
     """What was read.
 
     Attributes:
-        word: ``epoch``, ``infinity`` or ``-infinity``, if it is one of these; nothing else counts then.
+        word: ``epoch``, ``infinity`` or ``-infinity``, if it is one of these; nothing else counts
+            then.
         day: days since 2000-01-01, without a limit; None where no date was given.
         time: microseconds of the day.
         zone: seconds west of Greenwich.
@@ -622,7 +626,9 @@ class _Decoder:
 
 
 def _julian_of_new_year(year: int) -> int:
-    """``date2j`` of January 1, as 32 bits hold it: a year that is too large comes out as some day all the same."""
+    """``date2j`` of January 1, as 32 bits hold it: a year that is too large comes out as some day
+    all the same.
+    """
     year = _wrapped(year + 4799)
     century = _quotient(year, 100)
     days = year * 365 - 32_167 + _quotient(year, 4) - century + _quotient(century, 4)

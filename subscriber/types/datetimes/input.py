@@ -1,6 +1,7 @@
 """Input functions of date, time, timetz, timestamp and timestamptz.
 
-They read every notation of PostgreSQL 18, with DateStyle ISO, MDY. What they share is in :mod:`.decoding`. What depends on the time when it is read (``today``) is refused.
+They read every notation of PostgreSQL 18, with DateStyle ISO, MDY. What they share is in
+:mod:`.decoding`. What depends on the time when it is read (``today``) is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def date_in(text: str) -> int:
 
     Raises:
         DataException: 22007, 22008, 22009, 22023.
-        NotSupportedError: it depends on the clock or on the server's installation. So with the other functions.
+        NotSupportedError: it depends on the clock or on the server's installation. So with the
+            other functions.
     """
     moment = _read("date", decode_datetime, text, _ROOM)
     if moment.word is not None:
@@ -91,7 +93,9 @@ _ORDINARY_TIMESTAMP: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-
 
 
 def _is_ordinary(texts: pa.StringArray, pattern: str) -> bool:
-    """Whether Arrow can read all of them: no infinity, no BC, no year with more than four digits."""
+    """Whether Arrow can read all of them: no infinity, no BC, no year with more than four
+    digits.
+    """
     return pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
 
 

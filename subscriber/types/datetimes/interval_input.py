@@ -6,7 +6,8 @@
       │                       (ParseDateTime)                            before its number: 1 year -2 days +03:04:05 ago
       └── where that finds a bad format ──_Iso──▶ value                  DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
 
-Each step fails as the server's does: a bad format gives the next one a try, a field that is too large does not.
+Each step fails as the server's does: a bad format gives the next one a try, a field that is too
+large does not.
 """
 
 from __future__ import annotations
@@ -292,7 +293,9 @@ def _is_signed_clock(word: str, modifier: int) -> bool:
 
 
 def _clock(word: str, modifier: int) -> int:
-    """``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``; of an interval minute to second the first one is ``mm:ss``."""
+    """``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``; of an interval minute to second the first one
+    is ``mm:ss``.
+    """
     first, rest = _integer(word, _INT64)
     if not rest.startswith(":"):
         raise _BadFormatError
@@ -319,7 +322,9 @@ def _clock(word: str, modifier: int) -> int:
 
 
 class _Iso:
-    """``DecodeISO8601Interval``: the format with designators and, where there are none, the alternative one."""
+    """``DecodeISO8601Interval``: the format with designators and, where there are none, the
+    alternative one.
+    """
 
     def __init__(self, text: str) -> None:
         if len(text) < 2 or text[0] != "P":

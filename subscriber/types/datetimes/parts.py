@@ -1,4 +1,5 @@
-"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at what it is.
+"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at
+what it is.
 
 Words are in small letters.
 """
@@ -115,7 +116,8 @@ class _Reader:
     def _of_letters(self) -> Part:
         field = self._span(_LETTERS).lower()
         following = self._following
-        # A digit or + behind a word that is no other belongs to the name of a time zone, as in GMT+5.
+        # A digit or + behind a word that is no other belongs to the name of a time zone, as in
+        # GMT+5.
         in_name = following in {"-", "/", "."} or ((following == "+" or following in _DIGITS) and field not in WORDS)
         return Part(Guess.DATE, field + self._span(_IN_NAME).lower()) if in_name else Part(Guess.STRING, field)
 

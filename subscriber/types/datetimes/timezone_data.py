@@ -1,15 +1,18 @@
-"""Time zones as PostgreSQL's ``localtime.c`` knows them: moments at which the offset changes, read from a file or from a POSIX specification.
+"""Time zones as PostgreSQL's ``localtime.c`` knows them: moments at which the offset changes, read
+from a file or from a POSIX specification.
 
 ::
 
     TZif file ──────▶ moments that are listed ──┐
         its footer ─▶ rule for all that follow ─┴▶ Zone ◀── rule: a POSIX specification, such as EST5EDT,M3.2.0,M11.1.0
 
-A zone holds at most 2,000 moments, as PostgreSQL's does. Where the first or the last of them is a repetition after 400 years, which is when
-the Gregorian calendar repeats itself, everything before or after repeats, too.
+A zone holds at most 2,000 moments, as PostgreSQL's does. Where the first or the last of them is a
+repetition after 400 years, which is when the Gregorian calendar repeats itself, everything before
+or after repeats, too.
 
-*Rejected:* ``zoneinfo.ZoneInfo``. It answers what a local time means by PEP 495; PostgreSQL asks for the next change of the offset, and
-resolves times that do not exist, or exist twice, by the offsets on both sides of it. Nor does it know POSIX specifications.
+*Rejected:* ``zoneinfo.ZoneInfo``. It answers what a local time means by PEP 495; PostgreSQL asks
+for the next change of the offset, and resolves times that do not exist, or exist twice, by the
+offsets on both sides of it. Nor does it know POSIX specifications.
 """
 
 from __future__ import annotations
@@ -54,7 +57,9 @@ class Kind(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """A change of the offset: the kinds before and after it, and its moment (None where there is none)."""
+    """A change of the offset: the kinds before and after it, and its moment (None where there is
+    none).
+    """
 
     before: Kind
     moment: int | None
@@ -108,7 +113,9 @@ class Zone:
         return 0
 
     def kind_named(self, name: str, moment: int) -> Kind | None:
-        """What an abbreviation means: at the moment or last before it, else first after it (``pg_interpret_timezone_abbrev``)."""
+        """What an abbreviation means: at the moment or last before it, else first after it
+        (``pg_interpret_timezone_abbrev``).
+        """
         name_at = self._name_at(name)
         if name_at is None:
             return None
@@ -155,7 +162,9 @@ class _Rule(NamedTuple):
     time: int
 
     def seconds(self, year: int) -> int:
-        """Seconds from the year's beginning to the change, in the local time before it (``transtime``)."""
+        """Seconds from the year's beginning to the change, in the local time before it
+        (``transtime``).
+        """
         if self.julian is not None:
             day = self.julian - 1 + (month_length(year, 2) == 29 and self.julian >= 60)
         elif self.day_of_year is not None:
@@ -169,7 +178,9 @@ class _Rule(NamedTuple):
 
 
 class _Reader:
-    """A specification that is read from left to right; each function gives None where there is not what it reads."""
+    """A specification that is read from left to right; each function gives None where there is not
+    what it reads.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -234,7 +245,9 @@ def _number(digits: str) -> int:
 
 
 def zone_of_specification(text: str) -> Zone | None:
-    """The zone of a POSIX specification, such as ``<+02>-2`` or ``CET-1CEST,M3.5.0,M10.5.0/3`` (``tzparse``); None if it is none."""
+    """The zone of a POSIX specification, such as ``<+02>-2`` or ``CET-1CEST,M3.5.0,M10.5.0/3``
+    (``tzparse``); None if it is none.
+    """
     reader = _Reader(text)
     name = reader.name()
     if name is None or not reader.rest:
@@ -321,7 +334,9 @@ def _block(data: bytes, start: int, size: int) -> _Block:
 
 
 def zone_of_file(data: bytes) -> Zone:
-    """The zone of a TZif file (``tzloadbody``). Leap seconds are not read: no zone of the database has any."""
+    """The zone of a TZif file (``tzloadbody``). Leap seconds are not read: no zone of the database
+    has any.
+    """
     block = _block(data, 0, 4)
     footer = b""
     if data[4:5] != b"\0":
@@ -372,7 +387,9 @@ def _zone(moments: list[int], places: list[int], kinds: list[Kind], names: bytes
 
 
 def _default(places: list[int], kinds: list[Kind]) -> int:
-    """The kind before the first moment: the first one, unless the moments tell otherwise, which they do in files of 2018 and older."""
+    """The kind before the first moment: the first one, unless the moments tell otherwise, which
+    they do in files of 2018 and older.
+    """
     if 0 not in places:
         return 0
     if kinds[places[0]].is_dst:

@@ -1,11 +1,14 @@
-"""What a time zone's name means, and which offset a local time has there: ``DecodeTimezoneName`` and ``DetermineTimeZoneOffset``.
+"""What a time zone's name means, and which offset a local time has there: ``DecodeTimezoneName``
+and ``DetermineTimeZoneOffset``.
 
-A name is, in this order, an abbreviation (``timezone_abbreviations = Default``), a name of the tz database, or a POSIX specification. An
-abbreviation has an offset of its own, or stands for whatever it meant in some zone at the time in question (``MSK``). Case does not matter.
+A name is, in this order, an abbreviation (``timezone_abbreviations = Default``), a name of the tz
+database, or a POSIX specification. An abbreviation has an offset of its own, or stands for whatever
+it meant in some zone at the time in question (``MSK``). Case does not matter.
 
-The tz database is the one of the package ``tzdata``, on every machine alike; a server has its own, of another release perhaps. Two releases
-differ in what was decided or found out in between. The session's TimeZone is UTC, as elsewhere in filters: since 18 its own abbreviations come
-first, and UTC has none but ``UTC``.
+The tz database is the one of the package ``tzdata``, on every machine alike; a server has its own,
+of another release perhaps. Two releases differ in what was decided or found out in between. The
+session's TimeZone is UTC, as elsewhere in filters: since 18 its own abbreviations come first, and
+UTC has none but ``UTC``.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class TimeZone:
 
     Attributes:
         zone: the zone, of which a fixed offset is the simplest.
-        abbreviation: in capitals, if the name is one that stands for what it means in the zone; None otherwise.
+        abbreviation: in capitals, if the name is one that stands for what it means in the zone;
+            None otherwise.
     """
 
     zone: Zone
@@ -59,10 +63,11 @@ class TimeZone:
         return kind.offset
 
     def _resolved(self, local: int) -> tuple[Kind, int]:
-        """The kind that a local time is of, and the moment that it is (``DetermineTimeZoneOffsetInternal``).
+        """The kind that a local time is of, and the moment that it is
+        (``DetermineTimeZoneOffsetInternal``).
 
-        Where clocks go forward, a time that does not exist is of the kind before; where they go back, one that exists twice is of the
-        kind after.
+        Where clocks go forward, a time that does not exist is of the kind before; where they go
+        back, one that exists twice is of the kind after.
         """
         before, boundary, after = self.zone.next_boundary(local - _DAY_SECONDS)
         earlier, later = local - before.offset, local - after.offset
@@ -103,7 +108,9 @@ def unknown_zone() -> DataException:
 
 
 def abbreviated(name: str) -> TimeZone | None:
-    """What an abbreviation means, written in small letters; None if it is none (``DecodeTimezoneAbbrev``)."""
+    """What an abbreviation means, written in small letters; None if it is none
+    (``DecodeTimezoneAbbrev``).
+    """
     meaning = _abbreviations().get(name)
     if meaning is None:
         return None
@@ -130,7 +137,8 @@ def _abbreviations() -> dict[str, Kind | str]:
 
 @lru_cache(maxsize=1000)
 def zone_named(name: str) -> TimeZone | None:
-    """The zone of a name in the tz database, or of a POSIX specification (``pg_tzset``); None if there is none.
+    """The zone of a name in the tz database, or of a POSIX specification (``pg_tzset``); None if
+    there is none.
 
     Raises:
         NotSupportedError: whether there is one is a matter of the server's installation.

@@ -1,9 +1,9 @@
 """Dates and times: PostgreSQL's ISO text, because Arrow has no infinity, no BC and no 24:00:00.
 
 The text is that of a session with ``datestyle`` ISO, ``TimeZone`` UTC and ``intervalstyle``
-postgres, which the receiver asks for. Other styles are refused rather than passed on: ``02/03/2024``
-means two days, and a target that keeps text would keep the wrong one. The binary form counts days
-or microseconds since 2000-01-01 and is written as that session would write it.
+postgres, which the receiver asks for. Other styles are refused rather than passed on:
+``02/03/2024`` means two days, and a target that keeps text would keep the wrong one. The binary
+form counts days or microseconds since 2000-01-01 and is written as that session would write it.
 
 Ordinary years (1 to 9999) are formatted by Arrow, the rest one by one.
 """

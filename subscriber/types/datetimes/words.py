@@ -1,4 +1,6 @@
-"""The words that dates and times are written with (``datetktbl``), and what fields of a date there are."""
+"""The words that dates and times are written with (``datetktbl``), and what fields of a date there
+are.
+"""
 
 from __future__ import annotations
 

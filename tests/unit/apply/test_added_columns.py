@@ -1,4 +1,6 @@
-"""What two messages say together, and when the value of older rows is known. On servers: test_followed_schema_changes.py."""
+"""What two messages say together, and when the value of older rows is known. On servers:
+test_followed_schema_changes.py.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is found out, said and kept about conflicts (section C.4), on SQLite; beside PostgreSQL's own subscriber:
-tests/conformance/test_conflicts_beside_native.py."""
+"""What is found out, said and kept about conflicts (section C.4), on SQLite; beside PostgreSQL's
+own subscriber: tests/conformance/test_conflicts_beside_native.py."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_a_row_does_not_stand_in_its_own_way(stopped, execute):
 
 
 def test_an_update_takes_what_was_not_sent_from_its_row(stopped, execute):
-    """C9, C22: the unchanged c moves with the row, into the way of nobody; only the new a is taken"""
+    """C9, C22: the unchanged c moves with the row, into the way of nobody; only the new a
+    is taken
+    """
     execute("INSERT INTO t (a, c) VALUES (1, 3), (2, 4)")
     assert conflict_kind(stopped(update("1", "2", "b", m.UNCHANGED))) == "update_exists"
 
@@ -137,7 +139,9 @@ def test_the_row_of_an_update_is_found_without_a_key_too(run, execute):
 
 
 def test_values_are_shown_where_they_are_asked_for(stopped, execute):
-    """C21: rows in the target's column order; what the publisher does not send is its default, which nobody knows yet"""
+    """C21: rows in the target's column order; what the publisher does not send is its default,
+    which nobody knows yet
+    """
     execute("INSERT INTO t (a, b, c) VALUES (10, 'there', 7)")
     assert stopped(insert("10", None, "8"), show=True).detail == (
         'Key already exists in unique index "t_pkey".\n'
@@ -155,7 +159,9 @@ def test_an_update_shows_the_row_as_it_would_have_become(stopped, execute):
 
 
 def test_the_failing_one_of_many_changes_is_found(stopped, execute):
-    """C22: a run is one executemany, and the row that fails may be any of it; what it did before is seen"""
+    """C22: a run is one executemany, and the row that fails may be any of it; what it did before is
+    seen
+    """
     execute("INSERT INTO t (a, c) VALUES (1000, 2000)")
     changes = [insert(str(number), "x", str(number)) for number in range(40)]
     error = stopped(*changes, insert("7", "y", "2000"), insert("41", "z", "41"), show=True)

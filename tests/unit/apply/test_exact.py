@@ -418,7 +418,9 @@ def test_the_failpoints_stand_on_both_sides_of_the_commit(run, target, monkeypat
 
 
 def test_two_runners_cannot_both_apply(target, applier, rows):
-    """progress_with_data: a second one that read the same progress is stopped by the compare-and-set"""
+    """progress_with_data: a second one that read the same progress is stopped by the
+    compare-and-set
+    """
 
     def frames() -> Iterator[Frame]:
         with target.engine.connect() as elsewhere:
@@ -629,7 +631,7 @@ def test_an_empty_frame_is_nothing(applier):
     assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
 
 
-# SKIP -----------------------------------------------------------------------------------------------
+# SKIP ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -683,7 +685,7 @@ def test_a_prepared_transaction_can_be_skipped(skip, rows):
     assert rows() == []
 
 
-# Progress of another kind ---------------------------------------------------------------------------
+# Progress of another kind -------------------------------------------------------------------------
 
 
 def test_what_is_moved_with_the_data_may_be_something_else(target, rows):

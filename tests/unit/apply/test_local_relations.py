@@ -125,7 +125,7 @@ def test_the_publishers_schema_main_is_not_the_database_itself(execute, open_rel
     assert "does not exist" in refused(open_relation, relation("main.t", AB)).message
 
 
-# names of the target --------------------------------------------------------------------------------
+# names of the target ------------------------------------------------------------------------------
 
 
 def test_a_relation_is_found_under_the_name_that_the_map_gives_it(execute, target):
@@ -161,11 +161,13 @@ def test_errors_name_the_targets_relation(execute, target, made, message):
     assert (raised.value.message, raised.value.relation) == (message, "archive.u")
 
 
-# columns that are added -----------------------------------------------------------------------------
+# columns that are added ---------------------------------------------------------------------------
 
 
 def test_a_relation_whose_changes_are_ignored_is_looked_up_as_far_as_postgresql_would(execute, target):
-    """C4: a missing column stops it; a column's type is nobody's matter, and is ours only where values are written"""
+    """C4: a missing column stops it; a column's type is nobody's matter, and is ours only where
+    values are written
+    """
     execute("CREATE TABLE t (a INT, b NUMERIC)")
     execute("CREATE TABLE u (a INT)")
     with target.begin() as connection:
@@ -208,7 +210,9 @@ def test_where_ddl_commits_a_table_is_altered_in_a_transaction_of_its_own(execut
 
 
 def test_our_own_state_is_no_target(execute, target, open_relation):
-    """B1: that of a publisher which is a target, too, comes with FOR ALL TABLES; it is ignored, and never written"""
+    """B1: that of a publisher which is a target, too, comes with FOR ALL TABLES; it is ignored, and
+    never written
+    """
     remote = relation("public.subscriber_subscription", {"subid": "int4", "anything": "text"})
     error = refused(open_relation, remote)
     assert (error.sqlstate, "keep their state" in str(error.detail)) == ("42809", True)

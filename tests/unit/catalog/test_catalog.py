@@ -113,7 +113,9 @@ def test_what_was_inserted_is_read_back(connection):
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):
-    """Invariant refuse_not_guess: an option that was taken is not forgotten. connect, create_slot and copy_data are acts."""
+    """Invariant refuse_not_guess: an option that was taken is not forgotten. connect, create_slot
+    and copy_data are acts.
+    """
     wanted = replace(OPTIONS, create_slot=False, **change)
     inserted = insert(connection, options=wanted)
     assert inserted.options == wanted
@@ -232,7 +234,9 @@ def test_a_subscription_is_renamed_with_its_statistics(connection):
 
 
 def test_nothing_of_a_dropped_subscription_stays(connection):
-    """Its number is given again: progress that stayed would be taken for the next one's (progress_with_data)."""
+    """Its number is given again: progress that stayed would be taken for the next one's
+    (progress_with_data).
+    """
     for name in ("a", "b"):
         subscription = insert(connection, name)
         subscription.progress.create(connection, LSN(7))

@@ -1,4 +1,6 @@
-"""subscription.catalog.version: tables' states and publications are read again exactly when they were written."""
+"""subscription.catalog.version: tables' states and publications are read again exactly when they
+were written.
+"""
 
 from __future__ import annotations
 

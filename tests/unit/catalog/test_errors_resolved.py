@@ -1,4 +1,6 @@
-"""The last error in `status`: whether it is over, and since when. One that was mended long ago used to look like today's."""
+"""The last error in `status`: whether it is over, and since when. One that was mended long ago used
+to look like today's.
+"""
 
 from __future__ import annotations
 

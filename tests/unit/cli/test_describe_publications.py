@@ -1,4 +1,6 @@
-r"""``\dRp`` and ``\dRp+``; tests/conformance/test_publication_commands.py compares them with psql's."""
+r"""``\dRp`` and ``\dRp+``; tests/conformance/test_publication_commands.py compares them with
+psql's.
+"""
 
 from __future__ import annotations
 

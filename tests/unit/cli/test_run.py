@@ -1,4 +1,6 @@
-"""``subscriber run``: it ends in time, whatever hangs, and Spark may end before it when both are told to."""
+"""``subscriber run``: it ends in time, whatever hangs, and Spark may end before it when both are
+told to.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def test_a_run_that_hangs_after_it_was_told_to_end_is_ended_and_says_so():
 
 
 def test_a_run_whose_spark_takes_long_to_start_ends_in_order():
-    """Found by a soak: a machine with much to do took longer, and the run told to end said that it had failed."""
+    """Found by a soak: a machine with much to do took longer, and the run told to end said that it
+    had failed.
+    """
     answer = ended("stop.set(); threading.Event().wait()")
     assert (answer.returncode, answer.stderr) == (0, "")
 

@@ -1,4 +1,6 @@
-"""The verbs that need no server: help, usage errors, queries, an empty journal, and what is refused."""
+"""The verbs that need no server: help, usage errors, queries, an empty journal, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -325,7 +327,9 @@ def test_journal_show_without_a_journal_says_where_it_looked(run, tmp_path):
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_the_end_of_the_terminal_stops_in_order(ignored):
-    """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup ignores stays ignored."""
+    """Both the terminal and its shell send SIGHUP, and neither is a second Ctrl-C; what nohup
+    ignores stays ignored.
+    """
     given = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)

@@ -1,4 +1,6 @@
-"""subscription.commands.emulated, as far as no publisher is needed; the rest is beside the server in tests/conformance."""
+"""subscription.commands.emulated, as far as no publisher is needed; the rest is beside the server
+in tests/conformance.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""subscription.commands.requirements: what a target cannot do is refused when it is asked for (refuse_not_guess)."""
+"""subscription.commands.requirements: what a target cannot do is refused when it is asked for
+(refuse_not_guess).
+"""
 
 from __future__ import annotations
 

@@ -239,7 +239,9 @@ def test_discarding_leaves_no_file_and_remembers_descriptions(storage, spilled, 
 
 
 def measured(builder: SegmentBuilder) -> tuple[int, int]:
-    """Count and size of the unwritten frames as the builder says, held against the frames themselves."""
+    """Count and size of the unwritten frames as the builder says, held against the frames
+    themselves.
+    """
     assert builder.unwritten_bytes == sum(map(len, builder._frames))
     return builder.unwritten, builder.unwritten_bytes
 

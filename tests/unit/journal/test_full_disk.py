@@ -1,6 +1,8 @@
-"""A journal on a disk without a free byte: nothing is lost, and what the target has applied makes room again.
+"""A journal on a disk without a free byte: nothing is lost, and what the target has applied makes
+room again.
 
-On a file system of its own, filled to the last byte before each kind of write; skipped where none may be mounted.
+On a file system of its own, filled to the last byte before each kind of write; skipped where none
+may be mounted.
 """
 
 from __future__ import annotations

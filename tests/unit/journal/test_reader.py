@@ -88,7 +88,9 @@ def test_a_missing_segment_is_refused_with_both_lsns_by_whoever_reads(tmp_path, 
 
 
 def test_a_batch_whose_end_is_gone_is_refused(tmp_path):
-    """It was planned when the segment was there; applying the rest of it would skip the end for ever."""
+    """It was planned when the segment was there; applying the rest of it would skip the end for
+    ever.
+    """
     three_transactions(tmp_path)
     segment_files(tmp_path)[-1].unlink()
     reader = JournalReader(LocalStorage(tmp_path))
@@ -138,7 +140,9 @@ def test_asking_for_what_was_trimmed_is_refused_with_both_lsns(tmp_path):
 
 
 def test_trimming_beside_a_reader_is_no_gap(tmp_path, monkeypatch):
-    """The files go after the control file has moved on: a listing without them needs a control file read after it."""
+    """The files go after the control file has moved on: a listing without them needs a control file
+    read after it.
+    """
     three_transactions(tmp_path)
     storage = LocalStorage(tmp_path)
     control = read_control
@@ -156,7 +160,9 @@ def test_trimming_beside_a_reader_is_no_gap(tmp_path, monkeypatch):
 
 
 def test_a_listing_that_missed_a_file_is_taken_again_before_a_gap_is_believed(tmp_path, monkeypatch):
-    """A folder may show a later file and not an earlier one when both get their names while it is listed."""
+    """A folder may show a later file and not an earlier one when both get their names while it is
+    listed.
+    """
     three_transactions(tmp_path)
     storage = LocalStorage(tmp_path)
     listings = [[pair for pair in storage.names() if f"{0x300:016X}-t" not in pair[0]]]
@@ -252,7 +258,9 @@ def test_every_part_of_a_large_transaction_says_how_it_finished(tmp_path):
 
 
 def test_a_prepared_transaction_s_rows_belong_to_its_commit(tmp_path):
-    """finish_lsn and commit_timestamp are those of COMMIT PREPARED, when the publisher committed it."""
+    """finish_lsn and commit_timestamp are those of COMMIT PREPARED, when the publisher committed
+    it.
+    """
     begin, *changes, end = prepare(0x200, T, insert(1), insert(2), xid=7)
     with writing(tmp_path) as journal:
         publish(journal, 0x200, [begin, *changes[:2]], [changes[2], end], kind="p", xid=7)
@@ -353,7 +361,9 @@ def test_a_segment_that_went_away_after_planning_is_corrupt(tmp_path, part):
 
 
 def test_any_flipped_byte_is_corrupt_or_changes_no_row(tmp_path):
-    """Arrow has no checksums and follows offsets blindly: no flip may end in other values, or in an error not ours."""
+    """Arrow has no checksums and follows offsets blindly: no flip may end in other values, or in an
+    error not ours.
+    """
     large_transaction(tmp_path)
     file = segment_files(tmp_path)[0]
     whole = file.read_bytes()

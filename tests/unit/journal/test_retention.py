@@ -130,7 +130,7 @@ def test_a_forgotten_consumer_holds_nothing(storage):
     assert read_consumer(storage, A) == INVALID_LSN
 
 
-# What a file says ------------------------------------------------------------------------------------
+# What a file says ---------------------------------------------------------------------------------
 
 
 def test_a_consumer_s_file_tells_whose_it_is_and_where_the_target_is(storage):

@@ -125,7 +125,9 @@ def test_entries_that_overlap_are_corrupt():
 
 
 def test_what_lies_before_the_beginning_is_not_held_against_the_chain():
-    """A prepared transaction that waits for its verdict, or a file that a crash kept from being deleted."""
+    """A prepared transaction that waits for its verdict, or a file that a crash kept from being
+    deleted.
+    """
     waiting = entry(0x40, 0x50, Kind.PREPARED, 7)
     check_chain(LSN(0x100), [waiting, entry(0x100, 0x200)])
 

@@ -174,7 +174,9 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
 
 
 def test_a_place_that_cannot_be_read_is_said_to_be_so(tmp_path):
-    """A file where the folder should be: whoever looks for journals has an answer, and no traceback."""
+    """A file where the folder should be: whoever looks for journals has an answer, and no
+    traceback.
+    """
     (tmp_path / "file").write_text("")
     storage = LocalStorage(tmp_path / "file")
     for look in (
@@ -220,7 +222,7 @@ def test_each_slot_has_its_folder():
     assert journal_url("s3://bucket/j/", "7301", "s1") == "s3://bucket/j/7301_s1"
 
 
-# For nobody else ------------------------------------------------------------------------------------
+# For nobody else ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
@@ -275,7 +277,7 @@ def test_a_journal_that_an_earlier_version_made_keeps_working(tmp_path):
     assert (tmp_path / "small").stat().st_mode & 0o777 == 0o600
 
 
-# The reserve ----------------------------------------------------------------------------------------
+# The reserve --------------------------------------------------------------------------------------
 
 
 class FullDisk:

@@ -1,4 +1,6 @@
-"""The one writer: an unbroken chain, cleaned up after crashes, refused where something is missing."""
+"""The one writer: an unbroken chain, cleaned up after crashes, refused where something is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -270,7 +272,9 @@ def test_trimming_follows_the_slowest_consumer(tmp_path):
 
 
 def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path):
-    """Who consumes is looked up before anything is removed, however far the consumers are that were known."""
+    """Who consumes is looked up before anything is removed, however far the consumers are that were
+    known.
+    """
     three_transactions(tmp_path)
     consumed(tmp_path, 0x280, 1)
     with writing(tmp_path) as journal:
@@ -284,7 +288,9 @@ def test_a_consumer_that_appears_between_two_trims_keeps_what_it_needs(tmp_path)
 
 
 def test_the_consumers_position_is_read_without_listing_the_folder(tmp_path, monkeypatch):
-    """It is asked for in every turn of the receiver's loop, and the folder may hold thousands of segments."""
+    """It is asked for in every turn of the receiver's loop, and the folder may hold thousands of
+    segments.
+    """
     consumed(tmp_path, 0x200)
     with writing(tmp_path) as journal:
         monkeypatch.setattr(LocalStorage, "names", lambda self: pytest.fail("the folder was listed"))
@@ -405,12 +411,14 @@ def test_a_journal_that_is_begun_anew_forgets_consumers_that_can_never_read_on(t
     assert ends(tmp_path) == []
 
 
-# A folder that was copied to another machine ----------------------------------------------------------
+# A folder that was copied to another machine ------------------------------------------------------
 
 
 @pytest.fixture
 def copied(tmp_path):
-    """A journal of three transactions and a copy of its folder; the original has received one more since."""
+    """A journal of three transactions and a copy of its folder; the original has received one more
+    since.
+    """
     original, copy = tmp_path / "original", tmp_path / "copy"
     three_transactions(original)
     shutil.copytree(original, copy)

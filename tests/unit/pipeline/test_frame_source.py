@@ -1,4 +1,6 @@
-"""Frames travel as rows, an error is the last of them, and what the options say is what the executors do."""
+"""Frames travel as rows, an error is the last of them, and what the options say is what the
+executors do.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_a_target_that_parses_text_gets_text(tmp_path):
 
 
 def test_a_frame_that_is_too_large_for_the_jvm_is_left_to_the_driver_with_all_after_it(tmp_path, monkeypatch):
-    """bounded_memory, commit_order: of the partition's three frames the second has ten thousand rows"""
+    """bounded_memory, commit_order: of the partition's three frames the second has ten thousand
+    rows
+    """
     with writing(tmp_path) as writer:
         publish(writer, 0x200, transaction(0x200, T, insert(1)))
         publish(writer, 0x300, transaction(0x300, T, *(insert(number) for number in range(2, 10_002))))

@@ -1,4 +1,6 @@
-"""Which Python Spark starts its processes with, what of us it gives them, and what is said when its JVM ends."""
+"""Which Python Spark starts its processes with, what of us it gives them, and what is said when its
+JVM ends.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_the_users_own_choice_stays(tmp_path, monkeypatch, local):
 
 
 def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
-    """The recorded catalog is no module; a filter is analysed on the executors, where nothing else of us is installed."""
+    """The recorded catalog is no module; a filter is analysed on the executors, where nothing else
+    of us is installed.
+    """
     archive = package_archive(tmp_path)
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
@@ -73,7 +77,7 @@ def test_the_archive_for_executors_has_what_row_filters_are_read_with(tmp_path):
     assert result.stdout.split() == ["True", "int4eq"]
 
 
-# Who may connect --------------------------------------------------------------------------------------
+# Who may connect ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -151,12 +155,14 @@ def test_what_the_jvm_inherits_is_the_sessions_own(session, tmp_path, monkeypatc
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o700
 
 
-# A JVM that ends --------------------------------------------------------------------------------------
+# A JVM that ends ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def session(monkeypatch) -> Iterator[Any]:
-    """What getOrCreate would give, with a process that waits for the end of its input in the JVM's place."""
+    """What getOrCreate would give, with a process that waits for the end of its input in the JVM's
+    place.
+    """
     made = MagicMock()
     made.sparkContext._gateway.proc = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     builder = made.builder
@@ -175,7 +181,9 @@ def end(session: Any) -> None:
 
 @pytest.mark.parametrize("told_by", [Py4JError("o78.isActive"), ConnectionRefusedError(111, "Connection refused")])
 def test_a_jvm_that_has_ended_is_an_error_of_ours_with_what_to_do(session, tmp_path, told_by, caplog):
-    """Out of memory, or killed: no traceback, of py4j's neither, and nothing that asks the JVM to stop"""
+    """Out of memory, or killed: no traceback, of py4j's neither, and nothing that asks the JVM to
+    stop
+    """
     with (
         pytest.raises(PipelineError, match=r"^Spark's Java process has ended$") as raised,
         spark_session("local[1]", tmp_path / "spark.log"),
@@ -197,7 +205,9 @@ def test_what_fails_while_the_jvm_lives_keeps_its_type(session, tmp_path):
 
 
 def test_an_error_whose_text_the_ended_jvm_would_have_is_told_by_its_class(tmp_path, monkeypatch):
-    """Found by the soak: SIGTERM to everybody while the session was made ended the run with a traceback and 1."""
+    """Found by the soak: SIGTERM to everybody while the session was made ended the run with a
+    traceback and 1.
+    """
 
     class TextOfTheJVM(Exception):
         def __str__(self) -> str:

@@ -149,7 +149,7 @@ def test_what_a_task_has_left_to_the_driver_is_applied_in_its_place(applier, tar
     assert state(target) == ([1, 2, 3], 0x400)
 
 
-# Publications of the subscriber's own ---------------------------------------------------------------
+# Publications of the subscriber's own -------------------------------------------------------------
 
 TABLE = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=T.relation_id)
 
@@ -174,7 +174,9 @@ def test_a_filter_that_fails_is_an_error_of_its_change_after_the_good_ones(appli
 
 
 def test_what_an_insert_that_was_an_update_could_not_borrow_is_null_and_no_default(applier, target, tmp_path):
-    """Rules B18, C6: as PostgreSQL 18 stores it, seen on a native subscriber whose column has a default."""
+    """Rules B18, C6: as PostgreSQL 18 stores it, seen on a native subscriber whose column has a
+    default.
+    """
     with target.begin() as connection:
         connection.exec_driver_sql("DROP TABLE t")
         connection.exec_driver_sql("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT DEFAULT 'default')")
@@ -187,7 +189,7 @@ def test_what_an_insert_that_was_an_update_could_not_borrow_is_null_and_no_defau
         assert connection.exec_driver_sql("SELECT a, b FROM t").all() == [(1, None)]
 
 
-# The same without Spark -----------------------------------------------------------------------------
+# The same without Spark ---------------------------------------------------------------------------
 
 
 def test_a_journal_is_applied_in_one_process(applier, target, tmp_path):
@@ -221,11 +223,13 @@ def test_a_journal_in_a_shape_the_target_has_not_is_refused_with_the_good_prefix
     assert state(target) == ([1], 0x200)
 
 
-# A batch that fails ---------------------------------------------------------------------------------
+# A batch that fails -------------------------------------------------------------------------------
 
 
 class Batch:
-    """The DataFrame of a micro-batch over a journal, which knows how often Spark has read it, and how many readings are open."""
+    """The DataFrame of a micro-batch over a journal, which knows how often Spark has read it, and
+    how many readings are open.
+    """
 
     def __init__(self, journal: Path, end: str, folder: Path) -> None:
         (folder / "offsets").mkdir(exist_ok=True)
@@ -250,7 +254,9 @@ class Batch:
 
 @pytest.fixture
 def failing(applier, target, tmp_path) -> SimpleNamespace:
-    """A batch of three transactions, the second of which meets a row that is there already; and a sink that has it tried again."""
+    """A batch of three transactions, the second of which meets a row that is there already; and a
+    sink that has it tried again.
+    """
     journal = tmp_path / "journal"
     three_transactions(journal)
     with target.begin() as connection:
@@ -263,7 +269,9 @@ def failing(applier, target, tmp_path) -> SimpleNamespace:
 
 
 def test_a_batch_that_fails_is_tried_again_without_spark_until_it_can_be_applied(failing, target):
-    """C35, bounded_memory: a conflict that stays costs one small transaction of the target each time"""
+    """C35, bounded_memory: a conflict that stays costs one small transaction of the target each
+    time
+    """
     failures: list[SubscriberError] = []
 
     def on_failure(error: SubscriberError, _began: float) -> float | None:
@@ -290,7 +298,9 @@ def test_a_batch_that_fails_is_tried_again_without_spark_until_it_can_be_applied
 
 
 def test_the_rest_of_a_batch_does_not_need_what_was_applied_and_trimmed(failing, target, tmp_path):
-    """While a batch waits, what it has applied may be trimmed; read again, that would be a damaged journal."""
+    """While a batch waits, what it has applied may be trimmed; read again, that would be a damaged
+    journal.
+    """
 
     def on_failure(_error: SubscriberError, _began: float) -> float | None:
         with target.begin() as connection:

@@ -1,4 +1,6 @@
-"""A subscription's consumers: who they are, when they are written, and who removes what nobody reads any more."""
+"""A subscription's consumers: who they are, when they are written, and who removes what nobody
+reads any more.
+"""
 
 from __future__ import annotations
 

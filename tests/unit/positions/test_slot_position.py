@@ -53,7 +53,9 @@ def test_a_journal_without_consumers_was_not_applied_at_all():
 
 @pytest.mark.parametrize("state", [None, journal(), journal(durable=0x150)])
 def test_what_is_applied_beyond_the_confirmed_position_needs_no_journal(state):
-    """A slot may be confirmed less than was applied: a publisher that crashed forgets the last confirmation."""
+    """A slot may be confirmed less than was applied: a publisher that crashed forgets the last
+    confirmation.
+    """
     assert position(0x200, 0x280, state) == 0x280
 
 

@@ -1,4 +1,6 @@
-"""The message decoder: samples, errors, and the defects of other decoders (A.1, A.2, A.6, A19, A20)."""
+"""The message decoder: samples, errors, and the defects of other decoders (A.1, A.2, A.6, A19,
+A20).
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ def test_fixed_sizes_are_those_of_the_table(message, size):
 
 
 def test_the_xid_of_begin_is_four_bytes():
-    """pypgoutput reads eight, which a short read of BytesIO hides; here the ninth byte is a byte too many."""
+    """pypgoutput reads eight, which a short read of BytesIO hides; here the ninth byte is a byte
+    too many.
+    """
     assert decode(bytes.fromhex(SAMPLES[0][1])).xid == 731  # type: ignore[union-attr]
     with pytest.raises(ProtocolError, match="invalid message format"):
         decode(bytes.fromhex(SAMPLES[0][1]) + b"\0\0\0\0")
@@ -212,7 +216,9 @@ def test_reading_past_the_end_is_not_zero():
 
 
 def test_a_relation_is_told_without_a_catalog():
-    """Debezium asks the catalog while it decodes R; here the types are those of the message alone."""
+    """Debezium asks the catalog while it decodes R; here the types are those of the message
+    alone.
+    """
     assert decode(bytes.fromhex(SAMPLES[1][1])) == SAMPLES[1][3]
 
 

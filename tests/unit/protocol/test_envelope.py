@@ -27,7 +27,9 @@ def test_xlogdata_is_a_header_of_25_bytes_and_the_payload():
 
 
 def test_xlogdata_without_position_is_valid():
-    """A34: the LSNs of R, Y and of B before O are 0/0; whoever takes them for progress is wrong elsewhere."""
+    """A34: the LSNs of R, Y and of B before O are 0/0; whoever takes them for progress is wrong
+    elsewhere.
+    """
     assert decode_envelope(b"w" + bytes(24)) == XLogData(0, 0, 0, b"")
 
 

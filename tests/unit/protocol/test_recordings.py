@@ -1,7 +1,8 @@
-"""Streams recorded from real servers decode, re-encode to the same bytes, and are made as the rules say.
+"""Streams recorded from real servers decode, re-encode to the same bytes, and are made as the rules
+say.
 
-`tests/recordings/record.py` made the files and says how. A stream is walked once with the state that
-a subscriber has: the open transaction or stream block, and the relations it was told of.
+`tests/recordings/record.py` made the files and says how. A stream is walked once with the state
+that a subscriber has: the open transaction or stream block, and the relations it was told of.
 """
 
 from __future__ import annotations
@@ -191,7 +192,9 @@ def test_the_workload_is_all_there(name):
 
 @EVERY_NAME
 def test_a_domain_is_told_by_the_name_of_its_base_type(name):
-    """A13: the domain `positive` over int has an OID of its own and the name pg_catalog.int4 (A7: '' on the wire)."""
+    """A13: the domain `positive` over int has an OID of its own and the name pg_catalog.int4 (A7:
+    '' on the wire).
+    """
     told = {message for _, message in recording(name).messages if isinstance(message, m.Type)}
     assert {(t.namespace, t.name) for t in told} == {("public", "mood"), ("pg_catalog", "int4"), ("s2", "point2")}
     assert all(t.type_oid >= 10000 for t in told)

@@ -29,7 +29,9 @@ def tuple_of(*columns: bytes) -> bytes:
 
 
 def laid_out(*tuples: bytes, gap: bytes = b"I\xff\xff\xff\xffN") -> tuple[Any, Any, Any]:
-    """A buffer with ``gap`` before every tuple and behind the last, the tuples' starts and limits."""
+    """A buffer with ``gap`` before every tuple and behind the last, the tuples' starts and
+    limits.
+    """
     buffer, starts, limits = b"", [], []
     for each in tuples:
         starts.append(len(buffer) + len(gap))
@@ -130,7 +132,9 @@ def test_a_shared_or_strided_buffer_reads_like_a_contiguous_one():
 
 @pytest.mark.parametrize("missing", range(1, len(tuple_of(text(b"two"), binary(b"\0\1"), NULL)) + 1))
 def test_every_truncated_tuple_is_a_protocol_error_within_its_message(missing):
-    """The second of three tuples is cut; the third's bytes follow at once and are never read as its own."""
+    """The second of three tuples is cut; the third's bytes follow at once and are never read as its
+    own.
+    """
     whole = tuple_of(text(b"two"), binary(b"\0\1"), NULL)
     buffer, starts, limits = laid_out(whole, whole, whole, gap=b"")
     limits[1] -= missing

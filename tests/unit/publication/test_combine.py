@@ -1,4 +1,6 @@
-"""Which publication counts, as which table, with which filters and columns: get_rel_sync_entry without a server."""
+"""Which publication counts, as which table, with which filters and columns: get_rel_sync_entry
+without a server.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def texts(plan: RelationPlan, operation: Operation) -> list[str | None]:
     return [one.where for one in plan.filters(operation)]
 
 
-# Who counts ----------------------------------------------------------------------------------------
+# Who counts ---------------------------------------------------------------------------------------
 
 
 def test_a_table_is_published_as_itself_by_name_schema_or_with_all():
@@ -115,7 +117,7 @@ def test_except_is_about_the_root(via_root):
     assert name_of(LEAF, without, publication("q", entry(LEAF))) == "leaf"
 
 
-# Filters -------------------------------------------------------------------------------------------
+# Filters ------------------------------------------------------------------------------------------
 
 
 def test_filters_of_one_operation_are_joined():
@@ -167,7 +169,7 @@ def test_via_root_the_filter_is_the_ancestor_s():
     assert texts(found, "insert") == ["a > 1"]
 
 
-# Columns -------------------------------------------------------------------------------------------
+# Columns ------------------------------------------------------------------------------------------
 
 G = table(
     "public.g",
@@ -220,7 +222,9 @@ def test_a_list_of_all_columns_is_no_list():
 
 @pytest.mark.parametrize(("attributes", "refused"), [(3, False), (4, True)])
 def test_postgresql_15_takes_a_list_for_none_only_if_no_column_was_ever_dropped(attributes, refused):
-    """Rule B40, before 16: RelationGetNumberOfAttributes is what it compares with; measured on 15.18."""
+    """Rule B40, before 16: RelationGetNumberOfAttributes is what it compares with; measured on
+    15.18.
+    """
     counted = replace(T, attributes=attributes)
     listed = publication("p", entry(T, columns=["a", "b", "c"]))
     found = published_as([listed, publication("q", all_tables=True)], tables(counted), counted)
@@ -264,7 +268,7 @@ def test_a_generated_column_that_the_carrier_does_not_send_is_refused():
     assert "publish_generated_columns = stored" in str(caught.value.hint)
 
 
-# The relation that is named ------------------------------------------------------------------------
+# The relation that is named -----------------------------------------------------------------------
 
 
 def test_a_table_keeps_its_relation_and_its_columns_are_projected():
@@ -288,7 +292,7 @@ def test_via_root_the_relation_is_the_ancestor_s(identity, letter, flags):
     assert [column.flags for column in relation.columns] == flags
 
 
-# What the tables do not know -----------------------------------------------------------------------
+# What the tables do not know ----------------------------------------------------------------------
 
 NEW = table("public.new", {"a": "int4"}, key=["a"], oid=99)
 
@@ -360,7 +364,7 @@ def test_a_column_less_that_is_not_published_does_not_matter():
     assert names(plan(narrower, publication("p", entry(T, columns=["a"]))).publish_as) == ["a"]
 
 
-# TRUNCATE ------------------------------------------------------------------------------------------
+# TRUNCATE -----------------------------------------------------------------------------------------
 
 
 def truncated(named: Sequence[PublisherTable], *publications: Publication) -> list[str]:
@@ -382,7 +386,9 @@ def test_leaves_are_truncated_by_name_without_via_root():
 
 
 def test_via_root_the_truncate_of_some_leaves_is_not_sent_and_that_of_all_is_the_root_s():
-    """Rule B21; the carrier names the leaves of a partitioned table that is truncated, in its place."""
+    """Rule B21; the carrier names the leaves of a partitioned table that is truncated, in its
+    place.
+    """
     root = publication("p", entry(ROOT), entry(T), via_root=True)
     assert truncated([LEAF], root) == []
     assert truncated([LEAF, LEAF2], root) == []

@@ -1,4 +1,6 @@
-"""publication.membership: what a publication is after a command. The texts are the server's in tests/conformance, too."""
+"""publication.membership: what a publication is after a command. The texts are the server's in
+tests/conformance, too.
+"""
 
 from __future__ import annotations
 
@@ -199,7 +201,7 @@ def test_an_error_in_a_filter_points_into_the_command():
     assert caught.value.detail == f"At character {caught.value.position} (line 2)."
 
 
-# ALTER ----------------------------------------------------------------------------------------------
+# ALTER --------------------------------------------------------------------------------------------
 
 
 def test_tables_and_schemas_are_added_set_and_dropped():

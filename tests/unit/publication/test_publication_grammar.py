@@ -1,4 +1,6 @@
-"""publication.grammar: commands as data. Error texts are compared with the server's in tests/conformance/test_publication_commands.py."""
+"""publication.grammar: commands as data. Error texts are compared with the server's in
+tests/conformance/test_publication_commands.py.
+"""
 
 from __future__ import annotations
 

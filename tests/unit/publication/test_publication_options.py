@@ -1,4 +1,6 @@
-"""publication.options: what is given and what it means; error texts are compared with the server's in tests/conformance."""
+"""publication.options: what is given and what it means; error texts are compared with the server's
+in tests/conformance.
+"""
 
 from __future__ import annotations
 

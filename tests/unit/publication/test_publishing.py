@@ -21,7 +21,9 @@ Q = Publication("q", tables=(entry(T, "b = 'x'"),), publish=frozenset({"insert"}
 
 
 class Compiler:
-    """Compiles filters of one column, the first letter of their text, and remembers what it was asked."""
+    """Compiles filters of one column, the first letter of their text, and remembers what it was
+    asked.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -122,7 +124,7 @@ def test_a_filter_is_the_publishers_versions(version, result):
     assert again is row_filter
 
 
-# What is published ------------------------------------------------------------------------------------
+# What is published --------------------------------------------------------------------------------
 
 
 def test_a_copy_reads_what_the_publications_say():

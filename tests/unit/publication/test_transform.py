@@ -1,4 +1,6 @@
-"""Changes become what pgoutput would have sent: the truth table, borrowed values, projection, names."""
+"""Changes become what pgoutput would have sent: the truth table, borrowed values, projection,
+names.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def delete(*old: str | None, kind: m.OldKind = "O") -> m.Delete:
     return m.Delete(FULL.relation_id, kind, values(*old))
 
 
-# The table -----------------------------------------------------------------------------------------
+# The table ----------------------------------------------------------------------------------------
 
 TABLE = [
     ("INSERT", "-", "false", "nothing"),
@@ -139,7 +141,7 @@ def test_rows_of_one_group_part_and_keep_their_positions():
     assert {part.action: part.positions.tolist() for part in parts} == {"I": [1], "D": [2], "U": [0, 4]}
 
 
-# Old rows and borrowed values ----------------------------------------------------------------------
+# Old rows and borrowed values ---------------------------------------------------------------------
 
 
 def test_an_update_that_becomes_an_insert_has_the_values_borrowed_from_the_old_row():
@@ -215,7 +217,7 @@ def test_what_is_not_filtered_needs_no_old_row():
     assert (group.action, group.positions.tolist()) == ("D", [0])
 
 
-# Names and columns ---------------------------------------------------------------------------------
+# Names and columns --------------------------------------------------------------------------------
 
 
 def test_columns_are_left_out_after_the_filter_has_seen_them():

@@ -104,7 +104,9 @@ def test_libpq_s_reason_is_told_as_far_as_it_cannot_hold_a_password(bad, reason)
 
 @pytest.mark.parametrize("bad", ["u:one@s3cret@h/d", "u:7/s3cret@h/d", "u:one?s3cret@h/d"])
 def test_a_password_whose_end_is_ambiguous_is_refused(bad):
-    """names_are_data: libpq takes its rest for a host, a port or a database, which its errors show."""
+    """names_are_data: libpq takes its rest for a host, a port or a database, which its
+    errors show.
+    """
     with pytest.raises(UsageError, match="invalid connection string syntax") as caught:
         check_conninfo(f"postgresql://{bad}")
     assert "s3cret" not in caught.value.report()
@@ -113,7 +115,9 @@ def test_a_password_whose_end_is_ambiguous_is_refused(bad):
 
 
 def test_the_kind_of_connection_is_not_the_user_s_to_say():
-    """As in PostgreSQL, whose subscriber says it itself; an ordinary connection with it takes no ordinary statements."""
+    """As in PostgreSQL, whose subscriber says it itself; an ordinary connection with it takes no
+    ordinary statements.
+    """
     assert "replication" not in parameters("dbname=d replication=database")
 
 
@@ -207,7 +211,7 @@ def test_a_privilege_that_is_missing_is_told_with_who_can_give_it(message, hint)
     assert server_error(message, "42501", hint="the server's own").hint == "the server's own"
 
 
-# The stream -----------------------------------------------------------------------------------------
+# The stream ---------------------------------------------------------------------------------------
 
 
 class Libpq:

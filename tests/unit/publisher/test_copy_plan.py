@@ -39,7 +39,9 @@ def test_ranges_have_about_the_size_that_is_asked_for():
 
 
 def test_a_range_can_be_a_part_of_a_page():
-    """bounded_memory: two hundred rows with values out of line are two hundred megabytes of one page."""
+    """bounded_memory: two hundred rows with values out of line are two hundred megabytes of one
+    page.
+    """
     piece = Piece("public", "t", 1, ((1, 1),), SLOTS, 200e6)
     assert [(part.first, part.end) for part in cut_ranges(piece, 1, 64_000_000)] == [(0, 97), (97, 194), (194, 291)]
 

@@ -98,7 +98,9 @@ def test_an_option_that_the_server_is_too_old_for_is_refused_before_anything_is_
     ],
 )
 def test_the_default_options_ask_for_what_each_version_has(server, arguments):
-    """Rule A33: streaming falls back where the server has less of it, since the outcome is the same."""
+    """Rule A33: streaming falls back where the server has less of it, since the outcome is the
+    same.
+    """
     expected = f'START_REPLICATION SLOT "s" LOGICAL 16/B374D848 ({arguments})'
     assert start_command(server, "s", LSN(0x16_B374D848), P) == expected
 

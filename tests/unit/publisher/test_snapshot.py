@@ -1,4 +1,6 @@
-"""The names and settings of a snapshot's session; the rest needs a server (tests/conformance/test_copy.py)."""
+"""The names and settings of a snapshot's session; the rest needs a server
+(tests/conformance/test_copy.py).
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,9 @@ def test_the_description_of_what_is_sent_again_still_counts(tmp_path, again, seg
 
 
 def test_a_stream_that_is_cut_off_is_sent_again_from_its_beginning(tmp_path):
-    """Rule A22: a walsender that starts again knows nothing of the blocks before; its first one says so."""
+    """Rule A22: a walsender that starts again knows nothing of the blocks before; its first one
+    says so.
+    """
     begun = streamed(replace(T, xid=XID), insert(1, xid=XID))
     receive(tmp_path, [*begun, None])
     receive(tmp_path, [*begun, m.StreamStart(XID, False), insert(2, xid=XID), m.StreamStop(),
@@ -63,7 +65,9 @@ def test_after_it_the_slot_is_idle_and_follows_the_keepalives(tmp_path, again):
 
 @pytest.mark.parametrize("segment_bytes", [1, 10**6])
 def test_the_description_of_what_is_sent_again_does_not_outlive_a_later_one_from_a_stream(tmp_path, segment_bytes):
-    """Rule A24: the table was altered in between, and the stream's commit is the last that the publisher says of it."""
+    """Rule A24: the table was altered in between, and the stream's commit is the last that the
+    publisher says of it.
+    """
     wider = relation("public.t", {"a": "int4", "b": "text", "c": "text"}, key=["a"])
     old = transaction(0x200, T, insert(1))
     script = [
@@ -105,7 +109,9 @@ def test_the_collection_with_the_most_bytes_is_the_one_that_is_spilled(tmp_path)
 
 
 def test_a_prepare_older_than_the_journal_s_end_is_kept_for_its_commit(tmp_path):
-    """Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT PREPARED."""
+    """Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT
+    PREPARED.
+    """
     other = relation("public.t", {"a": "int4", "b": "text"}, key=["a"])
     script = [*transaction(0x300, other, insert(1)), None, *prepare(0x200, insert(2), xid=XID),
               *commit_prepared(0x400, xid=XID), None, *transaction(0x500, insert(3)), None]  # fmt: skip

@@ -1,4 +1,6 @@
-"""Which changes of a streamed transaction belong to which subtransaction (rule C43), and how blocks follow each other."""
+"""Which changes of a streamed transaction belong to which subtransaction (rule C43), and how blocks
+follow each other.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,9 @@ def test_the_top_transaction_is_no_subtransaction_of_itself():
 
 
 def test_many_subtransactions_cost_as_much_each_as_few():
-    """A loop with an exception handler makes a savepoint a row; 100,000 of them took minutes when each was looked for."""
+    """A loop with an exception handler makes a savepoint a row; 100,000 of them took minutes when
+    each was looked for.
+    """
     spool, began = StreamedTransaction(TOP, Changes()), time.process_time()
     add(spool, *range(TOP + 1, TOP + 100_001))
     for subxid in range(TOP + 100_000, TOP, -1):
@@ -134,7 +138,7 @@ def test_many_subtransactions_cost_as_much_each_as_few():
     assert time.process_time() - began < 20
 
 
-# Blocks ---------------------------------------------------------------------------------------------
+# Blocks -------------------------------------------------------------------------------------------
 
 
 def stream(spools: Spools[Changes], *changes: int, xid: int = TOP, first: bool = True) -> None:
@@ -196,7 +200,9 @@ def test_a_transaction_that_finishes_is_wrapped_as_a_plain_one():
 )
 @pytest.mark.parametrize("before", ["nothing", "another", "aborted", "finished"])
 def test_an_unknown_transaction_is_no_empty_one(message, text, before):
-    """Rule A22: even an empty one is announced by a block, so what it did would be lost without a word."""
+    """Rule A22: even an empty one is announced by a block, so what it did would be lost without a
+    word.
+    """
     spools = Spools(Changes)
     if before != "nothing":
         stream(spools, xid=8 if before == "another" else 7)
@@ -218,7 +224,7 @@ def test_aborting_an_unknown_transaction_is_no_error():
     assert set(spools.transactions) == {TOP}
 
 
-# Descriptions ---------------------------------------------------------------------------------------
+# Descriptions -------------------------------------------------------------------------------------
 
 
 def described(spools: Spools[Changes], shape: m.Relation, xid: int) -> None:

@@ -122,7 +122,9 @@ MONEY = relation("public.prices", {"a": "int4", "price": "money"}, key=["a"], oi
 
 
 def test_a_binary_stream_ends_before_values_whose_binary_form_is_not_read(tmp_path):
-    """A12, refuse_not_guess: the journal never holds them, and the slot is not confirmed past what is in the journal."""
+    """A12, refuse_not_guess: the journal never holds them, and the slot is not confirmed past what
+    is in the journal.
+    """
     script = [*transaction(0x200, T, insert(1)), None, *transaction(0x300, MONEY, insert(2, oid=16390)), None]
     with pytest.raises(BinaryFormNotRead) as caught:
         receive(tmp_path, script, binary=True)
@@ -139,7 +141,9 @@ def test_a_binary_stream_ends_at_a_description_in_a_streamed_transaction_too(tmp
 
 
 def test_a_transaction_larger_than_memory_passes_through_in_parts(tmp_path):
-    """Invariant bounded_memory: what is collected is written whenever a segment's worth has gathered."""
+    """Invariant bounded_memory: what is collected is written whenever a segment's worth has
+    gathered.
+    """
     settings = Settings(journal="", segment_bytes=2000)
     changes = [insert(key, text="x" * 100) for key in range(100)]
     with journal_at(tmp_path) as journal:
@@ -204,7 +208,9 @@ def test_aborting_an_unknown_subtransaction_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("segment_bytes", [1, 300, 10_000])
 def test_a_description_inside_an_aborted_subtransaction_survives_it(tmp_path, segment_bytes):
-    """Rule A24: the publisher tracks what it described per top-level transaction and will not repeat it."""
+    """Rule A24: the publisher tracks what it described per top-level transaction and will not
+    repeat it.
+    """
     script: Script = [
         m.StreamStart(700, True), streamed(T, 701), insert(2, xid=701), m.StreamStop(), m.StreamAbort(700, 701),
         m.StreamStart(700, False), insert(4, xid=700), m.StreamStop(),
@@ -251,7 +257,9 @@ def test_a_later_description_wins_over_one_whose_stream_commits_later(tmp_path):
 
 
 def test_a_prepared_transaction_waits_for_its_verdict(tmp_path):
-    """Rules C50, C51: its changes are read where COMMIT PREPARED stands, and never after ROLLBACK PREPARED."""
+    """Rules C50, C51: its changes are read where COMMIT PREPARED stands, and never after ROLLBACK
+    PREPARED.
+    """
     prepare: Script = [
         m.BeginPrepare(LSN(0x1F0), LSN(0x200), 5, 700, "g"),
         T,
@@ -280,7 +288,9 @@ def test_a_prepared_transaction_waits_for_its_verdict(tmp_path):
 
 
 def test_a_prepare_without_its_beginning_is_an_empty_prepared_transaction(tmp_path):
-    """Rule C50; PostgreSQL 18 sends no Begin Prepare for a transaction that has only locked rows."""
+    """Rule C50; PostgreSQL 18 sends no Begin Prepare for a transaction that has only locked
+    rows.
+    """
     receive(
         tmp_path,
         [
@@ -376,7 +386,9 @@ OUTSIDE = [
 
 
 def refused(folder: Path, message: m.Message, *before: m.Message) -> ProtocolError:
-    """Why it is refused after two transactions, of which the first is durable already; nothing else becomes so."""
+    """Why it is refused after two transactions, of which the first is durable already; nothing else
+    becomes so.
+    """
     stream = ScriptedStream([*transaction(0x200, T, insert(1)), None, *transaction(0x280, insert(2)), *before,
                              frame(message, 0x2F0), keepalive(0x900, reply_requested=True), None])  # fmt: skip
     with journal_at(folder) as journal, pytest.raises(ProtocolError) as caught:
@@ -392,7 +404,9 @@ def refused(folder: Path, message: m.Message, *before: m.Message) -> ProtocolErr
 
 @pytest.mark.parametrize(("message", "text"), UNKNOWN_STREAMS)
 def test_a_stream_without_a_beginning_is_refused(tmp_path, message, text):
-    """Rules A22, C44: a first block always precedes, so changes were lost. PostgreSQL's worker misses its file."""
+    """Rules A22, C44: a first block always precedes, so changes were lost. PostgreSQL's worker
+    misses its file.
+    """
     assert refused(tmp_path, message).message == text
 
 
@@ -427,14 +441,18 @@ def test_a_change_outside_of_every_transaction_is_refused(tmp_path, message, tex
     ids=lambda value: value.type_byte if isinstance(value, m.Message) else "",
 )
 def test_what_stands_between_transactions_is_refused_inside_of_one(tmp_path, message, text):
-    """It would publish the transaction in part, or make its Commit look like one that was sent again."""
+    """It would publish the transaction in part, or make its Commit look like one that was sent
+    again.
+    """
     before: list[m.Message] = [m.StreamStart(8, True), m.StreamStop(), m.Begin(LSN(0x2F8), 0, 7), insert(3)]
     assert refused(tmp_path, message, *before).message == text
 
 
 @pytest.mark.parametrize("segment_bytes", [400, 1000, 10_000])
 def test_memory_stays_below_the_limit_whatever_is_open(tmp_path, segment_bytes):
-    """Invariant bounded_memory: plain and streamed transactions together, with finished ones that wait."""
+    """Invariant bounded_memory: plain and streamed transactions together, with finished ones that
+    wait.
+    """
     xids = range(700, 705)
     blocks = [
         message

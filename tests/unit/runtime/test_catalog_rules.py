@@ -16,7 +16,9 @@ RELATION = SubscriptionRelation("public", "t", RelationState.FINISHEDCOPY, None)
 
 @pytest.mark.parametrize("make", [BatchRules, lambda one: CatchUpRules(one, RELATION, None)], ids=["batch", "catch-up"])
 def test_map_schema_changes_and_binary_are_read_in_the_batchs_transaction(tmp_path, make):
-    """A table that catches up is written where the stream's are, so that its rows are not in two tables."""
+    """A table that catches up is written where the stream's are, so that its rows are not in two
+    tables.
+    """
     with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
         catalog.ensure_catalog(target.engine)
         with target.begin() as connection:

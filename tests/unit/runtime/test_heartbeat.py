@@ -1,4 +1,6 @@
-"""The heartbeat of a run: written beside its work, left out while nobody else may write, and not the only thing that tells who is alive."""
+"""The heartbeat of a run: written beside its work, left out while nobody else may write, and not
+the only thing that tells who is alive.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""``run --once``: it went well only when everything is done; whatever is not is named with its reason (the issue's first fault)."""
+"""``run --once``: it went well only when everything is done; whatever is not is named with its
+reason (the issue's first fault).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class Half:
 
 
 class Run:
-    """``run --once`` whose workers have received up to 100 and applied it; ``at_tick`` may say otherwise, at each worker's tick."""
+    """``run --once`` whose workers have received up to 100 and applied it; ``at_tick`` may say
+    otherwise, at each worker's tick.
+    """
 
     def __init__(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
         self.target = target
@@ -126,7 +130,9 @@ def test_with_every_table_ready_and_everything_applied_it_went_well(run, caplog)
 
 
 def test_a_table_whose_copy_fails_again_and_again_is_named_with_its_state_its_reason_and_what_to_do(run, caplog):
-    """Supervisor.run used to ask whether a worker had given up when that had forgotten its table synchronization."""
+    """Supervisor.run used to ask whether a worker had given up when that had forgotten its table
+    synchronization.
+    """
     report = "ERROR:  column own must not be null\nDETAIL:  It is the target's own.\nHINT:  Give it a default."
     run.set_state(1, RelationState.DATASYNC, error=report)
 
@@ -251,7 +257,9 @@ def test_a_table_that_a_command_adds_at_the_last_moment_is_waited_for(run):
 
 
 def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, caplog):
-    """With no worker left because a command had changed its subscription, nothing was left to be done either."""
+    """With no worker left because a command had changed its subscription, nothing was left to be
+    done either.
+    """
     real = CatalogWatch._read
     looks = iter(range(1_000))
 
@@ -268,7 +276,9 @@ def test_a_catalog_that_cannot_be_read_at_the_end_is_not_done(run, monkeypatch, 
 
 
 def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeypatch, caplog):
-    """A role without the right to write a logical message used to be waited for without end, and without a word."""
+    """A role without the right to write a logical message used to be waited for without end, and
+    without a word.
+    """
 
     def refuse(_subscription: catalog.Subscription) -> LSN:
         raise PublisherUnavailable("permission denied for function pg_logical_emit_message")

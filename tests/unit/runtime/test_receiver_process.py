@@ -1,4 +1,6 @@
-"""The walreceiver's process when its supervisor was killed: it ends, and says nothing to anybody."""
+"""The walreceiver's process when its supervisor was killed: it ends, and says nothing to
+anybody.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ def test_the_lag_of_a_slot_that_no_run_has_taken_over_is_not_known():
 
 
 def test_the_oldest_commit_after_a_position_is_found_whatever_its_entry(tmp_path):
-    """A run of transactions of which one is applied, a prepared one that waits, one that was rolled back, one that was committed"""
+    """A run of transactions of which one is applied, a prepared one that waits, one that was rolled
+    back, one that was committed
+    """
     with writing(tmp_path) as journal:
         first = transaction(0x200, T, insert(1), timestamp=5)
         publish(journal, 0x300, [*first, *transaction(0x300, insert(2), timestamp=6)])
@@ -56,7 +58,9 @@ def test_the_oldest_commit_after_a_position_is_found_whatever_its_entry(tmp_path
 
 @pytest.fixture
 def seen(tmp_path, monkeypatch):
-    """The status of a subscription whose journal has received up to 0x300; given the progress, and what the publisher says."""
+    """The status of a subscription whose journal has received up to 0x300; given the progress, and
+    what the publisher says.
+    """
     journals = tmp_path / "journals"
     with writing(journals / "1_s") as journal:
         publish(journal, 0x300, [*transaction(0x200, T, insert(1)), *transaction(0x300, insert(2))])

@@ -1,4 +1,6 @@
-"""The supervisor: nothing that happens to one subscription ends or delays another (one_does_not_end_another)."""
+"""The supervisor: nothing that happens to one subscription ends or delays another
+(one_does_not_end_another).
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,8 @@ def nothing(*_: object, **__: object) -> Any:
 
 
 class Run:
-    """A supervisor that runs until what is asked for has happened; receivers and queries are played.
+    """A supervisor that runs until what is asked for has happened; receivers and queries are
+    played.
 
     ``at_tick`` is called by each worker's tick, with its name.
     """
@@ -156,7 +159,9 @@ def test_a_journal_that_cannot_be_read_is_tried_again_and_the_other_subscription
 
 
 def test_a_publisher_that_does_not_answer_keeps_no_other_subscription_waiting(target, monkeypatch):
-    """Where a slot's changes begin is asked of the publisher, and connecting may take as long as its timeout."""
+    """Where a slot's changes begin is asked of the publisher, and connecting may take as long as
+    its timeout.
+    """
     start = ReceiverHalf.start
     run = Run(target, monkeypatch)
     monkeypatch.setattr(ReceiverHalf, "start", start)

@@ -1,4 +1,6 @@
-"""subscription.tablesync: the states of a table from i to s, whatever happens on the way (D1-D6, D15)."""
+"""subscription.tablesync: the states of a table from i to s, whatever happens on the way (D1-D6,
+D15).
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ class Scene:
             on_error=lambda error, relation: self.errors.append((error.message, relation.name if relation else None)),
         )
 
-    # What is played -----------------------------------------------------------------------------------
+    # What is played -------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _snapshot(self, *_):
@@ -113,7 +115,7 @@ class Scene:
         self.catch_up(query)
         return query
 
-    # What is asked --------------------------------------------------------------------------------------
+    # What is asked --------------------------------------------------------------------------------
 
     def table(self, name: str, state: RelationState = INIT, lsn: int | None = None) -> None:
         with self.target.begin() as connection:
@@ -190,7 +192,7 @@ def scene(tmp_path, monkeypatch):
     played.target.close()
 
 
-# Copy -----------------------------------------------------------------------------------------------
+# Copy ---------------------------------------------------------------------------------------------
 
 
 def test_one_snapshot_serves_all_tables_and_each_is_handed_over_at_its_lsn(scene):
@@ -307,7 +309,8 @@ def test_a_table_that_a_command_removes_meanwhile_is_neither_kept_nor_an_error(s
     """D11"""
 
     def remove(_table):
-        # A second connection would wait for the copy's lock; the command is first in the same transaction.
+        # A second connection would wait for the copy's lock; the command is first in the same
+        # transaction.
         scene.removed = True
 
     scene.table("a")
@@ -367,7 +370,7 @@ def test_while_a_table_is_copied_its_figures_can_be_seen_and_then_no_more(scene)
     assert scene.sync.copies == []
 
 
-# Journal --------------------------------------------------------------------------------------------
+# Journal ------------------------------------------------------------------------------------------
 
 
 def test_the_journal_is_kept_from_the_snapshot_on_until_all_have_joined(scene):
@@ -390,7 +393,9 @@ def test_the_journal_is_kept_for_a_table_that_cannot_catch_up(scene):
 
 
 def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scene):
-    """D3, D11: a REFRESH has removed the table that could not catch up, or a round was killed before it could let go"""
+    """D3, D11: a REFRESH has removed the table that could not catch up, or a round was killed
+    before it could let go
+    """
     scene.table("a", FINISHED, 70)
     scene.applied(200)
     scene.catch_up = _failing(ConflictError("conflict"))
@@ -402,7 +407,7 @@ def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scen
     assert scene.kept_from() == INVALID_LSN
 
 
-# Hand-over ------------------------------------------------------------------------------------------
+# Hand-over ----------------------------------------------------------------------------------------
 
 
 def test_a_table_catches_up_when_the_stream_went_on_during_its_copy(scene):
@@ -449,7 +454,9 @@ def test_a_table_that_was_copied_before_a_crash_is_not_copied_again(scene):
 
 
 def test_a_table_whose_changes_the_journal_has_lost_is_copied_again_when_it_is_empty(scene):
-    """A power failure may let the journal be trimmed past it. Its first copy's rows are there: no silent duplicate, and no gap."""
+    """A power failure may let the journal be trimmed past it. Its first copy's rows are there: no
+    silent duplicate, and no gap.
+    """
     scene.table("a", FINISHED, 100)
     scene.insert("a", 1)
     scene.insert("a", 7)

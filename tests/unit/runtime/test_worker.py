@@ -88,7 +88,9 @@ PASSING = [PublisherUnavailable("away"), TargetUnavailable("away"), ConflictErro
 @pytest.mark.parametrize("half", ["receiver", "query"])
 @pytest.mark.parametrize("error", LASTING, ids=lambda error: type(error).__name__)
 def test_after_a_lasting_failure_neither_half_is_started_again(worker, error, half, caplog):
-    """The slot must not move past what could not be read, so nobody may stream from it; the log says that it stays so."""
+    """The slot must not move past what could not be read, so nobody may stream from it; the log
+    says that it stays so.
+    """
     if half == "receiver":
         worker._receiving.process = Ended(error)
     else:
@@ -148,7 +150,7 @@ def test_a_target_that_is_away_is_no_change_that_cannot_be_applied(worker):
     assert (worker.snapshot().stuck_since, worker.snapshot().failed_attempts) == (None, (0, 1, 0))
 
 
-# disable_on_error, two-phase, what restarts a worker --------------------------------------------------
+# disable_on_error, two-phase, what restarts a worker ----------------------------------------------
 
 
 @pytest.fixture
@@ -305,7 +307,9 @@ def test_a_skip_lsn_needs_no_restart_and_a_publication_does(worker):
 
 @pytest.fixture
 def tables(stored):
-    """A worker whose journal has received up to 400, with nothing to apply after 50; and a way to give it tables."""
+    """A worker whose journal has received up to 400, with nothing to apply after 50; and a way to
+    give it tables.
+    """
     worker = stored(two_phase=True)
     worker._state.positions = LSN(400), LSN(50)
     worker._state.applied = LSN(50)
@@ -377,7 +381,9 @@ def test_the_catalogs_skip_lsn_is_cleared_in_the_batchs_transaction(stored):
 
 
 def test_a_target_that_goes_away_before_the_consumers_are_known_is_waited_for(stored, tmp_path, monkeypatch):
-    """The journal may be there and hold changes: nothing is applied from it by a worker that could not say how far it is."""
+    """The journal may be there and hold changes: nothing is applied from it by a worker that could
+    not say how far it is.
+    """
     worker = stored()
     worker._receiving._settings = Settings(str(tmp_path / "journals"))
     with writing(tmp_path / "journals" / "1_s") as journal:

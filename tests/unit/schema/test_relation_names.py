@@ -38,7 +38,9 @@ def refused(text: str) -> UsageError:
     ],
 )
 def test_a_relation_has_the_name_that_the_map_gives_it(text, relation, local):
-    """Identifiers are folded and quoted as in SQL; a table counts before its schema; each name is looked up once."""
+    """Identifiers are folded and quoted as in SQL; a table counts before its schema; each name is
+    looked up once.
+    """
     assert parse_names(text).local(*relation) == local
 
 

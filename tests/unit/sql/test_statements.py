@@ -58,7 +58,9 @@ def test_characters_beyond_ascii_do_not_shift_anything():
 
 
 def test_a_text_that_does_not_end_is_refused_as_a_whole():
-    """Invariant refuse_not_guess: nothing of a file is run when a later statement cannot be read."""
+    """Invariant refuse_not_guess: nothing of a file is run when a later statement cannot be
+    read.
+    """
     with pytest.raises(SQLSyntaxError, match="unterminated quoted string") as caught:
         cut("SELECT 1;\nSELECT 'x;")
     assert "line 2" in caught.value.report()

@@ -81,7 +81,9 @@ def test_a_row_too_few_is_noticed():
 
 
 def test_a_column_that_may_have_no_value_is_refused_at_its_first():
-    r"""D7: NULL is nothing, and a text that looks like it is a value; tabs and lines inside of values are neither."""
+    r"""D7: NULL is nothing, and a text that looks like it is a value; tabs and lines inside of
+    values are neither.
+    """
     refused = UnsupportedValue("no")
     check_absent(b"a\\tb\\n\t\\N\n\\N\t\\N\n", {1: refused})
     check_absent(b"1\n", {})

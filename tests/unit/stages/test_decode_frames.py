@@ -212,7 +212,9 @@ def test_a_table_without_columns_has_rows():
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_value_that_cannot_be_read_is_reported_with_relation_column_and_its_own_lsn(place):
-    """Nothing that could not be read becomes NULL (rule C5), and the report names the change, not its group."""
+    """Nothing that could not be read becomes NULL (rule C5), and the report names the change, not
+    its group.
+    """
     rows = [m.Insert(T.relation_id, values("1", "x", "5")) for _ in range(3)]
     rows[place] = m.Insert(T.relation_id, values("1", "x", "five"))
     with pytest.raises(ProtocolError) as caught:

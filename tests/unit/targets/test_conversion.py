@@ -1,4 +1,6 @@
-"""Values for a column of another type: the types' own input functions, and what a target refuses beyond them."""
+"""Values for a column of another type: the types' own input functions, and what a target refuses
+beyond them.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def with_columns(*columns: ColumnShape) -> TableShape:
     return TableShape("public", "t", (KEY, *columns), key=("id",))
 
 
-# Each target ----------------------------------------------------------------------------------------
+# Each target --------------------------------------------------------------------------------------
 
 
 def test_the_table_in_sqlite(target):
@@ -122,7 +122,7 @@ def test_a_table_without_columns_is_postgresqls_alone(postgresql, target):
         create_table(target, shape)
 
 
-# Types and defaults -----------------------------------------------------------------------------------
+# Types and defaults -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
@@ -161,7 +161,9 @@ def test_a_default_without_a_literal_is_left_out(target, constant):
 
 
 def test_what_somebody_has_made_is_text_in_another_postgresql(postgresql):
-    """An enum, a domain or an extension's type may not exist there; its constant is written as text."""
+    """An enum, a domain or an extension's type may not exist there; its constant is written as
+    text.
+    """
     shape = with_columns(
         ColumnShape("mood", 16_385, "public.mood", default="'ok'::public.mood", constant="ok"),
         ColumnShape("moods", 16_386, "public.mood[]"),
@@ -210,7 +212,7 @@ def test_an_unknown_database_gets_types_that_hold_a_value_exactly_or_refuse_it(m
     assert mysql.ddl.column_type(oid, name) == declared
 
 
-# Constraints ------------------------------------------------------------------------------------------
+# Constraints --------------------------------------------------------------------------------------
 
 CONSTRAINED = TableShape(
     "public",
@@ -225,7 +227,9 @@ CONSTRAINED = TableShape(
 
 
 def test_the_constraints_in_sqlite(target):
-    """C11: the primary key is what the publisher identifies rows by; C30: references are declared for TRUNCATE's sake"""
+    """C11: the primary key is what the publisher identifies rows by; C30: references are declared
+    for TRUNCATE's sake
+    """
     table = create_table(target, CONSTRAINED)
     assert written(target, CONSTRAINED)[0] == (
         "CREATE TABLE t ( id INT NOT NULL, a INT, b TEXT NOT NULL, n NUMERIC_TEXT, PRIMARY KEY (b), UNIQUE (id),"

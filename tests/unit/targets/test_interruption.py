@@ -1,4 +1,6 @@
-"""target.interruption: another thread's work ends between two statements and inside one, and is rolled back."""
+"""target.interruption: another thread's work ends between two statements and inside one, and is
+rolled back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A query's values as PostgreSQL would write them. The proof against a server is in tests/conformance/test_sql_results.py."""
+"""A query's values as PostgreSQL would write them. The proof against a server is in
+tests/conformance/test_sql_results.py.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_an_error_is_ours_and_does_not_show_the_query(target):
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Control-C means what it means at a terminal, also where the shell that started the tests ignores it (a job in the background)."""
+    """Control-C means what it means at a terminal, also where the shell that started the tests
+    ignores it (a job in the background).
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,6 @@
-"""types.declared: a type with its modifier (the whole is compared with servers in tests/conformance/test_schema_changes.py)."""
+"""types.declared: a type with its modifier (the whole is compared with servers in
+tests/conformance/test_schema_changes.py).
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The shortest decimal of a number, as PostgreSQL 18 writes it; thousands more are compared in tests/conformance."""
+"""The shortest decimal of a number, as PostgreSQL 18 writes it; thousands more are compared in
+tests/conformance.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def test_double_precision_has_an_exponent_from_fifteen_digits_on(value, text):
 
 
 def test_a_decimal_between_two_numbers_is_not_taken():
-    """Python's repr of this one is 1e+23, which lies exactly between it and the next, and is read as this one by the even bit."""
+    """Python's repr of this one is 1e+23, which lies exactly between it and the next, and is read
+    as this one by the even bit.
+    """
     assert repr(1e23) == "1e+23"
     assert double_text(1e23) == "9.999999999999999e+22"
 

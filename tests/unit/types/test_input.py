@@ -130,7 +130,9 @@ def test_no_error_shows_what_was_read(oid, text):
     ],
 )  # fmt: skip
 def test_only_who_wrote_a_text_is_shown_it(oid, text, sqlstate, message, quoting):
-    """B26, names_are_data: the message is for logs, PostgreSQL's own with the text for who wrote it."""
+    """B26, names_are_data: the message is for logs, PostgreSQL's own with the text for who wrote
+    it.
+    """
     with pytest.raises(DataException) as caught:
         read(oid, text)
     assert (caught.value.sqlstate, caught.value.message, caught.value.quoting) == (sqlstate, message, quoting)
@@ -187,7 +189,9 @@ def test_of_equal_keys_the_last_one_counts_and_the_shorter_ones_come_first():
 
 
 def test_documents_are_in_the_servers_order():
-    """``compareJsonbContainers``: by type, then by length, then by what is in them; an empty array comes before all else."""
+    """``compareJsonbContainers``: by type, then by length, then by what is in them; an empty array
+    comes before all else.
+    """
     written = [
         "[]",
         "null",
@@ -255,7 +259,9 @@ def test_an_arrays_modifier_is_that_of_its_elements():
 
 @pytest.mark.parametrize("oid", [JSONS, JSONBS])
 def test_arrays_of_json_have_no_form(oid):
-    """Their order is not known here, and a filter that needs it must be refused when it is given."""
+    """Their order is not known here, and a filter that needs it must be refused when it is
+    given.
+    """
     assert form_of(oid) is None
 
 

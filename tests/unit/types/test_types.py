@@ -197,7 +197,9 @@ def test_slices_and_large_arrays_decode_like_others(name, wrap):
     ],
 )  # fmt: skip
 def test_text_that_is_none_of_the_types_is_refused_without_showing_it(name, bad):
-    """C5 (22P02), absence_is_typed and names_are_data: no NULL, no guess, no value in the message."""
+    """C5 (22P02), absence_is_typed and names_are_data: no NULL, no guess, no value in the
+    message.
+    """
     good = SAMPLES[name][0]
     with pytest.raises(ProtocolError) as caught:
         from_text(name, good, None, bad)
@@ -230,7 +232,9 @@ def test_dates_and_times_of_another_style_are_refused_with_the_settings_to_use(n
 @pytest.mark.parametrize("bad", [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"a\0b"])
 @pytest.mark.parametrize("type_oid", [*(oid for name, oid in OIDS.items() if name != "bytea"), 16_400])
 def test_text_that_is_not_utf8_or_has_a_zero_byte_is_refused(type_oid, bad):
-    """C5: the publisher encodes for us in UTF8 and has no zero byte; a type may complain of its syntax first."""
+    """C5: the publisher encodes for us in UTF8 and has no zero byte; a type may complain of its
+    syntax first.
+    """
     with pytest.raises(ProtocolError) as caught:
         family_of(type_oid).decode_text(bytes_of(bad))
     assert caught.value.sqlstate in {"22021", "22P02", "22007"}
@@ -357,7 +361,9 @@ def test_text_inside_of_binary_values_is_utf8(name, bad):
 
 
 def test_arrays_of_a_column_keep_to_themselves():
-    """All elements are decoded at once: NULLs, empty arrays and other dimensions between them shift nothing."""
+    """All elements are decoded at once: NULLs, empty arrays and other dimensions between them shift
+    nothing.
+    """
     one, two = b"\0\0\0\1", b"\0\0\0\2"
     values = (
         array_of(23, (None, one), (2, 1)), None, array_of(23, ()), array_of(23, (one, two, two, None), (2, 1), (2, -1)),
@@ -388,14 +394,18 @@ def test_every_byte_is_a_char():
 
 
 def test_both_formats_of_bytea_may_stand_in_one_column():
-    """bytea_output may change between two transactions of a batch; a value in escape format never starts as hex does."""
+    """bytea_output may change between two transactions of a batch; a value in escape format never
+    starts as hex does.
+    """
     texts = (rb"\x4142", b"AB", None, b"", rb"\x", rb"\\x41", rb"\000\377\\", b"a\nb", rb"\x00")
     expected = [b"AB", b"AB", None, b"", b"", rb"\x41", b"\0\xff\\", b"a\nb", b"\0"]
     assert from_text("bytea", *texts) == expected
 
 
 def test_a_nan_has_one_bit_pattern():
-    """Equal keys have equal bytes: -NaN (what x86 computes) and NaN are the same value to PostgreSQL."""
+    """Equal keys have equal bytes: -NaN (what x86 computes) and NaN are the same value to
+    PostgreSQL.
+    """
     for name, wire, patterns in (
         ("real", ">u4", (0x7FC00000, 0xFFC00000, 0x7F800001)),
         ("double precision", ">u8", (0x7FF8 << 48, 0xFFF8 << 48)),
@@ -447,7 +457,9 @@ def test_every_family_reads_the_binary_form():
 
 
 def test_only_names_money_and_the_servers_own_statistics_come_unread():
-    """A12: what has no send function comes as text, so it is no reason to have everything as text."""
+    """A12: what has no send function comes as text, so it is no reason to have everything
+    as text.
+    """
     unread = {type_name(oid) for oid in BUILT_IN_TYPES if comes_unread(oid)}
     names = {
         "proc",
@@ -472,7 +484,9 @@ def test_only_names_money_and_the_servers_own_statistics_come_unread():
 
 @pytest.mark.parametrize("type_oid", [790, 791, 2205, 2210, 16_400])
 def test_a_type_without_a_family_is_its_text_and_its_binary_form_is_refused(type_oid):
-    """C5, refuse_not_guess: money's decimals are the publisher's lc_monetary's, a regclass's name and an own type its catalog's."""
+    """C5, refuse_not_guess: money's decimals are the publisher's lc_monetary's, a regclass's name
+    and an own type its catalog's.
+    """
     family = family_of(type_oid)
     assert family.arrow_type == pa.string()
     assert family.decode_text(bytes_of("{ü}".encode(), None)).to_pylist() == ["{ü}", None]
@@ -501,7 +515,9 @@ def test_no_type_belongs_to_two_families():
 
 
 def test_the_output_function_writes_what_the_input_function_read_as_the_decoders_do():
-    """C5: a type's text is written in one way, whether the value came as bytes, as text, or was computed."""
+    """C5: a type's text is written in one way, whether the value came as bytes, as text, or was
+    computed.
+    """
     written = 0
     for name, (_, binary, _) in SAMPLES.items():
         form = form_of(OIDS[name])

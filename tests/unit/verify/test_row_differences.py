@@ -1,4 +1,6 @@
-"""Two bags of rows: what differs, in whatever order they come and however little memory there is."""
+"""Two bags of rows: what differs, in whatever order they come and however little memory
+there is.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""From the text of a filter to its tree: what the server says (rules B23-B29) and what is used of the table.
+"""From the text of a filter to its tree: what the server says (rules B23-B29) and what is used of
+the table.
 
-Acceptance and canonical text of a thousand filters are compared with servers in ``tests/conformance/test_row_filter_expressions.py``;
-here is what must hold where there is no server.
+Acceptance and canonical text of a thousand filters are compared with servers in
+``tests/conformance/test_row_filter_expressions.py``; here is what must hold where there is no
+server.
 """
 
 from __future__ import annotations

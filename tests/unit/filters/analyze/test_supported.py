@@ -1,4 +1,6 @@
-"""What we do not compute exactly is refused by name, when the filter is given (refuse_not_guess)."""
+"""What we do not compute exactly is refused by name, when the filter is given
+(refuse_not_guess).
+"""
 
 from __future__ import annotations
 

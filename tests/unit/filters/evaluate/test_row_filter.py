@@ -1,6 +1,8 @@
-"""Filters over columns: what Arrow, Python and the frames' two ways to hold values must not change (rules B11, B26).
+"""Filters over columns: what Arrow, Python and the frames' two ways to hold values must not change
+(rules B11, B26).
 
-That values and errors are the server's is what ``tests/conformance/test_row_filter_evaluation.py`` is for.
+That values and errors are the server's is what ``tests/conformance/test_row_filter_evaluation.py``
+is for.
 """
 
 from __future__ import annotations
@@ -180,7 +182,9 @@ def test_the_elements_of_an_array_column_are_asked_one_by_one_where_the_function
 
 
 def test_what_a_type_says_of_a_value_is_the_filters_error(register):
-    """B26: whoever runs a filter knows one class, in which the first row that fails is found, too."""
+    """B26: whoever runs a filter knows one class, in which the first row that fails is
+    found, too.
+    """
 
     def moment(value: int) -> int:
         if value == 2:
@@ -274,7 +278,9 @@ def test_what_python_or_arrow_say_of_a_value_is_not_shown(register):
 
 
 def test_a_constant_that_is_wrong_raises_for_the_rows_that_ask(register):
-    """B11: the server reads a regular expression when it needs it, so a row that is decided without it is let through."""
+    """B11: the server reads a regular expression when it needs it, so a row that is decided without
+    it is let through.
+    """
 
     def specialise(_: Implementation, constants: Mapping[int, Any]) -> Implementation:
         assert constants == {1: "("}

@@ -1,4 +1,6 @@
-"""What is constant is computed before any row is seen, as ``eval_const_expressions`` does it (rule B11)."""
+"""What is constant is computed before any row is seen, as ``eval_const_expressions`` does it (rule
+B11).
+"""
 
 from __future__ import annotations
 

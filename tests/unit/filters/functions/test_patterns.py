@@ -1,4 +1,6 @@
-"""LIKE, SIMILAR TO and ``~`` with constants and without (rules B24, B26), and when the blanks of ``character(n)`` count."""
+"""LIKE, SIMILAR TO and ``~`` with constants and without (rules B24, B26), and when the blanks of
+``character(n)`` count.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_a_pattern_that_ends_with_a_backslash_raises_only_where_matching_gets_th
     ],
 )
 def test_a_pattern_that_is_no_constant_is_read_at_each_row(signature, arguments, expected):
-    """It may know letters, so the function is one of bytewise collations only; and the pattern may be none."""
+    """It may know letters, so the function is one of bytewise collations only; and the pattern may
+    be none.
+    """
     found = implementation(signature).for_constants({})
     assert found.function(*arguments) == expected
     assert found.raises

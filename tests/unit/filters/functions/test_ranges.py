@@ -55,7 +55,9 @@ def test_ranges_of_integers_and_dates_are_kept_in_one_form(oid, text, shown):
     [("[2,1]", "22000"), ("[secret,1]", "22P02"), ("secret", "22P02"), ("[1,2147483647]", "22003"), ("[1,", "22P02")],
 )
 def test_what_is_no_range_has_the_servers_sqlstate_and_is_not_shown(text, sqlstate):
-    """names_are_data holds for what the range's own reader says; a number's error shows a constant, as that of a number does."""
+    """names_are_data holds for what the range's own reader says; a number's error shows a constant,
+    as that of a number does.
+    """
     with pytest.raises(DataException) as caught:
         read(INT4RANGE, text)
     assert caught.value.sqlstate == sqlstate

@@ -1,4 +1,6 @@
-"""Time zones in filters: names, abbreviations, POSIX specifications, and times that do not exist or exist twice."""
+"""Time zones in filters: names, abbreviations, POSIX specifications, and times that do not exist or
+exist twice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Regular expressions (rule B26), on the manual's own examples; that they are the server's is for tests/conformance/test_row_filter_text.py."""
+"""Regular expressions (rule B26), on the manual's own examples; that they are the server's is for
+tests/conformance/test_row_filter_text.py.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,9 @@ def test_nobody_waits_for_one_that_has_stopped_for_good(publisher):
 def test_starting_waits_for_a_supervisor_that_is_about_to_end_or_looks_at_the_catalog_once_more(
     monkeypatch, looks_again
 ):
-    """Its only worker has stopped for good, and the command that starts the engine may be what mends it."""
+    """Its only worker has stopped for good, and the command that starts the engine may be what
+    mends it.
+    """
     made: list[Any] = []
     asked = threading.Event()
 

@@ -1,4 +1,6 @@
-"""The report's page; what a browser makes of it is tested in tests/conformance/test_report_in_browser.py."""
+"""The report's page; what a browser makes of it is tested in
+tests/conformance/test_report_in_browser.py.
+"""
 
 from __future__ import annotations
 
@@ -300,7 +302,9 @@ def test_the_only_failure_leads_to_no_other():
 
 
 def test_nothing_that_stands_in_a_session_becomes_markup():
-    """Names, titles, statements, outputs, errors and reasons are text; only our own script is one."""
+    """Names, titles, statements, outputs, errors and reasons are text; only our own script
+    is one.
+    """
     nasty = "</script></style><script>alert('1')</script><b onclick=\"x\">&lt;"
     text = f"-- T {nasty}\ntest_pub=# SELECT '{nasty}';\n{nasty}\ntest_pub=# SELECT 2;\n"
     scenario = session(f"n {nasty}", text)

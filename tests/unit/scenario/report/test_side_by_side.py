@@ -41,7 +41,9 @@ def test_a_missing_row_is_marked_alone_and_the_rest_stays_beside_each_other():
 
 
 def test_a_row_is_not_beside_a_footer_nor_a_header_beside_a_separator():
-    """What differs pairs with its kind: a last row that is missing is missing, and the footers are beside each other."""
+    """What differs pairs with its kind: a last row that is missing is missing, and the footers are
+    beside each other.
+    """
     assert shown(table(1, 2), table(1))[3:] == [("- 2", None), ("!(2 rows)", "!(1 rows)")]
     wide = "  a\n----\n 10\n(1 row)"
     assert shown(table(1, 2), wide) == [

@@ -1,4 +1,6 @@
-"""scenario.aligned: psql's tables. The proof against psql itself is in tests/conformance/test_psql.py."""
+"""scenario.aligned: psql's tables. The proof against psql itself is in
+tests/conformance/test_psql.py.
+"""
 
 from __future__ import annotations
 

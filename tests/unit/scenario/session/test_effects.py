@@ -1,4 +1,6 @@
-"""What a statement does to a session: whether subscriptions settle before it, after it, or not at all."""
+"""What a statement does to a session: whether subscriptions settle before it, after it, or not at
+all.
+"""
 
 from __future__ import annotations
 

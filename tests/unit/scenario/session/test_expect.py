@@ -159,7 +159,7 @@ def test_a_backslash_command_compares_in_order_and_line_by_line():
     assert not same("\\d t", listing, listing.replace("HINT:  h", ""))
 
 
-# Rows of several lines ------------------------------------------------------------------------------
+# Rows of several lines ----------------------------------------------------------------------------
 
 
 def test_a_row_of_several_lines_moves_as_one():
@@ -209,7 +209,7 @@ def test_the_lines_of_a_columns_name_are_its_header():
     assert not same("SELECT 1;", table.replace(" two  ", " three"), table)
 
 
-# What is shown ----------------------------------------------------------------------------------------
+# What is shown ------------------------------------------------------------------------------------
 
 
 def test_a_mismatch_shows_what_both_sides_have_and_what_only_one_has():

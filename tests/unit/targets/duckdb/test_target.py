@@ -145,7 +145,9 @@ CHANGE = "import duckdb, sys; duckdb.connect(sys.argv[1]).execute('CREATE TABLE 
 
 
 def test_a_file_that_another_process_changes_before_it_is_locked_is_opened_anew(target, monkeypatch):
-    """DuckDB 2.0 reads the headers before its lock: it would miss the table, and what it wrote then would be the end of the file."""
+    """DuckDB 2.0 reads the headers before its lock: it would miss the table, and what it wrote then
+    would be the end of the file.
+    """
     create(target, "CREATE TABLE t (a int)")
     open_it = target.engine.dialect.connect
     opened: list[duckdb_driver.DuckDBPyConnection] = []
@@ -289,7 +291,9 @@ def expected(name: str) -> dict[int, str | None]:
 
 @pytest.mark.parametrize("name", sorted(VALUES))
 def test_a_value_comes_back_as_it_was(apply, target, name):
-    """C5: replicated into the column that we declare for its type, found by it (C16), and loaded by a copy"""
+    """C5: replicated into the column that we declare for its type, found by it (C16), and loaded by
+    a copy
+    """
     create(target, f"CREATE TABLE v (k INTEGER, v {declaration(OIDS[name], type_name(OIDS[name]))})")
     remote = relation("public.v", {"k": "int4", "v": name}, identity="f")
     numbered = [(str(k), v) for k, v in enumerate(VALUES[name])]
@@ -367,7 +371,9 @@ T = relation("public.t", {"a": "int4", "b": "text"}, ["a"])
 
 
 def test_changes_reach_the_table(apply, target):
-    """C7-C9, C18: executemany counts the rows it found; a key may go and come again within a transaction"""
+    """C7-C9, C18: executemany counts the rows it found; a key may go and come again within a
+    transaction
+    """
     create(target, "CREATE TABLE t (b text, a int PRIMARY KEY, own text DEFAULT 'mine')")
     result = apply(
         [T],
@@ -559,7 +565,9 @@ def test_a_sequence_goes_on_as_the_publishers(target, position, following):
 
 
 def test_a_block_that_is_loaded_is_not_kept_until_the_commit(target):
-    """bounded_memory: what is registered under a name, DuckDB keeps as long as the transaction lasts."""
+    """bounded_memory: what is registered under a name, DuckDB keeps as long as the transaction
+    lasts.
+    """
     create(target, "CREATE TABLE t (a VARCHAR)")
     table = reflected(target, "t")
     block = write_block(pa.RecordBatch.from_pydict({"a": pa.array(["x" * 1000] * 1000)}))

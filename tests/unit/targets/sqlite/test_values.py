@@ -57,7 +57,9 @@ def decoded(type_name: str) -> pa.Array:
 @pytest.mark.parametrize("kind", sorted(DECLARED))
 @pytest.mark.parametrize("type_name", sorted(EDGES))
 def test_a_column_holds_every_value_of_a_type_or_is_refused(target, type_name, kind):
-    """refuse_not_guess: what SQLite gives back is what was bound; as another type, what that type has no value for is refused (C5)"""
+    """refuse_not_guess: what SQLite gives back is what was bound; as another type, what that type
+    has no value for is refused (C5)
+    """
     try:
         check_column(OIDS[type_name], column(kind))
     except TargetRelationError:
@@ -193,7 +195,9 @@ def test_the_time_zones_offset_is_completed():
     ],
 )
 def test_a_column_by_one_of_our_names_is_read_as_its_type(declared, kind, oid, value, sqlstate):
-    """C5: what SQLite itself would keep, PostgreSQL's column would not; a user's own names for the same affinity are SQLite's"""
+    """C5: what SQLite itself would keep, PostgreSQL's column would not; a user's own names for the
+    same affinity are SQLite's
+    """
     with pytest.raises(UnsupportedValue) as raised:
         bind_values(oid, TargetColumn("c", declared, kind), pa.array([value]))
     assert (raised.value.sqlstate, raised.value.column) == (sqlstate, "c")
