@@ -508,6 +508,25 @@ def test_one_of_the_equal_rows_of_a_partitioned_table_is_changed(apply, database
     assert database.execute("SELECT a FROM t ORDER BY a") == [(1,), (11,), (12,)]
 
 
+def test_a_row_in_the_way_is_found_where_it_has_the_ctid_of_the_row_that_is_changed(target, database):
+    """C16, C22, C26: a row is told apart by its partition and its ctid together"""
+    database.execute("CREATE TABLE t (a int, b text, UNIQUE (a, b)) PARTITION BY RANGE (a)")
+    database.execute("CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    database.execute("CREATE TABLE high PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    database.execute("INSERT INTO t VALUES (1, 'x'), (11, 'y')")
+    assert database.execute("SELECT DISTINCT ctid::text FROM t") == [("(0,1)",)]
+    full = relation("public.t", {"a": "int4", "b": "text"}, identity="f")
+    move = m.Update(16384, "O", values("1", "x"), values("11", "y"))
+    applier = ExactApplier(target, subscription="sub", subid=1)
+
+    def read():
+        return [frame([full], transaction(200, move))]
+
+    with pytest.raises(ConflictError, match=r'relation "public.high": conflict=update_exists') as raised:
+        apply_batch(applier, read, START, END)
+    assert 'unique index "high_a_b_key", modified locally in transaction' in str(raised.value.detail)
+
+
 @pytest.fixture
 def keyed_leaves(database):
     """Table t (own, a, b), of which only the partitions have keys: (a). Row 1 is in both; the
