@@ -1,5 +1,5 @@
-"""A boolean expression of PostgreSQL: from the text of a WHERE to one boolean a row. Nothing here
-knows of publications.
+"""Evaluates a boolean expression of PostgreSQL, from the text of a WHERE clause to one boolean per
+row.
 
 ::
 
@@ -9,7 +9,15 @@ knows of publications.
                                  │                                                                        └ regex
                                  └ builtins: pg_type, pg_operator, pg_proc, pg_cast as recorded
 
-:mod:`.check` is the entrance: it parses, analyzes and refuses what a row filter may not hold.
-:mod:`.evaluate.row_filter` compiles what it gives. Which rows of which publication are filtered by
-what is :mod:`subscriber.publication`'s.
+:mod:`.parse` reads the text, :mod:`.analyze` gives every node its type and :mod:`.builtins` holds
+the catalogs that the analysis reads. :mod:`.supported` decides whether the subscriber can evaluate
+the expression exactly as the server does. :mod:`.evaluate` evaluates the expression, with the
+functions of :mod:`.functions` and the regular expressions of :mod:`.regex`.
+:mod:`.row_filters_page` writes the page ``docs/row-filters.md``.
+
+Callers begin with :mod:`.check`. It parses and analyzes the text, and refuses an expression that a
+row filter may not contain. :mod:`.evaluate.row_filter` compiles the checked expression.
+
+This package does not know publications. :mod:`subscriber.publication` decides which row filter
+applies to which rows.
 """

@@ -1,4 +1,4 @@
-"""A filter's text → the tree that is evaluated, or the reason why not."""
+"""Turns the text of a row filter into a typed tree, or reports why the filter is refused."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 
 def check_filter(text: str, table: PublisherTable, tables: PublisherTables) -> tree.Expression:
-    """The filter that ``WHERE (text)`` means for this table, if it can be evaluated here.
+    """Return the expression that ``WHERE (text)`` means for this table.
 
     Args:
-        text: as it was written, or as ``pg_get_expr`` writes it; the parentheses around it may be
-            there or not.
-        table: whose rows are filtered.
-        tables: the publisher's; its version, search path and collations count.
+        text: the filter as a user wrote it, or as ``pg_get_expr`` prints it. Parentheses around the
+            whole text are optional.
+        table: the table whose rows are filtered.
+        tables: the publisher's tables. The server version, the search path and the collations of
+            the publisher are read from here.
 
     Raises:
-        SQLSyntaxError: 42601, it does not parse.
-        UsageError: what PostgreSQL's parser says of names and types: 42703, 42883, 42725, 42804 and
-            so on.
-        NotSupportedError: 0A000, a publication may not have it (rule B23), or we do not compute it
-            as the server does; by name.
+        SQLSyntaxError: 42601, the text cannot be parsed.
+        UsageError: PostgreSQL's error for a name or a type: 42703, 42883, 42725, 42804 and others.
+        NotSupportedError: 0A000, a publication may not contain the expression (rule B23), or the
+            subscriber does not compute it as the server does. The message names the part that is
+            refused.
     """
     found = analyze_filter(text, table, tables)
     check_supported(found, _types(tables), tables)
@@ -37,10 +38,13 @@ def check_filter(text: str, table: PublisherTable, tables: PublisherTables) -> t
 
 
 def analyze_filter(text: str, table: PublisherTable, tables: PublisherTables) -> tree.Expression:
-    """The filter as CREATE PUBLICATION makes it on the server, whether we can evaluate it or not.
+    """Return the filter as CREATE PUBLICATION stores it on the server.
+
+    The result may contain functions that the subscriber cannot evaluate.
 
     Raises:
-        SubscriberError: as :func:`check_filter`, for what the server refuses.
+        SubscriberError: the server refuses the filter; the errors are those of
+            :func:`check_filter`.
     """
     types = _types(tables)
     try:
@@ -55,12 +59,13 @@ def analyze_filter(text: str, table: PublisherTable, tables: PublisherTables) ->
 
 
 def kept_text(text: str, table: PublisherTable, tables: PublisherTables) -> str:
-    """A filter in the form in which it is kept to be read again: as ``pg_get_expr`` would print it,
-    with one exception.
+    """Return the text in which the catalog stores a filter.
 
-    The server keeps a tree, in which a virtual generated column has become its expression,
-    converted to the column's type; the text of that hides the conversion, with its rounding and its
-    length. So a filter that names such a column is kept as it was written.
+    This is the text that ``pg_get_expr`` would print, with one exception. The server stores a tree,
+    in which a virtual generated column is replaced by its expression, converted to the column's
+    type. The printed text of that tree hides the conversion, and with it the rounding and the
+    length limit. A filter that uses a virtual generated column is therefore stored as the user
+    wrote it.
 
     Raises:
         SubscriberError: as :func:`check_filter`.
@@ -72,20 +77,20 @@ def kept_text(text: str, table: PublisherTable, tables: PublisherTables) -> str:
 
 
 def filter_text(found: tree.Expression, tables: PublisherTables) -> str:
-    """A checked filter as the publisher's ``pg_get_expr`` would print it: what its catalog
+    """Return a checked filter as ``pg_get_expr`` prints it, which is what the publisher's catalog
     shows.
     """
     return deparse(found, _types(tables))
 
 
 def columns_of(node: tree.Expression) -> frozenset[str]:
-    """The names of the columns that an expression uses (rules B33, B35)."""
+    """Return the names of the columns that an expression uses (rules B33, B35)."""
     own = {node.name} if isinstance(node, tree.Column) else set()
     return frozenset(own).union(*map(columns_of, node.children))
 
 
 def _as_written(text: str, analysis: Analysis, tables: PublisherTables) -> tree.Expression:
-    """Before generated columns are expanded."""
+    """Return the expression in which virtual generated columns are not yet expanded."""
     return analysis.filter(parse(text, _major(tables)))
 
 

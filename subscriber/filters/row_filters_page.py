@@ -1,8 +1,8 @@
-"""The page ``docs/row-filters.md``, generated from the registry of functions.
+"""Generates the page ``docs/row-filters.md`` from the registry of functions.
 
-``make docs`` writes the page, and a test compares it with the registry. PostgreSQL 18 decides what
-a filter may contain (immutable built-in functions); the page says what of that is computed here and
-what is refused.
+``make docs`` writes the page, and a test compares the page with the registry. PostgreSQL 18 decides
+what a filter may contain, namely immutable built-in functions. The page lists which of these the
+subscriber computes, and which it refuses.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         "they convert between values and bytes or text",
     ),
 )
-"""Families that are refused: a name, what finds their signatures (operators: their name and types),
-and why.
+"""Families of refused functions: the name, a regular expression, and the reason.
+
+The regular expression matches the signatures of the functions with their result types. For
+operators it matches the name and the types.
 """
 
 _OTHER_REASON: Final = "they are not implemented yet"
@@ -116,7 +118,7 @@ The two differ where a government has changed its rules in between, and for year
 
 
 def row_filters_page() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     catalog = catalog_of(_VERSION)
     parts = (_types(catalog), _operators(catalog), _functions(catalog), _refused(catalog))
     return "\n".join([_HEAD, *(line for part in parts for line in (*part, ""))]).rstrip("\n") + "\n"
@@ -186,7 +188,7 @@ def _functions(catalog: Catalog) -> Iterator[str]:
 
 
 def _refused(catalog: Catalog) -> Iterator[str]:
-    """Every function that is refused, by the reason."""
+    """Yield the lines of the table of refused functions, grouped by the reason."""
     families: dict[tuple[str, str], set[str]] = defaultdict(set)
     for function in catalog.functions.values():
         signature = catalog.signature(function)
@@ -206,14 +208,20 @@ def _refused(catalog: Catalog) -> Iterator[str]:
 
 
 def _reason(described: str) -> tuple[str, str]:
-    """The family of a signature with its result, and why it is refused."""
+    """Return the family that a function belongs to, and the reason why the family is refused.
+
+    Args:
+        described: the signature of the function, a space, and the name of its result type.
+    """
     return next(
         ((name, why) for name, pattern, why in _REASONS if re.search(pattern, described)), ("Others", _OTHER_REASON)
     )
 
 
 def _is_for_people(catalog: Catalog, function: Function) -> bool:
-    """Immutable, and no part of an index or a type."""
+    """Return whether users call the function: it is immutable, and does not only serve an index or
+    a type.
+    """
     names = {catalog.types[oid].name for oid in (*function.arguments, function.result) if oid in catalog.types}
     return (
         function.volatility == _IMMUTABLE
@@ -224,7 +232,7 @@ def _is_for_people(catalog: Catalog, function: Function) -> bool:
 
 
 def _name(catalog: Catalog, oid: int) -> str:
-    """As SQL writes it; of a pseudo-type, its own name."""
+    """Return the name of a type as SQL writes it; for a pseudo-type, the name in ``pg_type``."""
     found = catalog.types.get(oid)
     return found.name if found is not None and _is_pseudo(catalog, oid) else type_name(oid)
 

@@ -1,5 +1,7 @@
-"""Whether we compute an expression exactly as the server does; what we do not is refused by name
-(refuse_not_guess).
+"""Checks that the subscriber computes an expression exactly as the server does.
+
+An expression that it does not compute exactly is refused, and the message names the function,
+operator, type or collation (invariant refuse_not_guess).
 """
 
 from __future__ import annotations
@@ -24,32 +26,38 @@ _OF_ENCODED_TEXT = frozenset(
     {"octet_length(text)", "octet_length(bpchar)", "md5(text)", "ascii(text)", "chr(int4)"}
     | {f"{name}(text)" for name in ("sha224", "sha256", "sha384", "sha512")}
 )
-"""They see the bytes of text as the database has it; here it is UTF-8."""
+"""Functions that read the bytes of text in the encoding of the database. The subscriber holds text
+as UTF-8.
+"""
 
 
 _BY_THE_DATABASES_COLLATION = frozenset(f"jsonb_{name}(jsonb,jsonb)" for name in ("lt", "le", "gt", "ge"))
-"""They compare strings by the collation of the database, whatever the expression says."""
+"""Functions that compare strings by the collation of the database, whatever collation the
+expression specifies.
+"""
 _DEFAULT_COLLATION = 100
 
 
 def check_supported(node: tree.Expression, types: Types, tables: PublisherTables) -> None:
-    """Check an expression that a publication may have.
+    """Check an expression that a publication may contain.
 
     Args:
         node: the expression.
-        types: of the publisher.
-        tables: the publisher's; its version, collations and encoding count.
+        types: the types of the publisher.
+        tables: the publisher's tables. The server version, the collations and the encoding of the
+            publisher are read from here.
 
     Raises:
-        NotSupportedError: 0A000, with the function or operator and its types, the type, or the
-            collation.
-        UsageError: 42P22, the server could not compute it either.
+        NotSupportedError: 0A000. The message names the function or operator with its types, the
+            type, or the collation.
+        UsageError: 42P22, the server could not compute the expression either; 42883, a type of
+            GREATEST or LEAST has no comparison function.
     """
     _Check(types, tables).node(node)
     try:
         compile_filter(node, tables.server_version)
     except DataException:
-        pass  # a constant part fails; the server accepts that, and raises the error at the first row
+        pass  # A constant part fails. The server accepts such a filter too, and raises the error at the first row.
 
 
 class _Check:
@@ -60,7 +68,7 @@ class _Check:
         self._bytewise = tables.bytewise_collations
 
     def node(self, node: tree.Expression) -> None:
-        """This node and all below it."""
+        """Check this node and all nodes below it."""
         match node:
             case tree.Column() | tree.Constant() | tree.Relabel() if node.type_oid != RECORD:
                 if form_of(node.type_oid) is None:
@@ -111,7 +119,7 @@ class _Check:
                 f"{what} is not supported in a database whose collation does not compare by bytes",
                 hint="Compare a value of the document, such as (document ->> 'name') COLLATE \"C\".",
             )
-        of_these = _of_these(found, arguments, self._server_version)  # which may be refused, whatever the collation
+        of_these = _of_these(found, arguments, self._server_version)  # may be refused whatever the collation is
         if not any(self._types.collation(one.type_oid) for one in arguments):
             return
         if collation == 0:
@@ -129,7 +137,7 @@ class _Check:
 
 
 def _of_these(found: Implementation, arguments: Sequence[tree.Expression], server_version: int) -> Implementation:
-    """The implementation of a call with these arguments, some of which may be constants."""
+    """Return the implementation of a call with these arguments, of which some may be constants."""
     if found.specialise is None:
         return found
     constants = {}
@@ -141,19 +149,21 @@ def _of_these(found: Implementation, arguments: Sequence[tree.Expression], serve
                     constants[place] = simple.value
         return found.for_constants(constants)
     except DataException:
-        return found  # the error comes at the first row, on the server as here
+        return found  # the error is raised at the first row, as on the server
 
 
 def _elements(array: tree.Expression, server_version: int) -> Sequence[tree.Expression]:
-    """What ANY and ALL compare with: each element of a constant array, and of ``ARRAY[...]``; else
-    some value of the element's type.
+    """Return the expressions that ANY and ALL compare with.
+
+    For a constant array and for ``ARRAY[...]`` these are the elements. For any other array it is an
+    arbitrary value of the element type.
     """
     known = array
     if not _varies(array):
         try:
             known = simplify(array, server_version)
         except DataException:
-            pass  # the error comes at the first row, on the server as here
+            pass  # the error is raised at the first row, as on the server
     elements = elements_of(known)
     return (of_type(ELEMENT_TYPES[array.type_oid]),) if elements is None else elements
 

@@ -1,16 +1,17 @@
-"""Text → syntax tree, by the rules of ``gram.y``.
+"""Parses an expression into a syntax tree by the rules of ``gram.y``.
 
-A parser by precedences, as Bison's are: an operand is read, then operators as long as they bind
-more tightly than the rule whose last operand is being read. The table of precedences is gram.y's,
-and so is what it says of each: left, right, or not associative, where ``a < b < c`` is an error.
+This is an operator precedence parser, and it resolves precedences as Bison does. It reads an
+operand, and then operators for as long as they bind more tightly than the rule whose last operand
+is being read. The precedences and the associativities (left, right, or none) are those of
+``gram.y``. A chain of operators without associativity, such as ``a < b < c``, is an error.
 
-*Rejected:* sqlglot's parser. It follows precedences of its own (``NOT a = b``, ``- 2 ^ 2``,
-``a || b = c``, ``a < b IS NULL``), takes functions for others of the same meaning elsewhere, and
-accepts what PostgreSQL does not. To correct its tree one would have to know which parentheses were
-written, and with that, to have parsed.
+*Rejected:* sqlglot's parser. It uses different precedences (``NOT a = b``, ``- 2 ^ 2``, ``a || b =
+c``, ``a < b IS NULL``), replaces functions by functions that have the same meaning in other
+databases, and accepts text that PostgreSQL refuses. Its tree could be corrected only by a program
+that knows which parentheses were written, and such a program would have to parse the text itself.
 
-A sub-select is not read: no row filter may have one (rule B27), so it is skipped to its closing
-parenthesis.
+A sub-select is not parsed. No row filter may contain a sub-select (rule B27), so the parser skips
+it up to its closing parenthesis.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from subscriber.sql.keywords import NOT_COLUMN_ID, RESERVED, TYPE_OR_FUNCTION_NA
 from subscriber.sql.lexer import NEWEST, Kind
 
 _OR, _AND, _NOT, _IS, _COMPARISON, _BETWEEN, _OP, _SUM, _PRODUCT, _POWER, _AT, _COLLATE, _SIGN, _CAST = range(1, 15)
-"""gram.y's precedences, the loosest first."""
+"""The precedences of ``gram.y``, from the loosest to the tightest."""
 _NOT_ASSOCIATIVE: Final = frozenset({_IS, _COMPARISON, _BETWEEN})
 _SYMBOLS: Final = {
     "<": _COMPARISON,
@@ -59,17 +60,23 @@ _WORDS: Final = {
     "collate": _COLLATE,
 }
 _NEEDED_BEHIND: Final = {"operator": "(", "similar": "to"}
-"""Words that are an operator only before these; ``SUBSTRING (a SIMILAR b ESCAPE c)`` has none."""
+"""Words that are operators only if the given token follows. ``SUBSTRING (a SIMILAR b ESCAPE c)``
+contains no operator SIMILAR TO.
+"""
 _OF_B_EXPR: Final = frozenset({"is", "operator"})
 _QUERY_WORDS: Final = ("select", "values", "with", "table")
 _SET_WORDS: Final = ("union", "intersect", "except", "order", "limit", "offset", "fetch", "for")
 
 
 def parse(text: str, major: int = NEWEST) -> syntax.Node:
-    """The syntax tree of an expression, as PostgreSQL of this version reads it.
+    """Return the syntax tree of an expression, as this version of PostgreSQL reads it.
+
+    Args:
+        text: the expression.
+        major: the major version of the server whose grammar applies.
 
     Raises:
-        SQLSyntaxError: it does not parse.
+        SQLSyntaxError: the text cannot be parsed.
         UsageError: 22023, the precision of a type is wrong.
     """
     cursor = Cursor(text, major, in_parentheses=True)
@@ -79,31 +86,35 @@ def parse(text: str, major: int = NEWEST) -> syntax.Node:
 
 
 def read_expression(cursor: Cursor) -> syntax.Node:
-    """The expression that comes next, as far as it goes: ``a_expr``.
+    """Read the longest expression (``a_expr``) that begins at the cursor.
 
     Raises:
-        SQLSyntaxError: it does not parse.
+        SQLSyntaxError: the text cannot be parsed.
         UsageError: 22023, the precision of a type is wrong.
     """
     return Parser(cursor).expression()
 
 
 class Parser:
-    """Reads expressions.
+    """Reads expressions from a cursor.
 
     Attributes:
-        cursor: where it reads; its version is that of the grammar.
+        cursor: the position in the text. Its version selects the grammar.
     """
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
 
     def expression(self, above: int = 0, *, restricted: bool = False) -> syntax.Node:
-        """``a_expr``, or ``b_expr`` if restricted, as the last operand of a rule of precedence
-        ``above``.
+        """Read ``a_expr``, or ``b_expr`` if restricted.
+
+        Args:
+            above: the precedence of the rule whose last operand is read. Operators that do not bind
+                more tightly are left to the caller.
+            restricted: read ``b_expr``, which excludes some operators.
 
         Raises:
-            SQLSyntaxError: it does not parse.
+            SQLSyntaxError: the text cannot be parsed.
             UsageError: 22023, the precision of a type is wrong.
         """
         node = self._operand(restricted=restricted)
@@ -116,7 +127,7 @@ class Parser:
             node = self._continued(node, precedence, restricted=restricted)
 
     def expressions(self) -> tuple[syntax.Node, ...]:
-        """One expression, or several with commas between them."""
+        """Read one expression, or several that are separated by commas."""
         found = [self.expression()]
         while self.cursor.accept(","):
             found.append(self.expression())
@@ -143,7 +154,9 @@ class Parser:
         return _WORDS.get(word, 0)
 
     def _continued(self, left: syntax.Node, precedence: int, *, restricted: bool) -> syntax.Node:
-        """The rule that goes on behind its first operand."""
+        """Read the operator with this precedence and the operands behind it, and return the whole
+        expression.
+        """
         cursor, position = self.cursor, self.cursor.position
         if precedence in (_OR, _AND):
             kind = cursor.take(Kind.WORD).value
@@ -166,10 +179,10 @@ class Parser:
         return syntax.Operation(position, names, left, self.expression(precedence, restricted=restricted))
 
     def operator(self) -> tuple[str, ...]:
-        """``qual_all_Op``: an operator, or ``OPERATOR (schema.op)``.
+        """Read ``qual_all_Op``: an operator, or ``OPERATOR (schema.op)``.
 
         Raises:
-            SQLSyntaxError: something else comes next.
+            SQLSyntaxError: the next token is not an operator.
         """
         cursor = self.cursor
         if not cursor.accept("operator"):
@@ -231,7 +244,9 @@ class Parser:
         return syntax.NotSimple(position, "JsonIsPredicate", (left,))
 
     def _membership(self, left: syntax.Node) -> syntax.Node:
-        """``[NOT] BETWEEN``, ``IN``, ``LIKE``, ``ILIKE``, ``SIMILAR TO``."""
+        """Read ``[NOT] BETWEEN``, ``IN``, ``LIKE``, ``ILIKE`` or ``SIMILAR TO`` with its
+        operands.
+        """
         cursor, position = self.cursor, self.cursor.position
         negated = cursor.accept("not")
         word = cursor.take(Kind.WORD).value
@@ -301,7 +316,7 @@ class Parser:
         return syntax.FunctionCall(position, ("pg_catalog", "overlaps"), (*left.fields, *right.fields), special=True)
 
     def _primary(self) -> syntax.Node:
-        """``c_expr``."""
+        """Read ``c_expr``."""
         cursor, lexeme = self.cursor, self.cursor.peek()
         match lexeme.kind:
             case Kind.INTEGER:
@@ -356,7 +371,11 @@ class Parser:
         return self._named()
 
     def _typed_literal(self) -> syntax.Node | None:
-        """``date '…'`` of a type of the grammar's own; None if these words are something else."""
+        """Read a literal such as ``date '…'``, whose type name is a keyword of the grammar.
+
+        Returns:
+            None if the next words are not such a literal.
+        """
         cursor, position, place = self.cursor, self.cursor.position, self.cursor.place
         if (cursor.at("double") and not cursor.at("double", "precision")) or (
             cursor.at("national") and cursor.peek(1).value not in ("character", "char")
@@ -374,7 +393,7 @@ class Parser:
         return syntax.TypeCast(position, constant, name)
 
     def _named(self) -> syntax.Node:
-        """A column, a function's call, or a string constant with the name of its type."""
+        """Read a column, a function call, or a string constant behind the name of its type."""
         cursor, position = self.cursor, self.cursor.position
         bare = cursor.peek().value if cursor.peek().kind is Kind.WORD else None
         if bare in RESERVED:
@@ -399,7 +418,7 @@ class Parser:
         return column if split == len(parts) else syntax.Indirection(position, column, tuple(parts[split:]))
 
     def _literal_of(self, call: syntax.FunctionCall, position: int) -> syntax.Node:
-        """``func_name ( func_arg_list ) Sconst``: the arguments are modifiers of a type."""
+        """Read ``func_name ( func_arg_list ) Sconst``, where the arguments are type modifiers."""
         cursor = self.cursor
         if cursor.peek().kind is not Kind.STRING or call.star or call.decorated or call.over or call.variadic:
             return call
@@ -433,8 +452,9 @@ class Parser:
 
 
 def _combined(kind: str, left: syntax.Node, right: syntax.Node, position: int) -> syntax.Node:
-    """``makeAndExpr``, ``makeOrExpr``: a chain is one node, whatever parentheses there are on its
-    left.
+    """Combine two operands by AND or OR (``makeAndExpr``, ``makeOrExpr``).
+
+    A chain of the same operator becomes one node, whether or not its left part is in parentheses.
     """
     which = "or" if kind == "or" else "and"
     if isinstance(left, syntax.BooleanExpression) and left.kind == which:
@@ -443,7 +463,9 @@ def _combined(kind: str, left: syntax.Node, right: syntax.Node, position: int) -
 
 
 def _negative(node: syntax.Node, position: int) -> syntax.Node:
-    """``doNegate``: the sign of a number belongs to it."""
+    """Negate an expression (``doNegate``). The sign of a numeric constant becomes part of the
+    constant.
+    """
     if isinstance(node, syntax.Constant) and node.kind in ("integer", "float"):
         value = node.value.removeprefix("-") if node.value.startswith("-") else "-" + node.value
         return replace(node, position=position, value=value)

@@ -1,5 +1,7 @@
-"""What ``gram.y`` writes in words of its own: CASE, CAST, EXTRACT, TRIM, COALESCE, function calls
-and the like (``func_expr``, ``case_expr``).
+"""Reads the expressions that have their own grammar rules in ``gram.y``.
+
+These are CASE, CAST, EXTRACT, TRIM, COALESCE, function calls and others (``func_expr``,
+``case_expr``).
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ from subscriber.sql.lexer import Kind, syntax_error
 
 
 class Expressions(Protocol):
-    """What these forms have of the parser, which reads the expressions in them."""
+    """The part of the parser that this module uses to read the expressions within these forms."""
 
     @property
     def cursor(self) -> Cursor:
-        """Where it reads."""
+        """The position in the text."""
         ...
 
     def expression(self, *, restricted: bool = False) -> syntax.Node:
@@ -28,11 +30,11 @@ class Expressions(Protocol):
         ...
 
     def expressions(self) -> tuple[syntax.Node, ...]:
-        """Read one expression, or several with commas between them."""
+        """Read one expression, or several that are separated by commas."""
         ...
 
     def operator(self) -> tuple[str, ...]:
-        """Read an operator's name, with its schema."""
+        """Read the name of an operator, with its schema."""
         ...
 
 
@@ -63,7 +65,7 @@ _JSON: Final = {
     "json_query": (17, "JsonExpr"),
     "json_value": (17, "JsonExpr"),
 }
-"""Words of SQL/JSON, the version that brought them, and what they make."""
+"""The words of SQL/JSON, with the major version that introduced them and the name of their node."""
 _XML: Final = frozenset(
     {"xmlconcat", "xmlelement", "xmlexists", "xmlforest", "xmlparse", "xmlpi", "xmlroot", "xmlserialize"}
 )
@@ -71,8 +73,10 @@ _TRIMS: Final = {"both": "btrim", "leading": "ltrim", "trailing": "rtrim"}
 
 
 def read(parser: Expressions, word: str) -> syntax.Node | None:
-    """The construct that begins with this word, which comes next; None if it is one of the general
-    kind.
+    """Read the construct that begins with this word, which is the next token.
+
+    Returns:
+        None if the word does not begin a construct of this module.
     """
     cursor, position = parser.cursor, parser.cursor.position
     if word == "case":
@@ -105,7 +109,9 @@ def read(parser: Expressions, word: str) -> syntax.Node | None:
 
 
 def read_call(parser: Expressions, names: tuple[str, ...], position: int) -> syntax.FunctionCall:
-    """``func_application`` and what may follow it."""
+    """Read the arguments of a function call (``func_application``) and the clauses that may
+    follow.
+    """
     cursor = parser.cursor
     cursor.expect("(")
     arguments: list[syntax.Node] = []
@@ -152,8 +158,10 @@ def read_call(parser: Expressions, names: tuple[str, ...], position: int) -> syn
 
 
 def _legacy_json_object(parser: Expressions, position: int) -> syntax.Node | None:
-    """``json_object (a, b)``, the function that is older than the words; None where it is not
-    called so.
+    """Read ``json_object (a, b)``, the function that existed before the SQL/JSON constructor.
+
+    Returns:
+        None if the next tokens are not a call of that function.
     """
     cursor = parser.cursor
     place = cursor.place
@@ -166,10 +174,10 @@ def _legacy_json_object(parser: Expressions, position: int) -> syntax.Node | Non
 
 
 def check_overlaps(parser: Expressions, left: syntax.RowLiteral, right: syntax.RowLiteral) -> None:
-    """Both sides of OVERLAPS have two.
+    """Check that both sides of OVERLAPS have two fields.
 
     Raises:
-        SQLSyntaxError: one has not.
+        SQLSyntaxError: a side does not have two fields.
     """
     for side, row in (("left", left), ("right", right)):
         if len(row.fields) != 2:
@@ -250,7 +258,7 @@ def _array(parser: Expressions, position: int) -> syntax.Node:
 
 
 def _array_elements(parser: Expressions, position: int) -> syntax.Node:
-    """``array_expr`` behind its opening bracket: inner arrays may leave the word ARRAY out."""
+    """Read ``array_expr`` behind its opening bracket. Inner arrays may omit the word ARRAY."""
     cursor = parser.cursor
     elements: list[syntax.Node] = []
     if not cursor.at("]"):
@@ -349,7 +357,9 @@ def _overlay(parser: Expressions, position: int) -> syntax.Node:
 
 
 def _plain(parser: Expressions, name: str, position: int, place: int) -> syntax.Node:
-    """A call of the usual form, from behind its opening parenthesis; the closing one is left."""
+    """Read a call in the usual notation, from behind its opening parenthesis up to its closing
+    parenthesis, which stays unread.
+    """
     cursor = parser.cursor
     cursor.place = place - 1
     call = read_call(parser, (name,), position)
@@ -376,7 +386,7 @@ def _substring(parser: Expressions, position: int) -> syntax.Node:
     else:
         return _plain(parser, "substring", position, place)
     if start is None and length is not None:
-        # The length alone is made an integer at once, since there is no function without a start.
+        # A length without a start is cast to integer here, since no function takes only a length.
         integer = syntax.TypeName(position, ("pg_catalog", "int4"))
         arguments: tuple[syntax.Node, ...] = (
             first,

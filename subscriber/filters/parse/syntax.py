@@ -1,8 +1,9 @@
-"""The syntax tree of an expression: PostgreSQL's raw parse nodes (``parsenodes.h``), before anybody
-knows what a name means.
+"""Defines the syntax tree of an expression: PostgreSQL's raw parse nodes (``parsenodes.h``), before
+names are looked up.
 
-Where ``gram.y`` writes a construct as another one (BETWEEN later on, TRIM as ``btrim``,
-``a LIKE b`` as ``a ~~ b``), it is done here, too.
+``gram.y`` translates some constructs into others, for instance TRIM into ``btrim`` and ``a LIKE b``
+into ``a ~~ b``. The parser makes the same translations. BETWEEN stays a node here, and is
+translated by the analysis.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What all nodes have.
+    """A node of the syntax tree.
 
     Attributes:
-        position: index of its first character in the text.
+        position: the index of the first character of the node in the text.
     """
 
     position: int
@@ -24,14 +25,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRef(Node):
-    """``a``, ``t.a``, ``s.t.a``; the last part is None for ``*``."""
+    """A column reference: ``a``, ``t.a``, ``s.t.a``. The last part is None for ``*``."""
 
     parts: tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Constant(Node):
-    """``A_Const``: integer, float, string, bits (``b101``), boolean (``true``), null."""
+    """A constant (``A_Const``): integer, float, string, bits (``b101``), boolean (``true``),
+    null.
+    """
 
     kind: Literal["integer", "float", "string", "bits", "boolean", "null"]
     value: str
@@ -39,19 +42,19 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True)
 class ParamRef(Node):
-    """``$1``."""
+    """A parameter: ``$1``."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TypeName(Node):
-    """A type as it is written.
+    """A type name as it is written.
 
     Attributes:
-        names: its name, with a schema or not.
-        modifiers: what stands in parentheses.
-        array: it has brackets.
+        names: the name of the type, optionally with its schema.
+        modifiers: the type modifiers in parentheses.
+        array: whether brackets follow the name.
     """
 
     names: tuple[str, ...]
@@ -61,7 +64,7 @@ class TypeName(Node):
 
 @dataclass(frozen=True, slots=True)
 class TypeCast(Node):
-    """``CAST (a AS t)``, ``a::t``, ``t 'a'``."""
+    """A cast: ``CAST (a AS t)``, ``a::t``, ``t 'a'``."""
 
     argument: Node
     type: TypeName
@@ -69,7 +72,7 @@ class TypeCast(Node):
 
 @dataclass(frozen=True, slots=True)
 class CollateClause(Node):
-    """``a COLLATE c``."""
+    """A COLLATE clause: ``a COLLATE c``."""
 
     argument: Node
     names: tuple[str, ...]
@@ -77,8 +80,10 @@ class CollateClause(Node):
 
 @dataclass(frozen=True, slots=True)
 class Indirection(Node):
-    """``(a).b``, ``(a)[1]``: a string is a field, None is ``*``, a tuple a subscript (of one or two
-    bounds, a missing one is None).
+    """Field selections and subscripts: ``(a).b``, ``(a)[1]``.
+
+    A string is a field, and None is ``*``. A tuple is a subscript with one or two bounds; a bound
+    that is not written is None.
     """
 
     argument: Node
@@ -87,17 +92,18 @@ class Indirection(Node):
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall(Node):
-    """``f(…)``.
+    """A function call: ``f(…)``.
 
     Attributes:
-        names: the function's.
-        arguments: positional ones first.
-        argument_names: of each, None for a positional one.
-        star: ``f(*)``.
-        variadic: the last argument is marked so.
-        decorated: DISTINCT, ORDER BY, FILTER or WITHIN GROUP: only aggregates have that.
-        over: it is called as a window function.
-        special: it was written in words of SQL, such as ``EXTRACT (x FROM y)``, and is printed so.
+        names: the name of the function, optionally with its schema.
+        arguments: the arguments; positional arguments come first.
+        argument_names: the name of each argument; None for a positional argument.
+        star: whether the call is ``f(*)``.
+        variadic: whether the last argument is marked VARIADIC.
+        decorated: DISTINCT, ORDER BY, FILTER or WITHIN GROUP, which only aggregates accept.
+        over: whether the function is called as a window function.
+        special: whether the call is written in SQL syntax, such as ``EXTRACT (x FROM y)``. Such a
+            call is also printed in SQL syntax.
     """
 
     names: tuple[str, ...]
@@ -112,7 +118,9 @@ class FunctionCall(Node):
 
 @dataclass(frozen=True, slots=True)
 class Operation(Node):
-    """``A_Expr`` of an operator; left is None for a prefix operator."""
+    """An operator with its operands (``A_Expr``). The left operand is None for a prefix
+    operator.
+    """
 
     names: tuple[str, ...]
     left: Node | None
@@ -121,7 +129,7 @@ class Operation(Node):
 
 @dataclass(frozen=True, slots=True)
 class AnyAll(Node):
-    """``a = ANY (b)``, ``a = ALL (b)``."""
+    """A comparison with the elements of an array: ``a = ANY (b)``, ``a = ALL (b)``."""
 
     names: tuple[str, ...]
     left: Node
@@ -131,7 +139,7 @@ class AnyAll(Node):
 
 @dataclass(frozen=True, slots=True)
 class InList(Node):
-    """``a IN (…)``, ``a NOT IN (…)``."""
+    """A comparison with a list: ``a IN (…)``, ``a NOT IN (…)``."""
 
     left: Node
     values: tuple[Node, ...]
@@ -140,7 +148,7 @@ class InList(Node):
 
 @dataclass(frozen=True, slots=True)
 class Between(Node):
-    """``a [NOT] BETWEEN [SYMMETRIC] b AND c``."""
+    """A range test: ``a [NOT] BETWEEN [SYMMETRIC] b AND c``."""
 
     argument: Node
     low: Node
@@ -151,7 +159,7 @@ class Between(Node):
 
 @dataclass(frozen=True, slots=True)
 class DistinctFrom(Node):
-    """``a IS [NOT] DISTINCT FROM b``."""
+    """A comparison that treats NULL as a value: ``a IS [NOT] DISTINCT FROM b``."""
 
     left: Node
     right: Node
@@ -168,7 +176,7 @@ class NullIf(Node):
 
 @dataclass(frozen=True, slots=True)
 class BooleanExpression(Node):
-    """AND, OR, NOT."""
+    """AND, OR or NOT with its operands."""
 
     kind: Literal["and", "or", "not"]
     arguments: tuple[Node, ...]
@@ -176,7 +184,7 @@ class BooleanExpression(Node):
 
 @dataclass(frozen=True, slots=True)
 class NullTest(Node):
-    """``a IS [NOT] NULL``."""
+    """A test for NULL: ``a IS [NOT] NULL``."""
 
     argument: Node
     is_null: bool
@@ -184,7 +192,7 @@ class NullTest(Node):
 
 @dataclass(frozen=True, slots=True)
 class BooleanTest(Node):
-    """``a IS [NOT] TRUE``; the value is None for UNKNOWN."""
+    """A test of a boolean: ``a IS [NOT] TRUE``. The value is None for UNKNOWN."""
 
     argument: Node
     value: bool | None
@@ -193,7 +201,7 @@ class BooleanTest(Node):
 
 @dataclass(frozen=True, slots=True)
 class Case(Node):
-    """CASE."""
+    """A CASE expression."""
 
     operand: Node | None
     whens: tuple[tuple[Node, Node], ...]
@@ -202,33 +210,35 @@ class Case(Node):
 
 @dataclass(frozen=True, slots=True)
 class CasePlaceholder(Node):
-    """The operand of the CASE around it, in a condition that the analysis has written out."""
+    """The operand of the enclosing CASE, in a condition that the analysis has written out as
+    ``operand = value``.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayLiteral(Node):
-    """``ARRAY[…]``."""
+    """An array constructor: ``ARRAY[…]``."""
 
     elements: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RowLiteral(Node):
-    """``ROW (…)`` or ``(a, b)``."""
+    """A row constructor: ``ROW (…)`` or ``(a, b)``."""
 
     fields: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Coalesce(Node):
-    """COALESCE."""
+    """A COALESCE expression."""
 
     arguments: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MinMax(Node):
-    """GREATEST, LEAST."""
+    """A GREATEST or LEAST expression."""
 
     greatest: bool
     arguments: tuple[Node, ...]
@@ -236,17 +246,18 @@ class MinMax(Node):
 
 @dataclass(frozen=True, slots=True)
 class SessionValue(Node):
-    """``SQLValueFunction``: CURRENT_DATE, CURRENT_USER and the like."""
+    """A value of the session (``SQLValueFunction``): CURRENT_DATE, CURRENT_USER and others."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotSimple(Node):
-    """What parses, and no row filter may have: sub-selects, SQL/JSON, XML.
+    """An expression that can be parsed but that no row filter may contain: sub-selects, SQL/JSON,
+    XML.
 
     Attributes:
-        what: in PostgreSQL's word.
+        what: PostgreSQL's name for the construct.
     """
 
     what: str

@@ -1,5 +1,6 @@
-"""Type names as ``gram.y`` reads them: ``Typename`` behind ``::`` and in CAST, ``ConstTypename``
-before a string constant.
+"""Reads type names as ``gram.y`` does.
+
+``Typename`` is behind ``::`` and in CAST, ``ConstTypename`` is before a string constant.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _DATETIMES: Final = frozenset({"timestamp", "time"})
 TYPE_WORDS: Final = frozenset(
     {*_NUMBERS, *_DECIMALS, *_CHARACTERS, *_DATETIMES, "float", "double", "bit", "interval", "json"}
 )
-"""Words that begin a type of the grammar's own."""
+"""The words that begin a type name with its own grammar rule."""
 
 INTERVAL_FULL_RANGE: Final = 0x7FFF
 _FIELDS: Final = {"year": 1 << 2, "month": 1 << 1, "day": 1 << 3, "hour": 1 << 10, "minute": 1 << 11, "second": 1 << 12}
@@ -37,9 +38,9 @@ ReadExpression = Callable[[], syntax.Node]
 
 
 def read_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
-    """``Typename``."""
+    """Read ``Typename``."""
     position = cursor.position
-    cursor.accept("setof")  # no cast asks
+    cursor.accept("setof")  # casts ignore SETOF
     if cursor.peek().kind is Kind.WORD and cursor.peek().value in TYPE_WORDS and _is_own_type(cursor):
         name = _own_type(cursor, read_expression, constant=False)
         if name.names[-1] == "interval" and not name.modifiers:
@@ -53,12 +54,12 @@ def read_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeNam
 
 
 def read_literal_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
-    """``ConstTypename`` and ``ConstInterval``, whose words come next."""
+    """Read ``ConstTypename`` or ``ConstInterval``."""
     return _own_type(cursor, read_expression, constant=True)
 
 
 def interval_fields(cursor: Cursor) -> tuple[syntax.Node, ...]:
-    """``opt_interval``: ``YEAR TO MONTH``, ``SECOND (3)``, as the modifiers of the type.
+    """Read ``opt_interval``, such as ``YEAR TO MONTH`` or ``SECOND (3)``, as type modifiers.
 
     Raises:
         SQLSyntaxError: there is no such range of fields.
@@ -86,8 +87,10 @@ def interval_fields(cursor: Cursor) -> tuple[syntax.Node, ...]:
 
 
 def _is_own_type(cursor: Cursor) -> bool:
-    """``double`` is a word of the grammar's only before ``precision``; ``json`` is a plain name in
-    all but its syntax.
+    """Return whether the next words are a type name that the grammar treats specially.
+
+    ``double`` is such a word only before ``precision``. ``json`` is a plain name except in its
+    syntax.
     """
     return cursor.at("double", "precision") or not cursor.at("double")
 
