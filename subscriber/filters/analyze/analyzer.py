@@ -1,4 +1,4 @@
-"""Syntax tree + table → typed tree, as ``parse_expr.c`` makes it.
+"""Turns the syntax tree of a row filter into a typed tree, as ``parse_expr.c`` does.
 
 ::
 
@@ -6,9 +6,9 @@
          ▲                                   │
          └─────── a function, passed ────────┘
 
-:class:`Analysis` is the dispatcher at the top, and imports point down from it. What calls it again
-for an operand, a call of a function, is given :meth:`Analysis.expression` and does not know the
-class.
+:class:`Analysis` selects the method for each kind of node. Its imports point only downwards in the
+diagram. A module that analyzes operands, such as the calls of functions, receives
+:meth:`Analysis.expression` as an argument and does not import the class.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _NAME: Final = 19
 
 
 class Analysis:
-    """Analyses expressions over one table.
+    """Analyzes expressions over one table.
 
     Attributes:
-        catalog: what the publisher has.
+        catalog: the types, operators, functions and collations of the publisher.
         table: the table.
     """
 
@@ -73,20 +73,21 @@ class Analysis:
         self._operand: tree.CaseOperand | None = None
 
     def filter(self, node: syntax.Node) -> tree.Expression:
-        """``transformWhereClause``: a boolean, with its collations.
+        """Analyze the whole filter (``transformWhereClause``), which must be a boolean, and assign
+        collations.
 
         Raises:
-            UsageError: as PostgreSQL's parser would.
+            UsageError: the error that PostgreSQL's parser reports.
         """
         made = self.coercions.to_boolean(self.expression(node), "PUBLICATION WHERE")
         return self.collations.assign(made)
 
     def expression(self, node: syntax.Node) -> tree.Expression:
-        """``transformExprRecurse``.
+        """Analyze one expression (``transformExprRecurse``).
 
         Raises:
             UsageError: PostgreSQL's error for names, types, operators and functions.
-            NotSupportedError: 0A000, a publication may not have it.
+            NotSupportedError: 0A000, a publication may not contain the expression.
         """
         match node:
             case syntax.Constant():
@@ -177,15 +178,16 @@ class Analysis:
             )
         for one in node.arguments:
             self.expression(one)
-        raise invalid(ONLY_SIMPLE)  # at once, since nobody knows its type
+        raise invalid(ONLY_SIMPLE)  # refused at once, since its type is unknown
 
     # Types ----------------------------------------------------------------------------------------
 
     def type_of(self, name: syntax.TypeName) -> tuple[int, int]:
-        """``typenameTypeIdAndMod``.
+        """Return the OID and the type modifier of a type name (``typenameTypeIdAndMod``).
 
         Raises:
-            UsageError: 42704 there is no such type, 22023 and others for its modifiers.
+            UsageError: 42704, there is no such type; 22023 and others, the type modifiers are
+                wrong.
         """
         schema = self._schemas.of(name.names)
         written = ".".join(name.names)
@@ -219,7 +221,7 @@ class Analysis:
         return made
 
     def cannot_cast(self, source: int, target: int) -> UsageError:
-        """42846."""
+        """Return the error 42846 for a cast that does not exist."""
         names = f"{self.types.name(source)} to {self.types.name(target)}"
         return UsageError(f"cannot cast type {names}", sqlstate="42846")
 
@@ -277,7 +279,11 @@ class Analysis:
     def _in_array(
         self, operator: tuple[str, ...], left: tree.Expression, constants: list[tree.Expression], use_or: bool
     ) -> tree.Expression | None:
-        """``= ANY (ARRAY[…])`` where all constants have a type in common with the left side."""
+        """Make ``= ANY (ARRAY[…])`` if all constants and the left side have a common type.
+
+        Returns:
+            None if there is no such type.
+        """
         everything = [left, *constants]
         common = self.coercions.common_type(everything, None)
         if not common or common == RECORD:
@@ -370,7 +376,9 @@ class Analysis:
         return self._array_of(node, 0, 0, -1)
 
     def _array_of(self, node: syntax.ArrayLiteral, array: int, element: int, modifier: int) -> tree.Expression:
-        """``transformArrayExpr``: of a known type where it is cast to one."""
+        """Analyze an array constructor (``transformArrayExpr``). A cast around it determines its
+        type.
+        """
         nested = False
         elements = []
         for one in node.elements:
@@ -445,7 +453,7 @@ class Analysis:
 
 
 def has_columns(node: tree.Expression) -> bool:
-    """``contain_vars_of_level``."""
+    """Return whether an expression uses a column (``contain_vars_of_level``)."""
     is_column = isinstance(node, tree.Column) or (
         isinstance(node, tree.Refused) and node.what in ("SystemColumn", "Row")
     )

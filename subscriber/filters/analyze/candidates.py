@@ -1,5 +1,6 @@
-"""Which function or operator is meant, among those of the name (``parse_func.c``, ``parse_oper.c``,
-``namespace.c``).
+"""Chooses the function or operator that a call means, among all with its name.
+
+The model is ``parse_func.c``, ``parse_oper.c`` and ``namespace.c``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _STRING: Final = "S"
 
 
 class HasArguments(Protocol):
-    """What is chosen from."""
+    """A candidate: a function or operator with the types of its arguments."""
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """The types that it takes, as many as are given."""
+        """The types of the arguments, as many as the call has."""
 
 
 _Candidate = TypeVar("_Candidate", bound=HasArguments)
@@ -29,16 +30,17 @@ _Candidate = TypeVar("_Candidate", bound=HasArguments)
 
 @dataclass(frozen=True, slots=True)
 class FunctionCandidate:
-    """A function as it would be called.
+    """A function as the call would use it.
 
     Attributes:
         function: the function.
-        arguments: its arguments' types in the order of those given; of a VARIADIC one, as many
-            elements as are given.
-        place: its schema's place in the search path.
-        variadic_count: how many arguments go into the VARIADIC array; 0 for none.
-        default_count: how many of its last arguments are left to their defaults.
-        ambiguous: another one with the same types is as good.
+        arguments: the types of the function's arguments, in the order of the arguments of the call.
+            For a VARIADIC function, the element type appears once for each argument in the VARIADIC
+            array.
+        place: the index of the function's schema in the search path.
+        variadic_count: the number of arguments that go into the VARIADIC array; 0 for none.
+        default_count: the number of last arguments that take their default values.
+        ambiguous: whether another function with the same argument types is equally good.
     """
 
     function: Function
@@ -51,19 +53,23 @@ class FunctionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCandidate:
-    """An operator and the types that it takes."""
+    """An operator and the types of its operands."""
 
     operator: Operator
     arguments: tuple[int, ...]
 
 
 def matching(coercions: Coercions, inputs: Sequence[int], candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """``func_match_argtypes``: those that the inputs can be converted for without being asked."""
+    """Return the candidates to which the inputs can be converted implicitly
+    (``func_match_argtypes``).
+    """
     return [one for one in candidates if coercions.possible(inputs, one.arguments)]
 
 
 def select(coercions: Coercions, inputs: Sequence[int], candidates: Sequence[_Candidate]) -> _Candidate | None:
-    """``func_select_candidate``: the best of several that match; None if none is."""
+    """Return the best of several candidates that match; None if none is the best
+    (``func_select_candidate``).
+    """
     types = coercions.types
     bases = [oid if oid == UNKNOWN else types.base(oid) for oid in inputs]
     known = [place for place, oid in enumerate(bases) if oid != UNKNOWN]
@@ -106,8 +112,11 @@ class _Score(Protocol):
 
 
 def _by_category(coercions: Coercions, unknown: Sequence[int], candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Those whose types at the unknown places are of the category that all agree on, or of strings
-    if any is; all if they do not.
+    """Return the candidates whose types at the places of unknown inputs have the right category.
+
+    This is the string category if any candidate has it at that place, otherwise the category that
+    all candidates have there. If a candidate has the preferred type of that category, the others
+    are left out. If the candidates have different categories, all of them are returned.
     """
     types = coercions.types
     wanted: dict[int, tuple[str, bool]] = {}
@@ -141,7 +150,7 @@ def function_candidates(
     *,
     expand_variadic: bool,
 ) -> list[FunctionCandidate]:
-    """``FuncnameGetCandidates``: functions that could take that many arguments."""
+    """Return the functions that could take this number of arguments (``FuncnameGetCandidates``)."""
     schema, name = (None, names[0]) if len(names) == 1 else (names[-2], names[-1])
     found: dict[tuple[int, ...], FunctionCandidate] = {}
     named = any(argument_names)
@@ -171,7 +180,12 @@ def _candidate(function: Function, place: int, count: int, *, expand_variadic: b
 def _by_names(
     candidate: FunctionCandidate, count: int, argument_names: tuple[str | None, ...]
 ) -> FunctionCandidate | None:
-    """``MatchNamedCall``."""
+    """Return the candidate with its arguments in the order of a call with named arguments
+    (``MatchNamedCall``).
+
+    Returns:
+        None if the function does not have these argument names.
+    """
     function = candidate.function
     if candidate.variadic_count or not function.argument_names:
         return None
@@ -192,8 +206,10 @@ def _by_names(
 
 
 def _preferred(old: FunctionCandidate, new: FunctionCandidate) -> FunctionCandidate:
-    """Of two with the same types: the earlier schema, one that is not VARIADIC, one with fewer
-    defaults.
+    """Return the better of two functions that have the same argument types.
+
+    The function in the earlier schema is better, then a function that is not VARIADIC, then the
+    function with fewer defaults.
     """
 
     def rank(one: FunctionCandidate) -> tuple[int, bool, int]:
@@ -208,10 +224,10 @@ def _preferred(old: FunctionCandidate, new: FunctionCandidate) -> FunctionCandid
 
 
 def find_operator(coercions: Coercions, names: tuple[str, ...], left: int, right: int) -> Operator:
-    """``oper``: the binary operator for these types.
+    """Return the binary operator for these types (``oper``).
 
     Raises:
-        UsageError: 42883 there is none, 42725 there are several.
+        UsageError: 42883, there is no such operator; 42725, there are several.
     """
     schema, name = (None, names[0]) if len(names) == 1 else (names[-2], names[-1])
     operators = coercions.catalog.find_operators(schema, name, prefix=False)
@@ -228,7 +244,11 @@ def find_operator(coercions: Coercions, names: tuple[str, ...], left: int, right
 
 
 def find_prefix_operator(coercions: Coercions, names: tuple[str, ...], operand: int) -> Operator:
-    """``left_oper``."""
+    """Return the prefix operator for this type (``left_oper``).
+
+    Raises:
+        UsageError: 42883, there is no such operator; 42725, there are several.
+    """
     schema, name = (None, names[0]) if len(names) == 1 else (names[-2], names[-1])
     operators = coercions.catalog.find_operators(schema, name, prefix=True)
     candidates = [OperatorCandidate(one, (one.right,)) for one in operators]

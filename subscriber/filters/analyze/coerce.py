@@ -1,4 +1,8 @@
-"""Conversions that PostgreSQL's parser makes by itself or is asked for (``parse_coerce.c``)."""
+"""Finds and makes the conversions that PostgreSQL's parser adds to an expression
+(``parse_coerce.c``).
+
+Some conversions are implicit, others are requested by a cast.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +37,13 @@ _NOT_EVEN_NULL: Final = frozenset(
         *("fdw_handler", "index_am_handler", "tsm_handler", "table_am_handler"),
     }
 )
-"""Pseudo-types whose input functions are not strict, and refuse whatever they are given."""
+"""The pseudo-types whose input functions are not strict and refuse every input, even NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """``CoercionPathType``: how one gets from a type to another: relabel, function (its OID), io,
-    array.
+    """The way to convert one type to another (``CoercionPathType``): relabel, function (with its
+    OID), io, array.
     """
 
     kind: Literal["relabel", "function", "io", "array"]
@@ -47,7 +51,7 @@ class Path:
 
 
 class Coercions:
-    """Which conversions there are, and the nodes that they make."""
+    """Finds conversions between types and makes their nodes."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -56,7 +60,9 @@ class Coercions:
     # Which there are ------------------------------------------------------------------------------
 
     def path(self, target: int, source: int, context: Context) -> Path | None:
-        """``find_coercion_pathway``; None where there is none."""
+        """Return the conversion between two types; None if there is none
+        (``find_coercion_pathway``).
+        """
         source, target = self.types.base(source), self.types.base(target)
         if source == target:
             return Path("relabel")
@@ -76,7 +82,9 @@ class Coercions:
         return None
 
     def possible(self, sources: Sequence[int], targets: Sequence[int], context: Context = "implicit") -> bool:
-        """``can_coerce_type``: each of the first to the one beside it."""
+        """Return whether each source type can be converted to its target type
+        (``can_coerce_type``).
+        """
         generic = False
         for source, target in zip(sources, targets, strict=True):
             if target in {source, ANY}:
@@ -112,7 +120,9 @@ class Coercions:
         context: Context = "implicit",
         form: tree.Form = "implicit",
     ) -> tree.Expression:
-        """``coerce_type``: as the target type, which is known to be possible."""
+        """Return the node converted to the target type (``coerce_type``). The conversion must
+        exist.
+        """
         source = node.type_oid
         if target == source or target in PASSED_AS_THEY_ARE:
             return node
@@ -125,7 +135,7 @@ class Coercions:
             inner = self.coerce(node.argument, target, modifier, context, form)
             return replace(node, type_oid=target, argument=inner) if self.types.collation(target) else inner
         path = self.path(target, source, context)
-        if path is None:  # a row for another kind of row
+        if path is None:  # a conversion between row types
             return node if target == RECORD else tree.Refused(target, 0, "Row", (node,))
         base, base_modifier = self.types.base_and_modifier(target, modifier)
         if path.kind == "relabel":
@@ -136,13 +146,17 @@ class Coercions:
         return made if base == target else self._domain(made, target)
 
     def converted(self, arguments: Sequence[tree.Expression], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
-        """``make_fn_arguments``."""
+        """Return the arguments, converted to the declared types (``make_fn_arguments``)."""
         return tuple(self.coerce(one, oid) for one, oid in zip(arguments, declared, strict=True))
 
     def coerce_to_target(
         self, node: tree.Expression, target: int, modifier: int, context: Context, form: tree.Form
     ) -> tree.Expression | None:
-        """``coerce_to_target_type``: with the type modifier; None if that is not possible."""
+        """Return the node converted to a type and its type modifier (``coerce_to_target_type``).
+
+        Returns:
+            None if there is no such conversion.
+        """
         if not self.possible([node.type_oid], [target], context):
             return None
         inner = node
@@ -156,10 +170,10 @@ class Coercions:
         return made
 
     def to_boolean(self, node: tree.Expression, construct: str) -> tree.Expression:
-        """``coerce_to_boolean``.
+        """Return the node converted to boolean (``coerce_to_boolean``).
 
         Raises:
-            UsageError: 42804.
+            UsageError: 42804, there is no such conversion.
         """
         if node.type_oid == BOOL:
             return node
@@ -170,10 +184,10 @@ class Coercions:
         return made
 
     def to_common(self, node: tree.Expression, target: int, construct: str) -> tree.Expression:
-        """``coerce_to_common_type``.
+        """Return the node converted to the common type of a construct (``coerce_to_common_type``).
 
         Raises:
-            UsageError: 42846.
+            UsageError: 42846, there is no such conversion.
         """
         if node.type_oid == target:
             return node
@@ -183,18 +197,24 @@ class Coercions:
         return self.coerce(node, target)
 
     def common_type(self, nodes: Sequence[tree.Expression], construct: str | None) -> int:
-        """``select_common_type``; 0 if there is none and no construct is given.
+        """Return the common type of some nodes (``select_common_type``).
+
+        Returns:
+            0 if there is no common type and no construct is given.
 
         Raises:
-            UsageError: 42804.
+            UsageError: 42804, there is no common type, and a construct is given.
         """
         return self.common_type_of([node.type_oid for node in nodes], construct)
 
     def common_type_of(self, oids: Sequence[int], construct: str | None) -> int:
-        """``select_common_type`` of types.
+        """Return the common type of some types (``select_common_type``).
+
+        Returns:
+            0 if there is no common type and no construct is given.
 
         Raises:
-            UsageError: 42804, there is none, and a construct is given.
+            UsageError: 42804, there is no common type, and a construct is given.
         """
         if oids[0] != UNKNOWN and len(set(oids)) == 1:
             return oids[0]
@@ -221,22 +241,23 @@ class Coercions:
 
     def _constant(self, node: tree.Constant, target: int, modifier: int) -> tree.Expression:
         base, base_modifier = self.types.base_and_modifier(target, modifier)
-        # Only interval's input function wants the modifier (its fields); the others get a
-        # conversion of length afterwards.
+        # Only the input function of interval takes the type modifier, which restricts its fields.
+        # For other types a length conversion follows.
         given = base_modifier if base == INTERVAL else -1
         made = tree.Constant(base, self.types.collation(base), node.text, given)
         self._check_pseudo_type(base, node.text)
         if node.text is not None:
             check_constant(made)
             if given >= 0:
-                # The value is what the fields have left of it, whatever type modifier it is given
-                # next.
+                # The type modifier restricts the fields here. A later type modifier applies to the
+                # restricted value.
                 made = replace(made, text=output_text(made))
         return made if base == target else self._domain(made, target)
 
     def _check_pseudo_type(self, oid: int, text: str | None) -> None:
-        """The input functions of pseudo-types: few take anything, and some do not even take
-        NULL.
+        """Refuse constants as the input functions of pseudo-types do.
+
+        Few of these functions accept any text, and some refuse even NULL.
         """
         found = self.types.get(oid)
         if text is None and found.name not in _NOT_EVEN_NULL:
@@ -255,7 +276,7 @@ class Coercions:
     def _conversion(
         self, node: tree.Expression, path: Path, target: int, modifier: int, context: Context, form: tree.Form
     ) -> tree.Expression:
-        """``build_coercion_expression``."""
+        """Return the node of a conversion (``build_coercion_expression``)."""
         collation = self.types.collation(target)
         if path.kind != "function":
             what = "CoerceViaIO" if path.kind == "io" else "ArrayCoerceExpr"
@@ -269,8 +290,8 @@ class Coercions:
         result = function.result
         if result == target or self.types.element(target):
             return tree.Call(target, collation, self.catalog.signature(function), tuple(arguments), form=form)
-        # The function gives another type, whose bytes are taken for the target's: int4(int2) for
-        # smallint to oid.
+        # The result of the function has another type, whose bytes are relabeled as the target type.
+        # For instance, smallint to oid calls int4(int2).
         made = tree.Call(
             result, self.types.collation(result), self.catalog.signature(function), tuple(arguments), form="implicit"
         )
@@ -279,7 +300,7 @@ class Coercions:
     def _with_modifier(
         self, node: tree.Expression, target: int, modifier: int, context: Context, form: tree.Form, *, hide: bool
     ) -> tree.Expression:
-        """``coerce_type_typmod``."""
+        """Return the node with a type modifier (``coerce_type_typmod``)."""
         if modifier == modifier_of(node):
             return node
         if hide:
@@ -290,7 +311,7 @@ class Coercions:
         return self._apply_relabel(node, target, modifier, form)
 
     def _length_path(self, target: int) -> Path | None:
-        """``find_typmod_coercion_function``."""
+        """Return the length conversion of a type (``find_typmod_coercion_function``)."""
         cast = self.catalog.casts.get((target, target))
         if cast is not None and cast.method == "f":
             return Path("function", cast.function)
@@ -300,8 +321,10 @@ class Coercions:
         return None
 
     def _apply_relabel(self, node: tree.Expression, target: int, modifier: int, form: tree.Form) -> tree.Expression:
-        """``applyRelabelType``: of relabels on each other only the last counts, and a constant
-        takes it in.
+        """Return the node relabeled as the target type (``applyRelabelType``).
+
+        The new relabel replaces all relabels directly below it. A constant takes the type itself,
+        without a relabel.
         """
         while isinstance(node, tree.Relabel):
             node = node.argument
@@ -313,12 +336,12 @@ class Coercions:
 
 
 def _hidden(node: tree.Expression) -> tree.Expression:
-    """``hide_coercion_node``."""
+    """Return the node, marked as a conversion that is not printed (``hide_coercion_node``)."""
     return replace(node, form="implicit") if isinstance(node, tree.Call | tree.Relabel) else node
 
 
 def modifier_of(node: tree.Expression) -> int:
-    """``exprTypmod``."""
+    """Return the type modifier of the value (``exprTypmod``)."""
     match node:
         case tree.Column() | tree.Constant() | tree.Known() | tree.Relabel():
             return node.type_modifier
@@ -339,8 +362,10 @@ def modifier_of(node: tree.Expression) -> int:
 
 
 def length_of(node: tree.Call) -> int:
-    """``exprIsLengthCoercion``: the type modifier that a conversion of length gives; -1 if the call
-    is none.
+    """Return the type modifier that a length conversion sets (``exprIsLengthCoercion``).
+
+    Returns:
+        -1 if the call is not a length conversion.
     """
     if node.form not in ("cast", "implicit") or len(node.arguments) not in (2, 3):
         return -1

@@ -1,4 +1,4 @@
-"""Which collation every value has, and by which every function compares (``parse_collate.c``)."""
+"""Assigns a collation to every value, and to every function that compares (``parse_collate.c``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT: Final = 100
 
 
 class Strength(IntEnum):
-    """How sure one is of a collation: ``CollateStrength``."""
+    """How a collation was derived (``CollateStrength``)."""
 
     NONE = 0
     IMPLICIT = 1
@@ -33,13 +33,13 @@ class State:
 
 
 class Collations:
-    """Gives collations to the nodes of a tree, from the leaves up."""
+    """Assigns collations to the nodes of a tree, from the leaves upwards."""
 
     def __init__(self, types: Types) -> None:
         self._types = types
 
     def assign(self, node: tree.Expression) -> tree.Expression:
-        """``assign_expr_collations``.
+        """Assign the collations of an expression (``assign_expr_collations``).
 
         Raises:
             UsageError: 42P21, COLLATE clauses contradict each other.
@@ -54,7 +54,7 @@ class Collations:
             case tree.Column() | tree.Constant() | tree.CaseOperand():
                 return node, State(node.collation, Strength.IMPLICIT if node.collation else Strength.NONE)
             case tree.RowConstructor():
-                # The fields have nothing to do with each other.
+                # The collations of the fields are independent of each other.
                 return replace(node, fields=tuple(self.assign(field) for field in node.fields)), State()
             case tree.RowComparison():
                 return self._row_comparison(node)
@@ -109,7 +109,9 @@ class Collations:
         return made, State()
 
     def _case(self, node: tree.Case) -> tuple[tree.Expression, State]:
-        """The operand has its collations already, and the conditions do not matter to the
+        """Assign the collations of a CASE expression.
+
+        The operand already has its collations. The conditions do not affect the collation of the
         result.
         """
         state = State()
@@ -122,7 +124,7 @@ class Collations:
         return self._finished(replace(node, whens=tuple(whens), default=default), self._merged(state, own))
 
     def _merged(self, state: State, other: State) -> State:
-        """``merge_collation_state``."""
+        """Combine the collations of two children (``merge_collation_state``)."""
         if other.strength > state.strength:
             return other
         if other.strength < state.strength or other.collation == state.collation:

@@ -1,5 +1,6 @@
-"""What a name in an expression refers to: a column, a system column, the whole row
-(``parse_relation.c``, ``transformColumnRef``).
+"""Finds what a name in an expression refers to: a column, a system column, or the whole row.
+
+The model is ``parse_relation.c`` and ``transformColumnRef``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ONLY_SIMPLE: Final = (
     "Only columns, constants, built-in operators, built-in data types, built-in collations, "
     "and immutable built-in functions are allowed."
 )
-"""The detail for what is none of these (rule B27)."""
+"""The detail of the error for an expression that is not simple (rule B27)."""
 _SYSTEM_COLUMNS: Final = {"ctid": 27, "xmin": 28, "cmin": 29, "xmax": 28, "cmax": 29, "tableoid": 26}
 
 
@@ -31,10 +32,10 @@ class Columns:
         self._database = database
 
     def find(self, node: syntax.ColumnRef) -> tree.Expression:
-        """``transformColumnRef``.
+        """Return the column that a name refers to (``transformColumnRef``).
 
         Raises:
-            UsageError: 42703 no such column, 42P01 no such table.
+            UsageError: 42703, there is no such column; 42P01, there is no such table.
         """
         *qualifiers, name = node.parts
         if not qualifiers:
@@ -52,12 +53,16 @@ class Columns:
         raise UsageError(f"column {qualifiers[-1]}.{name} does not exist", sqlstate="42703")
 
     def all_of(self, node: syntax.ColumnRef) -> list[tree.Expression]:
-        """``t.*`` inside of ROW (…): its columns, one by one."""
+        """Return the columns of ``t.*`` within ROW (…), one by one."""
         self._check_qualifiers(tuple(map(str, node.parts[:-1])), None)
         return [self._column(column) for column in self._table.columns]
 
     def projection(self, name: str, argument: syntax.Node) -> tree.Expression | None:
-        """``f(t)`` that is ``t.f``."""
+        """Return ``t.f`` for a call ``f(t)`` whose argument is the whole row.
+
+        Returns:
+            None if the call is not such a projection.
+        """
         if not isinstance(argument, syntax.ColumnRef):
             return None
         if not isinstance(self.find(argument), tree.Refused) or self._named(str(argument.parts[-1])) is not None:
@@ -67,12 +72,14 @@ class Columns:
     def indirection(
         self, node: syntax.Indirection, analyse: Callable[[syntax.Node], tree.Expression]
     ) -> tree.Expression:
-        """``transformIndirection``: fields and subscripts of a value; a field of the whole row is a
-        column.
+        """Apply fields and subscripts to a value (``transformIndirection``).
+
+        A field of the whole row is a column.
 
         Raises:
-            UsageError: 42703 no such column, 42809 and 42804 the value has no fields or elements.
-            NotSupportedError: 0A000, a field of another value.
+            UsageError: 42703, there is no such column; 42809 and 42804, the value has no fields or
+                elements.
+            NotSupportedError: 0A000, a field of any other value.
         """
         made = analyse(node.argument)
         for part in node.parts:
@@ -148,7 +155,7 @@ class Columns:
 
 
 def invalid(detail: str) -> UsageError:
-    """Rule B23."""
+    """Return the error for an expression that a publication may not contain (rule B23)."""
     return NotSupportedError("invalid publication WHERE expression", detail=detail)
 
 

@@ -1,6 +1,7 @@
-"""Constants as their type's input function takes them, and as its output function prints them.
+"""Reads and prints constants as the input and output functions of their types do.
 
-Whoever gets an error from here wrote the constant, so the message shows it, as PostgreSQL's does.
+The error messages quote the constant, as PostgreSQL's messages do. This discloses no data, because
+the user who receives the message wrote the constant.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from subscriber.types.bits import bit_digits
 
 @contextmanager
 def shown_constant() -> Iterator[None]:
-    """An input function's error with the text that it read.
+    """Replace an error of an input function by an error that quotes the text.
 
     Raises:
-        RowFilterError: for a DataException.
+        RowFilterError: for each DataException.
     """
     try:
         yield
@@ -30,12 +31,13 @@ def shown_constant() -> Iterator[None]:
 
 
 def check_constant(node: tree.Constant) -> None:
-    """Have the type's input function read it, as PostgreSQL does when it analyses; without one of
-    ours, that is left.
+    """Check a constant with the input function of its type, as PostgreSQL does during the analysis.
+
+    A constant of a type that the subscriber cannot read is not checked.
 
     Raises:
-        RowFilterError: as the input function would: ``invalid input syntax for type …``.
-        NotSupportedError: a notation that is not read here.
+        RowFilterError: the error of the input function: ``invalid input syntax for type …``.
+        NotSupportedError: the constant has a notation that the subscriber does not read.
     """
     form = form_of(node.type_oid)
     if form is not None and node.text is not None:
@@ -44,10 +46,12 @@ def check_constant(node: tree.Constant) -> None:
 
 
 def output_text(node: tree.Constant) -> str:
-    """The constant as the type's output function prints it; as written where the type has no form.
+    """Return the constant as the output function of its type prints it.
+
+    A constant of a type that the subscriber cannot read is returned as it was written.
 
     Raises:
-        RowFilterError: its text is no value of the type.
+        RowFilterError: the text is not a value of the type.
     """
     assert node.text is not None
     form = form_of(node.type_oid)
@@ -58,10 +62,10 @@ def output_text(node: tree.Constant) -> str:
 
 
 def bits_of(constant: str) -> str:
-    """The bits of a constant that begins with b or x.
+    """Return the bits of a constant that begins with b or x.
 
     Raises:
-        UsageError: 22P02, a digit that is none.
+        UsageError: 22P02, a character is not a valid digit.
     """
     try:
         return bit_digits(constant)

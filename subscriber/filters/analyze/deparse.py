@@ -1,5 +1,6 @@
-r"""A filter as ``pg_get_expr`` prints it, which is what the publisher's catalog and ``\dRp+`` show
-(``ruleutils.c``).
+r"""Prints a filter as ``pg_get_expr`` does (``ruleutils.c``).
+
+This is the text that the publisher's catalog and ``\dRp+`` show.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _INDENT_LIMIT: Final = 40
 
 
 def deparse(node: tree.Expression, types: Types) -> str:
-    """The text of a filter that passed :func:`~.validate.validate`."""
+    """Return the text of a filter that passed :func:`~.validate.validate`."""
     printer = _Printer(types)
     printer.node(node, implicit=False)
     return printer.text
@@ -30,7 +31,12 @@ class _Printer:
         self._level = 0
 
     def node(self, node: tree.Expression, *, implicit: bool) -> None:
-        """``get_rule_expr``; ``implicit``: conversions that nobody wrote are shown."""
+        """Append the text of a node (``get_rule_expr``).
+
+        Args:
+            node: the node.
+            implicit: whether implicit conversions are printed.
+        """
         match node:
             case tree.Column():
                 self.text += quote_identifier(node.name)
@@ -139,7 +145,7 @@ class _Printer:
         self._line("END", before=-_INDENT)
 
     def _line(self, word: str, before: int = 0, after: int = 0) -> None:
-        """``appendContextKeyword``."""
+        """Append a keyword with a line break and indentation (``appendContextKeyword``)."""
         self._level += before
         amount = max(self._level, 0)
         if amount >= _INDENT_LIMIT:
@@ -148,7 +154,7 @@ class _Printer:
         self._level = max(self._level + after, 0)
 
     def _coercion(self, argument: tree.Expression, target: int, modifier: int) -> None:
-        """``get_coercion_expr``."""
+        """Append a cast (``get_coercion_expr``)."""
         plain = isinstance(argument, tree.Constant) and argument.type_oid == target and argument.type_modifier == -1
         if plain:
             assert isinstance(argument, tree.Constant)
@@ -160,7 +166,12 @@ class _Printer:
         self.text += f"::{self._types.name_with_modifier(target, modifier)}"
 
     def _constant(self, node: tree.Constant, label: int) -> None:
-        """``get_const_expr``; the label: -1 never, 0 where the type is not clear without."""
+        """Append a constant (``get_const_expr``).
+
+        Args:
+            node: the constant.
+            label: -1 never adds the type; 0 adds the type if the text alone does not determine it.
+        """
         name = self._types.name_with_modifier(node.type_oid, node.type_modifier)
         if node.text is None:
             self.text += "NULL" if label < 0 else f"NULL::{name}"
@@ -182,7 +193,7 @@ class _Printer:
     # Calls ----------------------------------------------------------------------------------------
 
     def _call(self, node: tree.Call, *, implicit: bool) -> None:
-        """``get_func_expr``."""
+        """Append a function call (``get_func_expr``)."""
         if node.form == "implicit" and not implicit:
             self.node(node.arguments[0], implicit=False)
             return
@@ -201,7 +212,11 @@ class _Printer:
         self.text += ")"
 
     def _special(self, name: str, given: Sequence[tree.Expression]) -> bool:
-        """``get_func_sql_syntax``."""
+        """Append a function call in SQL syntax (``get_func_sql_syntax``).
+
+        Returns:
+            False if the function has no SQL syntax.
+        """
         parts = _special_parts(name, given)
         if parts is None:
             return False
@@ -214,7 +229,11 @@ class _Printer:
 
 
 def _special_parts(name: str, given: Sequence[tree.Expression]) -> list[str | tree.Expression] | None:
-    """Words and arguments of a call in words of SQL; None where it is printed as any other call."""
+    """Return the words and arguments of a call in SQL syntax.
+
+    Returns:
+        None if the call is printed like any other call.
+    """
     match name, list(given):
         case "timezone", [zone, value]:
             return ["(", value, " AT TIME ZONE ", zone, ")"]
@@ -256,7 +275,7 @@ def _special_parts(name: str, given: Sequence[tree.Expression]) -> list[str | tr
 
 
 def _is_on_operand(condition: tree.Expression) -> bool:
-    """Whether it is ``operand = x``."""
+    """Return whether a condition is ``operand = x``."""
     if not isinstance(condition, tree.Call) or condition.operator is None or len(condition.arguments) != 2:
         return False
     first = condition.arguments[0]
@@ -266,5 +285,5 @@ def _is_on_operand(condition: tree.Expression) -> bool:
 
 
 def _literal(text: str) -> str:
-    """``simple_quote_literal``, with ``standard_conforming_strings`` on."""
+    """Quote a text (``simple_quote_literal``), with ``standard_conforming_strings`` on."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,5 +1,6 @@
-"""Function calls: which function, with which arguments (``ParseFuncOrColumn``,
-``func_get_detail``).
+"""Analyzes function calls: chooses the function and converts the arguments.
+
+The model is ``ParseFuncOrColumn`` and ``func_get_detail``.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from subscriber.filters.parse.parser import parse
 
 
 class FunctionCalls:
-    """Makes calls of functions; a call may also be a cast, or a column of the row."""
+    """Makes calls of functions. The syntax of a call may also mean a cast, or a column of the
+    row.
+    """
 
     def __init__(
         self,
@@ -30,13 +33,13 @@ class FunctionCalls:
         columns: Columns,
         analyze: Callable[[syntax.Node], tree.Expression],
     ) -> None:
-        """Calls over these.
+        """Prepare the analysis of calls.
 
         Args:
             coercions: the conversions of arguments.
-            schemas: where functions may be.
-            columns: of the table.
-            analyze: makes an expression of an argument.
+            schemas: the schemas that may contain functions.
+            columns: the columns of the table.
+            analyze: the function that analyzes an argument.
         """
         self._coercions = coercions
         self._catalog = coercions.catalog
@@ -46,11 +49,12 @@ class FunctionCalls:
         self._analyze = analyze
 
     def call(self, node: syntax.FunctionCall) -> tree.Expression:
-        """``ParseFuncOrColumn``.
+        """Analyze a call (``ParseFuncOrColumn``).
 
         Raises:
-            UsageError: 42883 and 42725 no function or several, 3F000 no such schema, 42809 it is no
-                plain function, 42804 and others for its arguments.
+            UsageError: 42883, there is no such function; 42725, there are several; 3F000, there is
+                no such schema; 42809, it is not a plain function; 42804 and others, the arguments
+                are wrong.
         """
         plain = not (node.star or node.variadic or node.decorated or node.over or any(node.argument_names))
         if plain and len(node.arguments) == 1 and len(node.names) == 1:
@@ -81,7 +85,13 @@ class FunctionCalls:
         return self._made(node, chosen, arguments)
 
     def _as_cast(self, names: tuple[str, ...], argument: tree.Expression) -> tree.Expression | None:
-        """``numeric(a)`` and the like, where no function takes just that."""
+        """Return the cast that a call such as ``numeric(a)`` means.
+
+        PostgreSQL tries this if no function takes exactly this argument.
+
+        Returns:
+            None if the name is not that of a type, or if there is no such cast.
+        """
         found = self._catalog.find_type(names[-2] if len(names) > 1 else None, names[-1])
         if found is None or found.kind == "c":
             return None
@@ -110,7 +120,7 @@ class FunctionCalls:
         if chosen.variadic_count and function.variadic != ANY:
             made = self._gathered(made, chosen.variadic_count)
         elif node.variadic and function.variadic == ANY and not self._types.base_element(made[-1].type_oid):
-            # A constant without a type is no array either.
+            # A constant of unknown type is not an array either.
             raise UsageError("VARIADIC argument must be an array", sqlstate="42804")
         if function.kind != "f":
             raise _misplaced(node, function)
@@ -128,7 +138,7 @@ class FunctionCalls:
         )
 
     def _defaults(self, chosen: FunctionCandidate) -> list[tree.Expression]:
-        """What its last arguments are when they are not given."""
+        """Return the default values of the last arguments, which the call does not have."""
         if not chosen.default_count:
             return []
         written = parse(f"row({chosen.function.defaults})")
@@ -136,7 +146,7 @@ class FunctionCalls:
         return [self._analyze(one) for one in written.fields[-chosen.default_count :]]
 
     def _gathered(self, arguments: Sequence[tree.Expression], count: int) -> tuple[tree.Expression, ...]:
-        """The last arguments as one array."""
+        """Return the arguments with the last ones combined into one array."""
         types = self._types
         elements = tuple(arguments[-count:])
         array = types.array(elements[0].type_oid)
@@ -192,8 +202,9 @@ _ORDERED_SET: Final = frozenset(
 
 
 def _check_kind(node: syntax.FunctionCall, function: Function) -> None:
-    """What only aggregates and window functions may have, and what they must have; before the
-    arguments are converted.
+    """Check the clauses that only aggregates and window functions accept or need.
+
+    PostgreSQL checks them before it converts the arguments.
     """
     written, name = ".".join(node.names), function.name
     message: str | None = None
@@ -219,7 +230,7 @@ def _check_kind(node: syntax.FunctionCall, function: Function) -> None:
 
 
 def _misplaced(node: syntax.FunctionCall, function: Function) -> UsageError:
-    """The error of an aggregate or a window function whose arguments are all right."""
+    """Return the error for an aggregate or a window function whose arguments are correct."""
     if function.kind == "a" and not node.arguments and not node.star:
         return UsageError(
             f"{function.name}(*) must be used to call a parameterless aggregate function", sqlstate="42809"

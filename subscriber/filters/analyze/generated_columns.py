@@ -1,5 +1,6 @@
-"""Virtual generated columns in a filter are what they are generated from (rule B29;
-``expand_generated_columns_in_expr``).
+"""Replaces virtual generated columns in a filter by their generation expressions (rule B29).
+
+The model is ``expand_generated_columns_in_expr``.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from subscriber.schema.publisher_tables import PublisherColumn
 
 
 def expand_generated_columns(node: tree.Expression, analysis: Analysis, major: int) -> tree.Expression:
-    """The expression with every virtual generated column written out.
+    """Return the expression with every virtual generated column replaced by its generation
+    expression.
 
     Raises:
-        UsageError: as the analysis of what a column is generated from; the server has accepted it.
+        UsageError: the analysis of a generation expression failed, although the server has accepted
+            the expression.
     """
     if isinstance(node, tree.Column):
         column = analysis.table.column(node.name)
@@ -46,13 +49,16 @@ def _expanded(value: Any, analysis: Analysis, major: int) -> Any:
 
 
 def _generation_expression(column: PublisherColumn, analysis: Analysis, major: int) -> tree.Expression:
-    """``build_generation_expression``: as the column's type, and with its collation."""
+    """Return the generation expression of a column (``build_generation_expression``).
+
+    The expression is converted to the type of the column and has the collation of the column.
+    """
     assert column.expression is not None
     made = analysis.expression(parse(column.expression, major))
     converted = analysis.coercions.coerce_to_target(
         made, column.type_oid, column.type_modifier, "assignment", "implicit"
     )
-    if converted is None:  # the server has accepted it
+    if converted is None:  # cannot happen: the server has accepted the expression
         raise UsageError(f'the expression of generated column "{column.name}" does not fit its type', sqlstate="42804")
     converted = analysis.collations.assign(converted)
     if column.collation and column.collation != converted.collation:

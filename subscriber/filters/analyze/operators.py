@@ -1,4 +1,4 @@
-"""Calls of operators over analyzed operands (``parse_oper.c``)."""
+"""Makes calls of operators from analyzed operands (``parse_oper.c``)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Operators:
     """Makes calls of operators.
 
     Attributes:
-        coercions: the conversions of their operands.
-        catalog: what the publisher has.
-        types: its types.
+        coercions: the conversions of the operands.
+        catalog: the operators and functions of the publisher.
+        types: the types of the publisher.
     """
 
     def __init__(self, coercions: Coercions, schemas: Schemas) -> None:
@@ -28,16 +28,16 @@ class Operators:
         self._schemas = schemas
 
     def call(self, names: tuple[str, ...], left: tree.Expression | None, right: tree.Expression) -> tree.Call:
-        """``make_op``.
+        """Make a call of an operator (``make_op``).
 
         Args:
-            names: the operator's, with its schema if that is written.
-            left: None for a prefix operator.
-            right: the last operand.
+            names: the name of the operator, optionally with its schema.
+            left: the left operand; None for a prefix operator.
+            right: the right operand.
 
         Raises:
-            UsageError: 3F000 there is no such schema, 42883 and 42725 no operator or several, 42804
-                the types do not fit.
+            UsageError: 3F000, there is no such schema; 42883, there is no such operator; 42725,
+                there are several; 42804, the types of the operands do not fit.
         """
         self._schemas.of(names)
         if left is None:
@@ -57,11 +57,11 @@ class Operators:
     def array_call(
         self, names: tuple[str, ...], left: tree.Expression, right: tree.Expression, use_or: bool
     ) -> tree.Expression:
-        """``make_scalar_array_op``: ANY and ALL over an array.
+        """Make ``operator ANY (array)`` or ``operator ALL (array)`` (``make_scalar_array_op``).
 
         Raises:
-            UsageError: 42809 the right side is no array or the operator gives no boolean; and as
-                :meth:`call`.
+            UsageError: 42809, the right side is not an array, or the operator does not return
+                boolean; also the errors of :meth:`call`.
         """
         element = UNKNOWN if right.type_oid == UNKNOWN else self.types.base_element(right.type_oid)
         if not element:
@@ -86,10 +86,11 @@ class Operators:
         return tree.ArrayComparison(BOOL, 0, self.catalog.signature(function), arguments, name, use_or=use_or)
 
     def distinct(self, left: tree.Expression, right: tree.Expression) -> tree.Expression:
-        """``make_distinct_op``.
+        """Make IS DISTINCT FROM (``make_distinct_op``).
 
         Raises:
-            UsageError: 42804, the operator gives no boolean; and as :meth:`call`.
+            UsageError: 42804, the operator does not return boolean; also the errors of
+                :meth:`call`.
         """
         made = self.call(("=",), left, right)
         if made.type_oid != BOOL:
@@ -98,5 +99,5 @@ class Operators:
 
 
 def _name(operator: Operator) -> str:
-    """Its name; with its schema if that is not ``pg_catalog``."""
+    """Return the name of an operator, with its schema unless that is ``pg_catalog``."""
     return operator.name if operator.schema == "pg_catalog" else f"{operator.schema}.{operator.name}"

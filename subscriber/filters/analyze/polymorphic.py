@@ -1,5 +1,6 @@
-"""Functions of any type: what their arguments' types must have in common, and what that makes of
-the result (``parse_coerce.c``).
+"""Resolves polymorphic functions: the types of the arguments determine the type of the result.
+
+The model is the part of ``parse_coerce.c`` about the types ``any…``.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ _CONTAINERS: Final = frozenset(
 _COMPATIBLE_FAMILY: Final = _COMPATIBLES | {t.ANYCOMPATIBLEARRAY, t.ANYCOMPATIBLERANGE, t.ANYCOMPATIBLEMULTIRANGE}
 POLYMORPHIC: Final = _ELEMENTS | _COMPATIBLES | _CONTAINERS
 PASSED_AS_THEY_ARE: Final = frozenset({t.ANY, t.ANYELEMENT, t.ANYNONARRAY, t.ANYCOMPATIBLE, t.ANYCOMPATIBLENONARRAY})
-"""Declared types that take a value of any type without a node of conversion."""
+"""The declared types that accept a value of any type without a conversion node."""
 
 
 class Conversions(Protocol):
-    """What has to be known here of the conversions between types."""
+    """The part of the conversions between types that this module uses."""
 
     @property
     def types(self) -> Types:
-        """The publisher's types."""
+        """The types of the publisher."""
         ...
 
     def common_type_of(self, oids: Sequence[int], construct: str | None) -> int:
-        """The type that values of all of these types can have; 0 if there is none."""
+        """Return the type to which values of all these types can be converted; 0 if there is
+        none.
+        """
         ...
 
     def possible(self, sources: Sequence[int], targets: Sequence[int]) -> bool:
-        """Whether each of these types can be converted to the one in its place without
-        being asked.
-        """
+        """Return whether each source type can be converted implicitly to its target type."""
         ...
 
 
@@ -48,8 +49,10 @@ class _Unlike(UsageError):
 
 @dataclass
 class _Family:
-    """The types that one family of polymorphic types (``any…`` or ``anycompatible…``) stands for in
-    a call; 0 is not known.
+    """The types that one family of polymorphic types stands for in a call; 0 for a type that is not
+    known.
+
+    The families are ``any…`` and ``anycompatible…``.
     """
 
     element: int = 0
@@ -60,7 +63,11 @@ class _Family:
     declared: set[int] = field(default_factory=set)
 
     def type_of(self, types: Types, declared: int) -> int:
-        """What a declared type of this family means."""
+        """Return the type that a declared type of this family stands for.
+
+        Raises:
+            UsageError: 42704, there is no array type of the element type.
+        """
         if declared in (t.ANYARRAY, t.ANYCOMPATIBLEARRAY):
             found = self.array or types.array(self.element)
             if not found:
@@ -75,7 +82,9 @@ class _Family:
 
 
 def check_generic_types(conversions: Conversions, actual: Sequence[int], declared: Sequence[int]) -> bool:
-    """``check_generic_type_consistency``."""
+    """Return whether the actual types fit the declared types
+    (``check_generic_type_consistency``).
+    """
     try:
         _resolve(conversions, actual, declared)
     except _Unlike:
@@ -86,11 +95,12 @@ def check_generic_types(conversions: Conversions, actual: Sequence[int], declare
 def enforce_generic_types(
     conversions: Conversions, actual: Sequence[int], declared: Sequence[int], result: int
 ) -> tuple[list[int], int]:
-    """``enforce_generic_type_consistency``: declared types and result type, with what the
-    polymorphic ones stand for.
+    """Return the declared types and the result type with the polymorphic types resolved.
+
+    The model is ``enforce_generic_type_consistency``.
 
     Raises:
-        UsageError: 42804: they do not fit, or all of them are unknown.
+        UsageError: 42804, the types do not fit, or all of them are unknown.
     """
     if POLYMORPHIC.isdisjoint(declared):
         return list(declared), result
@@ -121,7 +131,7 @@ def enforce_generic_types(
 
 
 def _resolve(conversions: Conversions, actual: Sequence[int], declared: Sequence[int]) -> tuple[_Family, _Family]:
-    """What the two families stand for.
+    """Return the types that the two families stand for.
 
     Raises:
         _Unlike: the actual types do not fit together.

@@ -1,4 +1,4 @@
-"""Comparisons of rows (``make_row_comparison_op``), and what ``<`` is of a type."""
+"""Analyzes comparisons of rows (``make_row_comparison_op``), and finds the ``<`` of a type."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _LESS, _EQUAL, _NOT_EQUAL = 1, 3, 6
 _KINDS: Final[dict[int, Literal["<", "<=", ">", ">="]]] = {1: "<", 2: "<=", 4: ">=", 5: ">"}
 _ARRAY: Final = 2277
 _CLASS_OF_KIND: Final = {"r": 3831, "m": 4537, "e": 3500, "c": 2249}
-"""anyrange, anymultirange, anyenum, record, which have the operator class of all types of their
-kind.
+"""The types anyrange, anymultirange, anyenum and record. Their operator classes serve all types of
+their kind.
 """
 
 
 class RowOperations:
-    """Comparisons of rows by the operators of their columns."""
+    """Makes comparisons of rows from the operators of their columns."""
 
     def __init__(self, operators: Operators) -> None:
         self._operators = operators
@@ -30,11 +30,14 @@ class RowOperations:
     def comparison(
         self, names: tuple[str, ...], left: Sequence[tree.Expression], right: Sequence[tree.Expression]
     ) -> tree.Expression:
-        """``make_row_comparison_op``: ``=`` and ``<>`` are written out with AND and OR.
+        """Make a comparison of two rows (``make_row_comparison_op``).
+
+        ``=`` and ``<>`` become single comparisons that AND and OR combine.
 
         Raises:
-            UsageError: 42601 the rows differ in length, 42804 an operator gives no boolean, 0A000
-                it has no order; and as :meth:`Operators.call`.
+            UsageError: 42601, the rows differ in length; 42804, an operator does not return
+                boolean; also the errors of :meth:`Operators.call`.
+            NotSupportedError: 0A000, the rows are empty, or an operator has no btree order.
         """
         if len(left) != len(right):
             raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
@@ -70,10 +73,11 @@ class RowOperations:
         )
 
     def distinct(self, left: Sequence[tree.Expression], right: Sequence[tree.Expression]) -> tree.Expression:
-        """``make_row_distinct_op``.
+        """Make IS DISTINCT FROM of two rows (``make_row_distinct_op``).
 
         Raises:
-            UsageError: 42601, the rows differ in length; and as :meth:`Operators.distinct`.
+            UsageError: 42601, the rows differ in length; also the errors of
+                :meth:`Operators.distinct`.
         """
         if len(left) != len(right):
             raise UsageError("unequal number of entries in row expressions", sqlstate="42601")
@@ -84,8 +88,12 @@ class RowOperations:
         return result or tree.Constant(BOOL, 0, "f")
 
     def less(self, oid: int) -> str:
-        """The signature of ``<`` by the default btree operator class (``GetDefaultOpClass``); "" if
-        the type has none.
+        """Return the signature of ``<`` in the default btree operator class of a type.
+
+        The model is ``GetDefaultOpClass``.
+
+        Returns:
+            An empty string if the type has no such class.
         """
         catalog, types = self._catalog, self._types
         base = types.base(oid)
@@ -98,8 +106,10 @@ class RowOperations:
         return ""
 
     def _like(self, oid: int) -> list[int]:
-        """Types with an operator class that values of this one are binary coercible to
-        (``IsBinaryCoercible``).
+        """Return the types that have a default operator class and that values of this type are
+        binary coercible to.
+
+        The model is ``IsBinaryCoercible``.
         """
         catalog = self._catalog
         found = self._types.get(oid)
@@ -119,7 +129,7 @@ class RowOperations:
         return self._catalog.interpretations(self._operator(call))
 
     def _operator(self, call: tree.Call) -> int:
-        """The OID of the operator of a call."""
+        """Return the OID of the operator of a call."""
         catalog = self._catalog
         schema, _, name = (call.operator or "").rpartition(".")
         function = catalog.function_of(call.function)
@@ -127,7 +137,11 @@ class RowOperations:
         return next(one.oid for one in found if one.function == function.oid)
 
     def _equal(self, call: tree.Call, families: set[tuple[int, int]], strategy: int) -> str:
-        """The signature of the ``=`` beside the operator of a call."""
+        """Return the signature of the ``=`` in the operator family of a call's operator.
+
+        Raises:
+            NotSupportedError: 0A000, the family has no ``=`` for these types.
+        """
         catalog = self._catalog
         operator = catalog.operators[self._operator(call)]
         for family, _ in sorted(one for one in families if one[1] == strategy):

@@ -1,4 +1,4 @@
-"""The schemas that a qualified name may be written with."""
+"""Finds the schema of a qualified name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from subscriber.schema.publisher_tables import PublisherTables
 
 
 class Schemas:
-    """The publisher's schemas."""
+    """The schemas of the publisher."""
 
     def __init__(self, tables: PublisherTables) -> None:
         self._schemas = {*tables.schemas, "pg_catalog", "information_schema"}
 
     def of(self, names: tuple[str, ...]) -> str | None:
-        """``LookupExplicitNamespace``: the schema of a qualified name; None where it is written
-        without one.
+        """Return the schema of a qualified name (``LookupExplicitNamespace``).
+
+        Returns:
+            None if the name is written without a schema.
 
         Raises:
             UsageError: 3F000, there is no such schema.

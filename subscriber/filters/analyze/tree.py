@@ -1,12 +1,11 @@
-"""The typed tree of an expression: PostgreSQL's own nodes (``primnodes.h``), as far as a row filter
-may have them (rule B26).
+"""Defines the typed tree of an expression: PostgreSQL's nodes (``primnodes.h``) that a row filter
+may contain (rule B26).
 
-Every node knows its type, and every conversion that PostgreSQL makes without being asked is a node.
-A function is named by its signature, ``int4gt(int4,int4)``: name and argument types as ``pg_proc``
-has them, which is its key there. An operator is its function.
+Every node has a type, and every implicit conversion is a node. A function is identified by its
+signature, such as ``int4gt(int4,int4)``. The signature consists of the name and the argument types
+in ``pg_proc``, which are unique there. An operator is identified by its function.
 
-*Rejected:* sqlglot's own tree for all that follows. It has no types, and what ``a = b`` means
-depends on them.
+*Rejected:* sqlglot's tree. Its nodes have no types, and the meaning of ``a = b`` depends on types.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 BOOL = 16
-"""The type of every filter."""
+"""The type of every filter: boolean."""
 
 Form = Literal["call", "cast", "implicit", "sql"]
-"""``CoercionForm``: how a call was written: ``f(a)``, ``a::t``, not at all, or in words of SQL such
-as ``EXTRACT (x FROM y)``.
+"""How a call was written (``CoercionForm``): as ``f(a)``, as ``a::t``, as an implicit conversion,
+or in SQL syntax such as ``EXTRACT (x FROM y)``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What all nodes have.
+    """A node of the typed tree.
 
     Attributes:
-        type_oid: of the value.
-        collation: of the value, an OID; 0 where the type has none.
+        type_oid: the OID of the value's type.
+        collation: the OID of the value's collation; 0 if the type has no collation.
     """
 
     type_oid: int
@@ -37,17 +36,17 @@ class Expression:
 
     @property
     def children(self) -> tuple[Expression, ...]:
-        """The nodes below, in the order in which they are evaluated."""
+        """The child nodes, in the order in which they are evaluated."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Expression):
-    """``Var``: a column of the table.
+    """A column of the table (``Var``).
 
     Attributes:
-        name: the column's.
-        type_modifier: as ``atttypmod``.
+        name: the name of the column.
+        type_modifier: the type modifier, as in ``atttypmod``.
     """
 
     name: str
@@ -56,11 +55,11 @@ class Column(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Constant(Expression):
-    """``Const``.
+    """A constant (``Const``).
 
     Attributes:
-        text: what the type's input function is given; None is NULL.
-        type_modifier: what it is given with it.
+        text: the text for the input function of the type; None is NULL.
+        type_modifier: the type modifier for the input function.
     """
 
     text: str | None
@@ -69,12 +68,13 @@ class Constant(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Known(Expression):
-    """A constant as it is computed with: what :mod:`..evaluation.simplify` makes of one, and of
-    what consists of constants.
+    """A constant whose value is known.
+
+    :mod:`..evaluate.simplify` makes this node of a constant, and of an expression of constants.
 
     Attributes:
-        value: in the form of its type; None is NULL.
-        type_modifier: of the constant.
+        value: the value, in the Python form of its type; None is NULL.
+        type_modifier: the type modifier of the constant.
     """
 
     value: Any
@@ -83,18 +83,21 @@ class Known(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Call(Expression):
-    """``OpExpr`` and ``FuncExpr``: a function of values; also a cast that is one.
+    """A call of a function or an operator (``FuncExpr``, ``OpExpr``), or a cast that calls a
+    function.
 
     Attributes:
-        function: its signature.
-        arguments: already of the types that it takes; those of a VARIADIC call are one array.
-        operator: how it was written, such as ``>``, or None; of one outside ``pg_catalog``, with
-            its schema.
-        input_collation: what a comparison or a function of text goes by, an OID; 0 for none.
-        form: how it was written, for printing only.
-        variadic: the last argument is the array of a VARIADIC call, for printing only.
-        default_count: how many of the last arguments were not written but are the function's
-            defaults, for printing only.
+        function: the signature of the function.
+        arguments: the arguments, already converted to the types that the function takes. The
+            arguments in a VARIADIC array are one array.
+        operator: the operator, such as ``>``; None for a function. An operator outside
+            ``pg_catalog`` includes its schema.
+        input_collation: the OID of the collation that the function uses; 0 for none.
+        form: how the call was written. It is used only for printing.
+        variadic: whether the last argument is the array of a VARIADIC call. It is used only for
+            printing.
+        default_count: the number of last arguments that were not written and are defaults of the
+            function. It is used only for printing.
     """
 
     function: str
@@ -113,23 +116,26 @@ class Call(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Distinct(Call):
-    """``DistinctExpr``: IS DISTINCT FROM; ``function`` is that of the type's ``=``. IS NOT DISTINCT
-    FROM is a Not around it.
+    """IS DISTINCT FROM (``DistinctExpr``). ``function`` is the function of the type's ``=``.
+
+    IS NOT DISTINCT FROM is a :class:`Boolean` NOT around this node.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class NullIf(Call):
-    """``NullIfExpr``; ``function`` is that of ``=``."""
+    """NULLIF (``NullIfExpr``). ``function`` is the function of the type's ``=``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayComparison(Call):
-    """``ScalarArrayOpExpr``: ``value operator ANY (array)`` or ``ALL``; IN is ``= ANY``, NOT IN is
-    ``<> ALL``.
+    """A comparison with the elements of an array (``ScalarArrayOpExpr``).
+
+    This is ``value operator ANY (array)`` or ``value operator ALL (array)``. IN is ``= ANY``, and
+    NOT IN is ``<> ALL``.
 
     Attributes:
-        use_or: ANY.
+        use_or: True for ANY, False for ALL.
     """
 
     use_or: bool = True
@@ -137,17 +143,18 @@ class ArrayComparison(Call):
 
 @dataclass(frozen=True, slots=True)
 class RowComparison(Expression):
-    """``RowCompareExpr``: ``<``, ``<=``, ``>``, ``>=`` of rows (``=`` and ``<>`` are written out
-    with AND and OR).
+    """A comparison of rows by ``<``, ``<=``, ``>`` or ``>=`` (``RowCompareExpr``).
+
+    ``=`` and ``<>`` of rows are single comparisons that AND and OR combine.
 
     Attributes:
         kind: the operator.
-        functions: for each column the function of the operator of that kind, used at the first
-            column that differs.
-        equals: for each column the function of its ``=``.
+        functions: for each column, the function of the operator. It is called for the first column
+            that differs.
+        equals: for each column, the function of its ``=``.
         left: the columns of the first row.
-        right: those of the second.
-        input_collations: for each column.
+        right: the columns of the second row.
+        input_collations: for each column, the OID of the collation that its functions use.
     """
 
     kind: Literal["<", "<=", ">", ">="]
@@ -165,7 +172,7 @@ class RowComparison(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Boolean(Expression):
-    """``BoolExpr``."""
+    """AND, OR or NOT (``BoolExpr``)."""
 
     kind: Literal["and", "or", "not"]
     arguments: tuple[Expression, ...]
@@ -178,7 +185,7 @@ class Boolean(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Relabel(Expression):
-    """``RelabelType``: the same value taken for another type."""
+    """The same value with another type (``RelabelType``)."""
 
     argument: Expression
     type_modifier: int = -1
@@ -192,7 +199,7 @@ class Relabel(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Collate(Expression):
-    """``CollateExpr``; its collation is :attr:`collation`."""
+    """A COLLATE clause (``CollateExpr``). Its collation is :attr:`collation`."""
 
     argument: Expression
 
@@ -204,12 +211,13 @@ class Collate(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Case(Expression):
-    """``CaseExpr``; ``CASE x WHEN y`` is written out as ``x = y``, and x is evaluated once.
+    """A CASE expression (``CaseExpr``). ``CASE x WHEN y`` has the condition ``x = y``, and x is
+    evaluated once.
 
     Attributes:
         operand: ``x``, or None. Conditions refer to it by :class:`CaseOperand`.
-        whens: conditions and results.
-        default: NULL where there is no ELSE.
+        whens: pairs of a condition and a result.
+        default: the result of ELSE; a NULL constant if there is no ELSE.
     """
 
     operand: Expression | None
@@ -225,16 +233,18 @@ class Case(Expression):
 
 @dataclass(frozen=True, slots=True)
 class CaseOperand(Expression):
-    """``CaseTestExpr``: the value of the nearest Case around it that has an operand."""
+    """The value of the operand of the nearest enclosing CASE that has an operand
+    (``CaseTestExpr``).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayConstructor(Expression):
-    """``ArrayExpr``: ``ARRAY[…]``.
+    """An array constructor (``ArrayExpr``): ``ARRAY[…]``.
 
     Attributes:
-        elements: of the element type, or arrays themselves.
-        nested: they are arrays.
+        elements: values of the element type, or arrays.
+        nested: whether the elements are arrays.
     """
 
     elements: tuple[Expression, ...]
@@ -248,7 +258,7 @@ class ArrayConstructor(Expression):
 
 @dataclass(frozen=True, slots=True)
 class RowConstructor(Expression):
-    """``RowExpr``."""
+    """A row constructor (``RowExpr``)."""
 
     fields: tuple[Expression, ...]
 
@@ -260,7 +270,7 @@ class RowConstructor(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Coalesce(Expression):
-    """``CoalesceExpr``."""
+    """A COALESCE expression (``CoalesceExpr``)."""
 
     arguments: tuple[Expression, ...]
 
@@ -272,14 +282,14 @@ class Coalesce(Expression):
 
 @dataclass(frozen=True, slots=True)
 class MinMax(Expression):
-    """``MinMaxExpr``: GREATEST and LEAST.
+    """GREATEST or LEAST (``MinMaxExpr``).
 
     Attributes:
-        greatest: GREATEST.
-        arguments: all of the type.
-        less: the function of the type's ``<``; "" where it has none, which the server says when it
-            evaluates.
-        input_collation: what it compares by.
+        greatest: True for GREATEST, False for LEAST.
+        arguments: the arguments, all of the type of the node.
+        less: the function of the type's ``<``. It is empty if the type has none; the server reports
+            this only when it evaluates the expression.
+        input_collation: the OID of the collation that the comparison uses.
     """
 
     greatest: bool
@@ -295,8 +305,9 @@ class MinMax(Expression):
 
 @dataclass(frozen=True, slots=True)
 class NullTest(Expression):
-    """``NullTest``: IS NULL, or IS NOT NULL; of a row constructor, whether all fields are (not)
-    NULL.
+    """IS NULL or IS NOT NULL (``NullTest``).
+
+    A test of a row constructor tests whether all fields are NULL, or whether no field is NULL.
     """
 
     argument: Expression
@@ -310,12 +321,12 @@ class NullTest(Expression):
 
 @dataclass(frozen=True, slots=True)
 class BooleanTest(Expression):
-    """``BooleanTest``: IS [NOT] TRUE, FALSE, UNKNOWN.
+    """IS [NOT] TRUE, FALSE or UNKNOWN (``BooleanTest``).
 
     Attributes:
-        argument: what is tested.
-        value: None is UNKNOWN.
-        negated: NOT.
+        argument: the value that is tested.
+        value: True, False, or None for UNKNOWN.
+        negated: whether the test has NOT.
     """
 
     argument: Expression
@@ -330,13 +341,14 @@ class BooleanTest(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Refused(Expression):
-    """Any node that a publication may not have (rule B27): it has a type, so that the analysis goes
-    on, and is refused afterwards.
+    """A node that a publication may not contain (rule B27).
+
+    It has a type, so that the analysis can continue. :mod:`.validate` refuses it afterwards.
 
     Attributes:
-        what: the node, in PostgreSQL's words, such as ``SubLink`` or ``CoerceViaIO``.
-        arguments: what is below it.
-        function: the signature of the function behind it, where there is one.
+        what: PostgreSQL's name for the node, such as ``SubLink`` or ``CoerceViaIO``.
+        arguments: the child nodes.
+        function: the signature of the function that the node calls, if there is one.
     """
 
     KINDS: ClassVar[tuple[str, ...]] = ("SubLink", "CoerceViaIO", "ArrayCoerceExpr", "SubscriptingRef", "FieldSelect")

@@ -1,5 +1,6 @@
-"""What the analysis asks of types: names, categories, elements, type modifiers (``lsyscache.c``,
-``format_type.c``).
+"""Looks up the properties of types: names, categories, elements, type modifiers.
+
+The model is ``lsyscache.c`` and ``format_type.c``.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ _FULL_PRECISION: Final = 0xFFFF
 
 
 def quote_identifier(name: str) -> str:
-    """``quote_identifier``: in quotes where it would not be read as the same name without."""
+    """Return a name, in quotes if it would be read as another name without them
+    (``quote_identifier``).
+    """
     plain = name and ((name[0].isascii() and name[0].islower()) or name[0] == "_")
     plain = plain and all(c.isascii() and (c.islower() or c.isdigit() or c == "_") for c in name)
     if plain and name not in RESERVED | COLUMN_NAMES | TYPE_OR_FUNCTION_NAMES:
@@ -62,58 +65,63 @@ class Types:
         self.catalog = catalog
 
     def get(self, oid: int) -> Type:
-        """The type of this OID, which the analysis has met."""
+        """Return the type with this OID, which must exist."""
         return self.catalog.types[oid]
 
     def base(self, oid: int) -> int:
-        """``getBaseType``: what a domain is over."""
+        """Return the base type of a domain, and any other type itself (``getBaseType``)."""
         return self.base_and_modifier(oid, -1)[0]
 
     def base_and_modifier(self, oid: int, modifier: int) -> tuple[int, int]:
-        """``getBaseTypeAndTypmod``."""
+        """Return the base type of a domain and its type modifier (``getBaseTypeAndTypmod``)."""
         while (found := self.catalog.types.get(oid)) is not None and found.kind == "d":
             oid, modifier = found.base, found.type_modifier
         return oid, modifier
 
     def element(self, oid: int) -> int:
-        """``get_element_type``: of a true array; 0 for any other type."""
+        """Return the element type of a true array type; 0 for any other type
+        (``get_element_type``).
+        """
         found = self.catalog.types.get(oid)
         return found.element if found else 0
 
     def base_element(self, oid: int) -> int:
-        """``get_base_element_type``: also of a domain over an array."""
+        """Return the element type of an array type, or of a domain over one
+        (``get_base_element_type``).
+        """
         return self.element(self.base(oid))
 
     def array(self, oid: int) -> int:
-        """``get_array_type``: 0 for none."""
+        """Return the array type of an element type; 0 if there is none (``get_array_type``)."""
         return self.get(oid).array
 
     def collation(self, oid: int) -> int:
-        """``get_typcollation``."""
+        """Return the collation of a type (``get_typcollation``)."""
         return self.get(oid).collation
 
     def category(self, oid: int) -> str:
-        """``TypeCategory``."""
+        """Return the category of a type (``TypeCategory``)."""
         return self.get(oid).category
 
     def is_preferred(self, category: str, oid: int) -> bool:
-        """``IsPreferredType``."""
+        """Return whether a type is the preferred type of a category (``IsPreferredType``)."""
         found = self.get(oid)
         return found.preferred and found.category == category
 
     def is_row(self, oid: int) -> bool:
-        """``type_is_rowtype``."""
+        """Return whether a type is a row type (``type_is_rowtype``)."""
         return oid == RECORD or self.get(self.base(oid)).kind == "c"
 
     # Names ----------------------------------------------------------------------------------------
 
     def name(self, oid: int) -> str:
-        """``format_type_be``."""
+        """Return the name of a type (``format_type_be``)."""
         return self._name(oid, None)
 
     def name_with_modifier(self, oid: int, modifier: int) -> str:
-        """``format_type_with_typemod``: a name that means this type and type modifier when it is
-        read again.
+        """Return a name that means this type and type modifier when it is read again.
+
+        The model is ``format_type_with_typemod``.
         """
         return self._name(oid, modifier)
 
@@ -137,10 +145,10 @@ class Types:
 
 
 def type_modifier(found: Type, name: str, values: tuple[str, ...]) -> int:
-    """``typenameTypeMod``: what the type's ``typmodin`` makes of the values in parentheses.
+    """Return the type modifier for the values in parentheses (``typenameTypeMod``, ``typmodin``).
 
     Raises:
-        UsageError: the type takes none, or not these.
+        UsageError: 42601, the type has no type modifier; 22023, the values are wrong.
     """
     if found.oid in (BPCHAR, VARCHAR):
         return _length("char" if found.oid == BPCHAR else "varchar", values, 10485760) + 4

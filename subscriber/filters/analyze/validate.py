@@ -1,5 +1,6 @@
-"""What a row filter may have (rules B23-B27), in the order in which the server looks:
-``check_simple_rowfilter_expr_walker``.
+"""Checks that a row filter contains only what a publication allows (rules B23-B27).
+
+The checks have the order of the server: ``check_simple_rowfilter_expr_walker``.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ def validate(node: tree.Expression, catalog: Catalog) -> None:
     """Check a filter.
 
     Raises:
-        NotSupportedError: 0A000 ``invalid publication WHERE expression``; the detail says what is
-            not allowed.
+        NotSupportedError: 0A000, ``invalid publication WHERE expression``. The detail states what
+            is not allowed.
     """
     detail = _by_kind(node, catalog)
     if detail is None and node.type_oid >= FIRST_NORMAL_OID:
@@ -72,7 +73,7 @@ def _input_collations(node: tree.Expression) -> tuple[int, ...]:
 
 
 def _walked(node: tree.Expression) -> tuple[tree.Expression, ...]:
-    """The nodes below in the order of ``expression_tree_walker``."""
+    """Return the child nodes in the order of ``expression_tree_walker``."""
     match node:
         case tree.RowComparison():
             return (*node.left, *node.right)

@@ -1,9 +1,9 @@
-"""PostgreSQL's catalogs in memory: what is built in at a version, and what a publisher's users have
-added.
+"""Holds PostgreSQL's catalogs in memory: the built-in objects of a version, and the objects that
+users have added to a publisher.
 
-A publisher of a version that was not recorded is taken for the newest recorded one before it; of
-two that differ only the older has nothing that the publisher lacks. Before 15 there were no row
-filters, so there 15 decides what they mean.
+If the publisher's version is not recorded, the newest recorded version before it is used. An older
+version contains nothing that the publisher lacks, whereas a newer one might. Versions before 15
+have no row filters; for them, version 15 defines the meaning of a filter.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ SYSTEM_SCHEMA: Final = "pg_catalog"
 
 
 class Catalog:
-    """Types, operators, functions, casts and collations, found as PostgreSQL's parser looks for
-    them.
+    """The types, operators, functions, casts and collations, found by the rules of PostgreSQL's
+    parser.
 
     Attributes:
-        search_path: the schemas that are looked in, ``pg_catalog`` first.
+        search_path: the schemas that are searched. ``pg_catalog`` is the first unless the search
+            path names it.
     """
 
     def __init__(self, lines: Iterable[str], search_path: tuple[str, ...]) -> None:
@@ -55,22 +56,22 @@ class Catalog:
 
     @cached_property
     def types(self) -> dict[int, Type]:
-        """Types by OID."""
+        """The types by OID."""
         return {row.oid: row for row in (read_row(Type, fields) for fields in self._rows["type"])}
 
     @cached_property
     def functions(self) -> dict[int, Function]:
-        """Functions by OID."""
+        """The functions by OID."""
         return {row.oid: row for row in (read_row(Function, fields) for fields in self._rows["function"])}
 
     @cached_property
     def casts(self) -> dict[tuple[int, int], Cast]:
-        """Casts by source and target."""
+        """The casts by source and target type."""
         return {(row.source, row.target): row for row in (read_row(Cast, fields) for fields in self._rows["cast"])}
 
     @cached_property
     def operators(self) -> dict[int, Operator]:
-        """Operators by OID."""
+        """The operators by OID."""
         return {row.oid: row for row in (read_row(Operator, fields) for fields in self._rows["operator"])}
 
     @cached_property
@@ -102,7 +103,7 @@ class Catalog:
 
     @cached_property
     def _families(self) -> dict[int, list[FamilyMember]]:
-        """Members of btree families by operator."""
+        """The members of btree operator families, by operator."""
         found = defaultdict(list)
         for fields in self._rows["amop"]:
             member = read_row(FamilyMember, fields)
@@ -111,35 +112,39 @@ class Catalog:
 
     @cached_property
     def _default_classes(self) -> dict[int, int]:
-        """Families by the type whose default operator class they hold."""
+        """The btree operator families, by the type whose default operator class is in the
+        family.
+        """
         rows = (read_row(OperatorClass, fields) for fields in self._rows["opclass"])
         return {row.type: row.family for row in rows}
 
     def find_type(self, schema: str | None, name: str) -> Type | None:
-        """The type of this name."""
+        """Return the type with this name; None if there is none."""
         schemas = self.search_path if schema is None else (schema,)
         return next((self._types_by_name[one, name] for one in schemas if (one, name) in self._types_by_name), None)
 
     def find_collation(self, schema: str | None, name: str) -> int | None:
-        """The OID of the collation of this name."""
+        """Return the OID of the collation with this name; None if there is none."""
         schemas = self.search_path if schema is None else (schema,)
         return next((self._collations[one, name].oid for one in schemas if (one, name) in self._collations), None)
 
     def collation_name(self, oid: int) -> str | None:
-        """The name of a collation; None for one that is not known."""
+        """Return the name of a collation; None if the collation is not known."""
         return next((row.name for row in self._collations.values() if row.oid == oid), None)
 
     def find_functions(self, schema: str | None, name: str) -> list[tuple[int, Function]]:
-        """Functions of this name that can be seen, each with its schema's place in the
-        search path.
+        """Return the functions with this name, each with the index of its schema in the search
+        path.
         """
         schemas = self.search_path if schema is None else (schema,)
         rows = self._functions_by_name.get(name, [])
         return [(schemas.index(row.schema), row) for row in rows if row.schema in schemas]
 
     def find_operators(self, schema: str | None, name: str, *, prefix: bool) -> list[Operator]:
-        """Operators of this name that can be seen; of two with the same types, the one that comes
-        first in the search path.
+        """Return the operators with this name.
+
+        Of two operators with the same types, the one whose schema comes first in the search path is
+        returned.
         """
         schemas = self.search_path if schema is None else (schema,)
         rows = [
@@ -151,18 +156,19 @@ class Catalog:
         return list(found.values())
 
     def signature(self, function: Function) -> str:
-        """``name(type,type)``; of a function outside ``pg_catalog``, with its schema."""
+        """Return ``name(type,type)``, with the schema if that is not ``pg_catalog``."""
         schema = "" if function.schema == SYSTEM_SCHEMA else function.schema + "."
         names = (self.types[oid].name if oid in self.types else str(oid) for oid in function.arguments)
         return f"{schema}{function.name}({','.join(names)})"
 
     def function_of(self, signature: str) -> Function:
-        """The function with this signature, which an analysis gave."""
+        """Return the function with this signature. The signature must come from an analysis."""
         return self._functions_by_signature[signature]
 
     def interpretations(self, operator: int) -> set[tuple[int, int]]:
-        """Families and strategies in which btree knows the operator; 6 is ``<>``, the negator of an
-        ``=`` (``get_op_index_interpretation``).
+        """Return the btree operator families and strategies of an operator.
+
+        Strategy 6 is ``<>``, the negator of an ``=`` (``get_op_index_interpretation``).
         """
         found = {(member.family, member.strategy) for member in self._families.get(operator, ())}
         if found:
@@ -171,7 +177,7 @@ class Catalog:
         return {(member.family, 6) for member in self._families.get(negator, ()) if member.strategy == 3}
 
     def family_operator(self, family: int, strategy: int, left: int, right: int) -> Operator | None:
-        """The operator of a btree family for these types."""
+        """Return the operator of a btree operator family for a strategy and these types."""
         for members in self._families.values():
             for member in members:
                 if (member.family, member.strategy, member.left, member.right) == (family, strategy, left, right):
@@ -179,17 +185,18 @@ class Catalog:
         return None
 
     def default_family(self, type_oid: int) -> int | None:
-        """The family of the default btree operator class of exactly this type."""
+        """Return the family of the default btree operator class of exactly this type."""
         return self._default_classes.get(type_oid)
 
 
 def catalog_of(server_version: int, own_objects: str = "", search_path: tuple[str, ...] = ("public",)) -> Catalog:
-    """The catalog of a server.
+    """Return the catalog of a server.
 
     Args:
-        server_version: as libpq gives it.
-        own_objects: what its users have added, as lines (see :func:`.query.own_objects`).
-        search_path: where unqualified names are looked for.
+        server_version: the version number, as libpq reports it.
+        own_objects: the objects that users have added, as lines (see
+            :func:`.catalog_query.own_objects`).
+        search_path: the schemas in which unqualified names are searched.
     """
     major = server_version // 10000
     recorded = max((version for version in RECORDED_VERSIONS if version <= major), default=RECORDED_VERSIONS[0])
@@ -202,7 +209,9 @@ def _catalog(recorded: int, own_objects: str, search_path: tuple[str, ...]) -> C
 
 
 def recorded_lines(major: int) -> list[str]:
-    """What a recorded version has built in, as :func:`.query.built_in_objects` lists it there."""
+    """Return the lines of a recorded version, as :func:`.catalog_query.built_in_objects` lists
+    them.
+    """
     lines = []
     for line in (files(__package__) / "objects.tsv").read_text(encoding="utf-8").splitlines():
         versions, _, rest = line.partition("\t")

@@ -1,8 +1,10 @@
-"""The SQL that lists catalog objects as the lines that :func:`..catalog.read` reads.
+"""The SQL that lists catalog objects as the lines that :class:`.builtin_catalog.Catalog` reads.
 
-The same query records what is built in (``tools/record_builtins.py``, OIDs below 10000 and the
-like) and lists what a publisher's users have made (OIDs from 16384 on, and the collations that
-initdb found on the machine). It runs on PostgreSQL 10 and newer.
+The same query serves two purposes. ``tools/record_builtins.py`` records the built-in objects with
+it; these have OIDs below 10000 (casts, operator classes and members of operator families: below
+16384). The program lists with it the objects that are specific to a publisher: the objects of
+users, with OIDs from 16384, and the collations that initdb found on the machine. The query runs on
+PostgreSQL 10 and newer.
 """
 
 from __future__ import annotations
@@ -46,27 +48,29 @@ SELECT 'collation' || E'\t' || concat_ws(E'\t', c.oid, v.nspname, c.collname)
 """
 
 FIRST_NORMAL_OID: Final = 16384
-"""The first OID of what users make (``FirstNormalObjectId``, rule B25)."""
+"""The first OID of objects that users create (``FirstNormalObjectId``, rule B25)."""
 _NOT_A_ROW: Final = """NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.typrelid AND c.relkind <> 'c')
     AND NOT EXISTS (SELECT FROM pg_type e JOIN pg_class c ON c.oid = e.typrelid WHERE e.oid = t.typelem AND c.relkind <> 'c')"""
 
 
 def built_in_objects(server_version: int) -> str:
-    """Lists what every server of this version has, under the same OIDs: those that the catalog's
-    sources assign by hand.
+    """Return the SQL that lists the objects that every server of this version has.
+
+    Their OIDs are the same on every server, because the sources of PostgreSQL assign them.
     """
     return _objects(server_version, own=False)
 
 
 def own_objects(server_version: int) -> str:
-    """Lists what this server alone has: its users' objects, and what initdb made under OIDs of its
-    own.
+    """Return the SQL that lists the objects that are specific to this server.
+
+    These are the objects of users, and the objects to which initdb assigned OIDs.
     """
     return _objects(server_version, own=True)
 
 
 def _objects(server_version: int, *, own: bool) -> str:
-    # initdb gives OIDs from 10000 on: casts and members of operator families have no others.
+    # initdb assigns OIDs from 10000. Casts and members of operator families have only such OIDs.
     numbered, unnumbered = (">= 10000", f">= {FIRST_NORMAL_OID}") if own else ("< 10000", f"< {FIRST_NORMAL_OID}")
     return OBJECTS.format(
         types=f"t.oid {numbered} AND {_NOT_A_ROW}",

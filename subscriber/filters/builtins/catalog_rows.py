@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL's catalogs, with the columns that its parser looks at."""
+"""Defines the rows of PostgreSQL's catalogs, with the columns that the parser reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST_NORMAL_OID = 16384
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """``pg_type``.
+    """A type (``pg_type``).
 
     Attributes:
         oid: its OID.
@@ -20,13 +20,13 @@ class Type:
         kind: ``typtype``: b(ase), c(omposite), d(omain), e(num), p(seudo), r(ange), m(ultirange).
         category: ``typcategory``.
         preferred: ``typispreferred``.
-        element: of an array type, the type of its elements; 0 for others.
-        array: the type of arrays of it; 0 for none.
+        element: for an array type, the type of its elements; 0 for other types.
+        array: the array type of this type; 0 for none.
         collation: ``typcollation``.
-        base: of a domain, the type it is over.
-        type_modifier: of a domain, that of its base type.
-        subtype: of a range type.
-        multirange: of a range type.
+        base: for a domain, its base type.
+        type_modifier: for a domain, the type modifier of its base type.
+        subtype: for a range type, the type of its bounds.
+        multirange: for a range type, its multirange type.
     """
 
     oid: int
@@ -46,8 +46,9 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """``pg_operator``: one with its left type (0 for a prefix operator), right type, result,
-    function and negator (OIDs).
+    """An operator (``pg_operator``), with the OIDs of its types, its function and its negator.
+
+    The left type is 0 for a prefix operator.
     """
 
     oid: int
@@ -62,7 +63,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``pg_proc``.
+    """A function (``pg_proc``).
 
     Attributes:
         oid: its OID.
@@ -73,10 +74,11 @@ class Function:
         kind: f(unction), a(ggregate), w(indow), p(rocedure).
         volatility: i(mmutable), s(table), v(olatile).
         returns_set: ``proretset``.
-        variadic: the element type of a VARIADIC array, 0 for none.
-        default_count: how many of the last arguments have defaults.
-        argument_names: where it has defaults; "" for one without a name.
-        defaults: their expressions, as ``pg_get_expr`` writes them.
+        variadic: the element type of a VARIADIC array; 0 for none.
+        default_count: the number of last arguments that have defaults.
+        argument_names: the names of the arguments, only for a function with defaults; "" for an
+            argument without a name.
+        defaults: the default expressions, as ``pg_get_expr`` prints them.
     """
 
     oid: int
@@ -94,14 +96,16 @@ class Function:
 
     @property
     def is_built_in(self) -> bool:
-        """Rule B25."""
+        """Whether the function is built in and not created by a user (rule B25)."""
         return self.oid < _FIRST_NORMAL_OID
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """``pg_cast``: from, to, by which function (0 for none), in which context (i, a, e), by which
-    method (f, i, b).
+    """A cast (``pg_cast``): source type, target type, function (0 for none), context and method.
+
+    The context is i(mplicit), a(ssignment) or e(xplicit). The method is f(unction), i(nput and
+    output functions) or b(inary coercible).
     """
 
     source: int
@@ -113,7 +117,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class OperatorClass:
-    """``pg_opclass``: the default one of btree for a type."""
+    """The default btree operator class of a type (``pg_opclass``)."""
 
     oid: int
     type: int
@@ -122,8 +126,9 @@ class OperatorClass:
 
 @dataclass(frozen=True, slots=True)
 class FamilyMember:
-    """``pg_amop``: an operator of a btree family with its strategy: 1 ``<``, 2 ``<=``, 3 ``=``, 4
-    ``>=``, 5 ``>``.
+    """An operator of a btree operator family with its strategy (``pg_amop``).
+
+    The strategies are 1 ``<``, 2 ``<=``, 3 ``=``, 4 ``>=`` and 5 ``>``.
     """
 
     oid: int
@@ -136,7 +141,7 @@ class FamilyMember:
 
 @dataclass(frozen=True, slots=True)
 class Collation:
-    """``pg_collation``."""
+    """A collation (``pg_collation``)."""
 
     oid: int
     schema: str
@@ -171,5 +176,5 @@ _CONVERTERS: Final[dict[type, tuple[_Converter, ...]]] = {
 
 
 def read_row(kind: type[_Row], fields: list[str]) -> _Row:
-    """A row from its fields as text."""
+    """Return a row, converted from its fields as text."""
     return kind(*(convert(field) for convert, field in zip(_CONVERTERS[kind], fields, strict=True)))
