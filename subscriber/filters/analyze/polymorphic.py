@@ -66,7 +66,8 @@ class _Family:
         """Return the type that a declared type of this family stands for.
 
         Raises:
-            UsageError: 42704, there is no array type of the element type.
+            UsageError: 42704, there is no array type of the element type; 42804, the type is not
+                known.
         """
         if declared in (t.ANYARRAY, t.ANYCOMPATIBLEARRAY):
             found = self.array or types.array(self.element)

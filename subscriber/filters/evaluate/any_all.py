@@ -1,5 +1,6 @@
-"""What is decided by the first of several values: AND, OR, and ``operator ANY (array)`` and
-``ALL``.
+"""Evaluates AND, OR, ``operator ANY (array)`` and ``operator ALL (array)``.
+
+The first value that decides the result ends the evaluation of a row.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ _PLAIN_EQUALITY: Final = frozenset({
     "int2eq(int2,int2)", "int4eq(int4,int4)", "int8eq(int8,int8)", "oideq(oid,oid)", "texteq(text,text)",
     "byteaeq(bytea,bytea)", "uuid_eq(uuid,uuid)", "date_eq(date,date)",
 })  # fmt: skip
-"""Functions that are true where Arrow's values are the same, so that many constants are looked up
-in a hash table.
+"""Equality functions that are true exactly if Arrow's values are equal.
+
+For these functions a long list of constants is searched with a hash table.
 """
 _FEW: Final = 4
-"""Up to so many constants are compared one after the other; from there on the hash table is faster.
+"""Up to this number of constants are compared one after the other. For more, the hash table is
+faster.
 """
 
 
 def decided(
     rows: Rows, arguments: Sequence[Callable[[Rows], Value]], raises: Sequence[bool], *, is_or: bool
 ) -> pa.BooleanArray:
-    """AND or OR of the arguments, in their order; the first of them that decides a row is the last
-    that it is asked for.
+    """Return AND or OR of the arguments.
+
+    The arguments are evaluated in their order. An argument that may raise an error is evaluated
+    only for the rows that the arguments before it have not decided.
     """
     combine = pc.or_kleene if is_or else pc.and_kleene
     result: pa.BooleanArray | None = None
@@ -53,12 +58,12 @@ def decided(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``operator ANY`` or ``ALL`` (``ScalarArrayOpExpr``).
+    """A comparison by ``operator ANY`` or ``operator ALL`` (``ScalarArrayOpExpr``).
 
     Attributes:
-        signature: of the operator's function.
-        arrow_type: of the value.
-        use_or: ANY.
+        signature: the signature of the operator's function.
+        arrow_type: the Arrow type of the left value; None if only Python holds it.
+        use_or: True for ANY, False for ALL.
     """
 
     signature: str
@@ -68,8 +73,13 @@ class Comparison:
     def with_each(
         self, rows: Rows, value: Value, elements: Sequence[Value], functions: Sequence[tuple[Apply, bool]]
     ) -> Value:
-        """With each element a value of its own, and for each the function and whether it
-        may raise.
+        """Compare with elements whose number is known when the filter is compiled.
+
+        Args:
+            rows: the rows.
+            value: the left value.
+            elements: one value for each element.
+            functions: for each element, the function and whether it may raise an error.
         """
         if not elements:
             return Same(not self.use_or)
@@ -90,14 +100,14 @@ class Comparison:
     def _looked_up(self, value: pa.Array, elements: list[Any]) -> Value:
         present = pa.array([element for element in elements if element is not None], self.arrow_type)
         found = pc.is_in(value, value_set=present)
-        # What is not among them is unknown where it, or one of them, is NULL.
+        # A value that is not found gives NULL if the value, or one of the constants, is NULL.
         unknown = value.is_null() if len(present) == len(elements) else pc.invert(found)
         return pc.if_else(unknown, pa.scalar(None, _BOOLEAN), found)
 
     def with_arrays(
         self, rows: Rows, value: Value, array: Value, element_arrow: pa.DataType | None, apply: Apply
     ) -> Value:
-        """With an array a row; the function cannot raise."""
+        """Compare with an array in each row, by a function that cannot raise an error."""
         arrays = listed(array, rows.count)
         lengths = np.array([0 if one is None else len(one.elements) for one in arrays], np.int64)
         owner = np.repeat(np.arange(rows.count), lengths)
@@ -112,7 +122,10 @@ class Comparison:
         return pa.array(found if self.use_or else ~found, mask=missing | (unknown & ~found))
 
     def with_arrays_one_by_one(self, rows: Rows, value: Value, array: Value, apply: Apply) -> Value:
-        """With an array a row; the function is not asked any further than the server would."""
+        """Compare with an array in each row, one element after the other.
+
+        The function is called for no more elements than on the server.
+        """
         pairs = zip(listed(value, rows.count), listed(array, rows.count), strict=True)
         return pa.array([self._one(one, other, apply) for one, other in pairs], _BOOLEAN)
 
@@ -129,14 +142,14 @@ class Comparison:
 
 
 def _test(rows: Rows, slot: object, element: Value, apply: Apply) -> Callable[[Rows], Value]:
-    """The comparison with an element, for all rows or some of them."""
+    """Return the comparison with one element, as a function of all rows or some of them."""
     place = object()
     rows.keep(place, element)
     return lambda part: apply([part.kept(slot), part.kept(place)], part.count)
 
 
 def _repeated(value: Value, owner: Any) -> Value:
-    """The value of the row that an element belongs to."""
+    """Return, for each element, the value of the row that the element belongs to."""
     if isinstance(value, Same):
         return value
     return [value[row] for row in owner.tolist()] if isinstance(value, list) else value.take(pa.array(owner))

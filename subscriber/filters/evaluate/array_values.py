@@ -1,4 +1,4 @@
-"""``ARRAY[…]``: arrays of elements, and of arrays (``ExecEvalArrayExpr``)."""
+"""Makes the values of ``ARRAY[…]`` from elements or from arrays (``ExecEvalArrayExpr``)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from subscriber.types.array_text import EMPTY, MOST_DIMENSIONS, Array
 
 
 def array_of_elements(elements: Sequence[Any]) -> Array:
-    """One dimension from 1 on; no elements are the empty array, which has no dimension."""
+    """Return an array with one dimension, whose lower bound is 1.
+
+    Without elements it is the empty array, which has no dimension.
+    """
     return Array((len(elements),), (1,), tuple(elements)) if elements else EMPTY
 
 
 def array_of_arrays(arrays: Sequence[Array | None]) -> Array:
-    """One more dimension than the arrays have.
+    """Return an array with one dimension more than the given arrays.
 
     Raises:
-        RowFilterError: their dimensions differ (2202E), or are too many (54000).
+        RowFilterError: 2202E, the dimensions of the arrays differ; 54000, there are too many
+            dimensions.
     """
     filled = [one for one in arrays if one is not None and one.dimensions]
     if not filled:

@@ -1,5 +1,7 @@
-"""Calls of functions over values: NULL where a strict function is not asked, constants, and errors
-without values.
+"""Calls functions over values.
+
+A strict function is not called if an argument is NULL. A call with constant arguments is computed
+once. Error messages do not contain values of rows.
 """
 
 from __future__ import annotations
@@ -18,27 +20,27 @@ from subscriber.filters.functions.function_registry import Context, Implementati
 
 
 def of_type(type_oid: int) -> tree.Expression:
-    """Some value of that type, of which nothing else is known."""
+    """Return an expression of a type, whose value is unknown."""
     return tree.CaseOperand(type_oid, 0)
 
 
 Apply: TypeAlias = Callable[[Sequence[Value], int], Value]
-"""A function of its arguments' values and the number of rows."""
+"""A function that takes the values of its arguments and the number of rows."""
 
 
 def function_for(
     signature: str, arguments: Sequence[tree.Expression], result_type: int, server_version: int
 ) -> tuple[Apply, bool]:
-    """A function for these arguments, and whether it may raise.
+    """Return the function for these arguments, and whether it may raise an error.
 
     Args:
-        signature: of the function.
-        arguments: simplified, so that constants are known.
-        result_type: an OID.
-        server_version: the publisher's: a few functions have changed.
+        signature: the signature of the function.
+        arguments: the simplified arguments, in which constants are known.
+        result_type: the OID of the type of the result.
+        server_version: the version of the publisher. Some functions differ between versions.
 
     Raises:
-        NotSupportedError: the function is not computed here.
+        NotSupportedError: the subscriber does not compute this function.
     """
     found = implementation_of(signature)
     if found is None:
@@ -54,8 +56,10 @@ def function_for(
 
 
 def _raising(error: DataException) -> Apply:
-    """A constant is wrong: the server says so at the first row that asks, whose other arguments are
-    not NULL.
+    """Return a function that raises the error of a wrong constant.
+
+    The server raises the error at the first row that calls the function with arguments that are not
+    NULL.
     """
 
     def apply(values: Sequence[Value], count: int) -> Value:
@@ -68,7 +72,9 @@ def _raising(error: DataException) -> Apply:
 
 
 def _applied(found: Implementation, context: Context) -> Apply:
-    """An implementation over values, with NULLs and errors as they should be."""
+    """Return a registered implementation as a function over values, with the handling of NULL and
+    of errors.
+    """
     signature = found.signature
     arrow_type = arrow_of(context.result_type)
     argument_arrows = [arrow_of(oid) for oid in context.argument_types]
@@ -88,7 +94,8 @@ def _applied(found: Implementation, context: Context) -> Apply:
         except SubscriberError:
             raise
         except Exception:
-            # Arrow's and Python's own errors quote values, which no error of ours may hold.
+            # Errors of Arrow and Python quote values. Error messages of the subscriber must not
+            # contain values.
             raise RowFilterError(f"{signature} cannot be computed for a value of a row", sqlstate="XX000") from None
         return Same(listed(result, count)[0]) if constant else result
 
@@ -98,8 +105,10 @@ def _applied(found: Implementation, context: Context) -> Apply:
 def _columns_at_once(
     call: Callable[..., Any], values: Sequence[Value], arrows: Sequence[pa.DataType | None], count: int, constant: bool
 ) -> Value:
-    """A vectorised function sees an array at least; what is the same for all rows is a scalar
-    beside it.
+    """Call a vectorised function.
+
+    At least one argument is passed as an array. A value that is the same for all rows is passed as
+    a scalar beside it.
     """
     result = call(
         *(

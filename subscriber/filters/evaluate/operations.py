@@ -1,9 +1,11 @@
-"""The nodes of a simplified expression as operations over rows: ``ExecInitExpr`` and
-``ExecInterpExpr``, columns at once.
+"""Turns the nodes of a simplified expression into operations over rows.
 
-PostgreSQL goes row by row, from left to right, and stops where the result is certain; so
-``a <> 0 AND 10 / a > 1`` divides by no zero. Here an operand that may raise is computed for the
-rows alone that are still undecided; one that cannot is computed for all, since nobody can tell.
+The model is ``ExecInitExpr`` and ``ExecInterpExpr``, but an operation computes whole columns.
+
+PostgreSQL evaluates row by row and from left to right, and stops when the result is certain. For
+this reason ``a <> 0 AND 10 / a > 1`` never divides by zero. In this module, an operand that may
+raise an error is evaluated only for the rows that are still undecided. An operand that cannot raise
+an error is evaluated for all rows, since this makes no visible difference.
 """
 
 from __future__ import annotations
@@ -39,25 +41,26 @@ from subscriber.types import ELEMENT_TYPES
 Evaluate: TypeAlias = Callable[[Rows], Value]
 
 RECORD: Final = 2249
-"""The type of a row."""
+"""The type OID of a row."""
 _BOOLEAN: Final = pa.bool_()
 _INT4: Final = 23
 
 
 @dataclass(frozen=True, slots=True)
 class FieldTest(tree.NullTest):
-    """The test of a row, of one of its fields: a row that is a field is not NULL, whatever is in
-    it.
+    """The test of one field, within IS NULL or IS NOT NULL of a row.
+
+    A field that is itself a row counts as not NULL, even if all its fields are NULL.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A node, ready to be evaluated.
+    """A node that is ready to be evaluated.
 
     Attributes:
-        evaluate: its value for some rows.
-        raises: it may raise for some values.
+        evaluate: the function that returns the value of the node for some rows.
+        raises: whether the evaluation may raise an error for some values.
     """
 
     evaluate: Evaluate
@@ -66,11 +69,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What a node has to know of what is around it.
+    """The context of a node.
 
     Attributes:
-        server_version: the publisher's, as libpq gives it.
-        operand: under what the rows keep the operand of the nearest CASE.
+        server_version: the version number of the publisher, as libpq reports it.
+        operand: the key under which the rows store the operand of the nearest enclosing CASE.
     """
 
     server_version: int
@@ -78,14 +81,15 @@ class _Around:
 
 
 def operation(node: tree.Expression, server_version: int) -> Operation:
-    """The operation of a node and all below it.
+    """Return the operation of a node and all nodes below it.
 
     Args:
-        node: simplified: constants are :class:`~tree.Known`.
-        server_version: the publisher's, as libpq gives it: a few functions have changed.
+        node: the simplified expression, in which constants are :class:`~tree.Known`.
+        server_version: the version number of the publisher, as libpq reports it. Some functions
+            differ between versions.
 
     Raises:
-        NotSupportedError: a node, function or type that is not computed here.
+        NotSupportedError: the subscriber does not compute a node, a function or a type.
     """
     return _operation(node, _Around(server_version))
 
@@ -160,8 +164,10 @@ def _call(node: tree.Call, around: _Around) -> Operation:
 
 
 def _comparison(node: tree.Call, around: _Around) -> tuple[tuple[Operation, ...], Apply, bool]:
-    """Arguments and function of a node whose own type need not be the function's, which is
-    boolean.
+    """Return the arguments and the equality function of DISTINCT or NULLIF, and whether one of them
+    may raise an error.
+
+    The function returns boolean, whereas the node may have another type.
     """
     arguments = _operations(node.arguments, around)
     function, raises = function_for(node.function, node.arguments, tree.BOOL, around.server_version)
@@ -195,7 +201,7 @@ def _null_if(node: tree.NullIf, around: _Around) -> Operation:
 def _chosen(
     condition: pa.BooleanArray, when_true: Value, otherwise: Value, count: int, arrow_type: pa.DataType | None
 ) -> Value:
-    """One or the other value, row by row; the condition has no nulls."""
+    """Return one of two values for each row. The condition must not contain nulls."""
     if arrow_type is None:
         rows = zip(condition.to_pylist(), listed(when_true, count), listed(otherwise, count), strict=True)
         return [one if chosen else other for chosen, one, other in rows]
@@ -257,8 +263,9 @@ def _null_test(node: tree.NullTest, around: _Around) -> Operation:
 
 
 def _row_is(row: tuple[Any, ...] | None, *, is_null: bool) -> bool:
-    """Whether all fields are (not) NULL; a row among them is never NULL, whatever is in it
-    (``ExecEvalRowNullInt``).
+    """Return whether all fields of a row are NULL, or whether none is (``ExecEvalRowNullInt``).
+
+    A field that is itself a row counts as not NULL, even if all its fields are NULL.
     """
     if row is None:
         return is_null
@@ -361,8 +368,8 @@ def _row_comparison(node: tree.RowComparison, around: _Around) -> Operation:
             if not count:
                 break
             values = [one.evaluate(pieces.rest) for one in pair]
-            # NULL settles a row, as a difference does; the first columns that are equal leave it to
-            # the next ones.
+            # A comparison that is NULL decides the row, as a difference does. If the columns are
+            # equal, the next columns decide.
             differs = pc.fill_null(pc.invert(array_from(equal(values, count), count, _BOOLEAN)), True)
             pieces.give(differs, filtered(compare(values, count), differs))
         pieces.give_rest(lambda _: Same("=" in node.kind))
@@ -412,7 +419,7 @@ def _array_comparison(node: tree.ArrayComparison, around: _Around) -> Operation:
 
 
 def elements_of(array: tree.Expression) -> Sequence[tree.Expression] | None:
-    """The elements of an array, where the expression says how many there are."""
+    """Return the elements of an array; None if the expression does not determine their number."""
     if isinstance(array, tree.ArrayConstructor) and not array.nested:
         return array.elements
     if isinstance(array, tree.Known) and array.value is not None:
@@ -428,8 +435,8 @@ def _relabel(node: tree.Relabel, around: _Around) -> Operation:
         return argument
 
     def evaluate(rows: Rows) -> Value:
-        # An oid is four bytes without a sign, kept in eight with one; the same bytes are an
-        # integer.
+        # An oid is an unsigned integer of four bytes, which is stored here in a signed integer of
+        # eight bytes. As an integer it has the same four bytes.
         numbers = array_from(argument.evaluate(rows), rows.count, source)
         return _reinterpreted(numbers, node.argument.type_oid)
 

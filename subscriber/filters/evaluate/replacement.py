@@ -1,11 +1,14 @@
-"""What the server's planner puts in place of a call before it sees a row (``simplify_function``),
-as far as it can be noticed.
+"""Replaces calls of functions as the server's planner does before it sees a row
+(``simplify_function``).
 
-An SQL function is its body: ``interval + date`` is ``date + interval``, so that the date is
-computed first and its error is the one that is seen, and of ``(a, b) OVERLAPS (c, d)`` with an
-interval for an end nothing is computed that is added to a constant NULL. A conversion of length
-that a column's own type modifier makes superfluous is its argument, and what else it is given is
-not looked at.
+Only the replacements that have a visible effect are made here:
+
+- The planner replaces an SQL function by its body. ``interval + date`` becomes ``date + interval``,
+so that the date is computed first and its error is reported. ``(a, b) OVERLAPS (c, d)`` with an
+interval as an end computes the end by an addition. If the start is a constant NULL, the interval is
+not evaluated.
+- A length conversion that has no effect, because the type modifier of its argument is at least as
+strict, is replaced by its first argument. Its other arguments are not evaluated.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ _SWAPPED: Final = {
     "timetzdate_pl(timetz,date)": "datetimetz_pl(date,timetz)",
     "int8pl_inet(int8,inet)": "inetpl(inet,int8)",
 }
-"""SQL functions whose body is another function of the same arguments, the second one first."""
+"""SQL functions whose body calls another function with the same two arguments in reverse order."""
 _OVERLAPS: Final = {"time": "time_pl_interval(time,interval)", "timestamp": "timestamp_pl_interval(timestamp,interval)"}
 _CHEAP: Final = 10
-"""A body that has an argument twice replaces the call only where that argument is no more than so
-many functions.
+"""The limit for an argument that appears twice in a body: the body replaces the call only if the
+argument contains at most this number of functions.
 """
 _TIMESTAMP: Final = 1114
 _HEADER: Final = 4
@@ -41,11 +44,14 @@ _PRECISION: Final = 6
 
 
 def replacement(call: tree.Call) -> tree.Expression | None:
-    """What stands for a call whose arguments are simplified and not all constant; None for the call
-    itself.
+    """Return the replacement of a call; None if the call stays as it is.
+
+    Args:
+        call: a call whose arguments are simplified and not all constant.
 
     Raises:
-        RowFilterError: a constant makes it fail for every row, whatever the other arguments are.
+        RowFilterError: a constant argument makes the call fail for every row, whatever the other
+            arguments are.
     """
     if call.function in _SWAPPED:
         left, right = call.arguments
@@ -62,8 +68,9 @@ def replacement(call: tree.Call) -> tree.Expression | None:
 
 
 def _overlaps(call: tree.Call) -> tree.Expression | None:
-    """``(start, length) OVERLAPS …`` with the ends computed; ``"overlaps"(a, b, c, d)`` with b the
-    length is ``"overlaps"(a, a + b, c, d)``.
+    """Return ``(start, length) OVERLAPS …`` with computed ends.
+
+    ``"overlaps"(a, b, c, d)`` with an interval b becomes ``"overlaps"(a, a + b, c, d)``.
     """
     types = call.function.partition("(")[2].rstrip(")").split(",")
     plus = _OVERLAPS.get(types[0])
@@ -79,13 +86,14 @@ def _overlaps(call: tree.Call) -> tree.Expression | None:
 
 
 def _calls(node: tree.Expression) -> int:
-    """How many functions there are in an expression."""
+    """Return the number of function calls in an expression."""
     return isinstance(node, tree.Call) + sum(map(_calls, node.children))
 
 
 def _check_pattern(call: tree.Call) -> None:
-    """The pattern of ``substring(a similar b escape c)`` is made of constants once, before
-    any row.
+    """Check the pattern of ``substring(a similar b escape c)`` before any row.
+
+    If b and c are constants, the server computes the pattern once.
     """
     found = implementation_of(call.function)
     known = {place: one.value for place, one in enumerate(call.arguments) if isinstance(one, tree.Known)}
@@ -97,7 +105,9 @@ def _check_pattern(call: tree.Call) -> None:
 
 
 def _has_no_effect(call: tree.Call) -> bool:
-    """Whether the function behind a conversion of length (``prosupport``) says so."""
+    """Return whether a length conversion has no effect, as its support function decides
+    (``prosupport``).
+    """
     name, _, types = call.function.partition("(")
     if not types.startswith(f"{name},int4") or not isinstance(call.arguments[1], tree.Known):
         return False
@@ -133,7 +143,8 @@ def _keeps_interval(old: int, new: int) -> bool:
 
 
 def _least_field(modifier: int) -> int:
-    """``intervaltypmodleastfield``: 0 for seconds to 5 for years.
+    """Return the smallest field of an interval: 0 for seconds to 5 for years
+    (``intervaltypmodleastfield``).
 
     Raises:
         RowFilterError: XX000, no type modifier of an interval has these fields.

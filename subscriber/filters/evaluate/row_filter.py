@@ -1,5 +1,7 @@
-"""A filter over the columns of a frame: true, false or null a row, as
-``pgoutput_row_filter_exec_expr`` has it before NULL becomes false.
+"""Evaluates a filter over the columns of a frame.
+
+The result is true, false or null for each row, as in ``pgoutput_row_filter_exec_expr`` before NULL
+becomes false.
 
 ::
 
@@ -22,17 +24,19 @@ from subscriber.filters.evaluate.operations import Operation, operation
 from subscriber.filters.evaluate.row_values import Rows, array_from
 from subscriber.filters.evaluate.simplify import simplify
 
-assert functions  # importing it has registered every function
+assert functions  # the import has registered every function
 
 
 class Filter:
-    """A compiled filter; made by :func:`compile_filter`, there is one an expression and process. It
-    pickles as its expression.
+    """A compiled filter, made by :func:`compile_filter`.
+
+    A process has one compiled filter for each expression. A compiled filter is pickled as its
+    expression.
 
     Attributes:
-        expression: what it was made of.
-        columns: names of the columns that its value depends on. Those that constants made
-            irrelevant are not among them.
+        expression: the expression that was compiled.
+        columns: the names of the columns that the result depends on. Columns that constants make
+            irrelevant are not included.
     """
 
     def __init__(
@@ -44,15 +48,15 @@ class Filter:
         self._compiled = compiled
 
     def evaluate(self, columns: Mapping[str, pa.Array], count: int) -> pa.BooleanArray:
-        """The filter for each row.
+        """Return the value of the filter for each row.
 
         Args:
-            columns: at least :attr:`columns`, by name, as they are in a frame: decoded, or
-                PostgreSQL's text.
-            count: how many rows.
+            columns: at least the columns in :attr:`columns`, by name, as they are in a frame:
+                decoded, or as PostgreSQL's text.
+            count: the number of rows.
 
         Raises:
-            RowFilterError: for a row that the server would stop at as well.
+            RowFilterError: a row for which the server would fail too.
         """
         try:
             return array_from(self._compiled.evaluate(Rows(columns, count)), count, pa.bool_())
@@ -60,10 +64,13 @@ class Filter:
             raise _row_filter_error(error) from None
 
     def first_failure(self, columns: Mapping[str, pa.Array], count: int) -> tuple[int, RowFilterError] | None:
-        """The first row for which :meth:`evaluate` raises, and what it raises for that row alone;
-        None if there is none.
+        """Return the first row for which :meth:`evaluate` raises an error, and the error of that
+        row alone.
+
+        Returns:
+            None if no row raises an error.
         """
-        passed, failed = 0, count + 1  # the least number of rows that raises is above the one, and at most the other
+        passed, failed = 0, count + 1  # the first error is behind row ``passed``, at most at ``failed``
         while failed - passed > 1:
             middle = (passed + failed) // 2
             if middle <= count and self._error(columns, 0, middle) is None:
@@ -85,16 +92,17 @@ class Filter:
 
 
 def compile_filter(expression: tree.Expression, server_version: int = 180000) -> Filter:
-    """A filter of an analysed expression.
+    """Compile an analyzed expression.
 
     Args:
-        expression: as :func:`subscriber.filters.check_filter` gives it.
-        server_version: the publisher's, as libpq gives it: a few functions have changed.
+        expression: the expression, from :func:`subscriber.filters.check.check_filter`.
+        server_version: the version number of the publisher, as libpq reports it. Some functions
+            differ between versions.
 
     Raises:
-        RowFilterError: a constant part cannot be computed; the server says so when it meets the
-            first row.
-        NotSupportedError: a type or a function that is not computed here.
+        RowFilterError: a constant part cannot be computed. The server reports this when it reads
+            the first row.
+        NotSupportedError: the subscriber does not compute a type or a function.
     """
     try:
         return _compiled(expression, server_version)
@@ -103,7 +111,7 @@ def compile_filter(expression: tree.Expression, server_version: int = 180000) ->
 
 
 def _row_filter_error(error: DataException) -> RowFilterError:
-    """What a type or a function says of a value, as the filter's error."""
+    """Return an error of a type or a function as an error of the filter."""
     if isinstance(error, RowFilterError):
         return error
     return RowFilterError(error.message, sqlstate=error.sqlstate, detail=error.detail, hint=error.hint)

@@ -1,5 +1,6 @@
-"""Rows of a frame as an expression sees them: columns in their forms, and values of which some rows
-may be left out.
+"""Holds the rows of a frame for the evaluation of an expression.
+
+Columns are converted to the form of their types. Values may cover only some of the rows.
 
 ::
 
@@ -7,8 +8,8 @@ may be left out.
                                                                           list, where only Python holds the values
                                       or one for all rows                 Same
 
-A part of the rows is :class:`Rows` too, made by :meth:`Rows.where`; it reads a column when it is
-asked for it, and once.
+A subset of the rows is also :class:`Rows`, made by :meth:`Rows.where`. Rows convert a column at its
+first use, and only once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Same:
     """One value for all rows.
 
     Attributes:
-        value: as Python has it; None is NULL.
+        value: the Python value; None is NULL.
     """
 
     value: Any
@@ -45,11 +46,11 @@ NULL: Final = Same(None)
 
 
 class Rows:
-    """Some rows.
+    """Some rows of a frame.
 
     Args:
-        columns: by name, as they are in a frame.
-        count: how many rows.
+        columns: the columns by name, as they are in a frame.
+        count: the number of rows.
     """
 
     def __init__(self, columns: Mapping[str, pa.Array], count: int) -> None:
@@ -60,27 +61,29 @@ class Rows:
         self._kept: pa.BooleanArray | None = None
 
     def where(self, kept: pa.BooleanArray) -> Rows:
-        """Those for which ``kept``, without nulls, is true."""
+        """Return the rows for which ``kept`` is true. ``kept`` must not contain nulls."""
         part = Rows(self._columns, kept.true_count)
         part._all, part._kept = self, kept
         return part
 
     def column(self, name: str, type_oid: int) -> Value:
-        """A column's values in the form of its type.
+        """Return the values of a column in the form of its type.
 
         Raises:
-            RowFilterError: text that is none of the type's.
-            ProtocolError: likewise, of a type that frames hold in a form of its own.
+            RowFilterError: a text is not a value of the type.
+            ProtocolError: a value is not valid, for a type that frames store decoded.
         """
         return self.kept((name, type_oid), lambda: read_column(self._columns[name], type_oid))
 
     def keep(self, slot: object, value: Value) -> None:
-        """Remember a value for these rows, and for parts of them."""
+        """Store a value for these rows and all subsets of them."""
         self._values[slot] = value
 
     def kept(self, slot: object, make: Callable[[], Value] = lambda: NULL) -> Value:
-        """What :meth:`keep` remembered for these rows, or for those that they are a part of; else
-        what ``make`` gives for all.
+        """Return the value that :meth:`keep` stored for these rows, or for the rows that they are a
+        subset of.
+
+        If there is none, ``make`` computes the value for all rows.
         """
         if slot not in self._values:
             if self._all is None or self._kept is None:
@@ -91,11 +94,12 @@ class Rows:
 
 
 def read_column(array: pa.Array, type_oid: int) -> Value:
-    """A column of a frame in the form of its type; frames hold text where a type has no Arrow type
-    there.
+    """Return a column of a frame in the form of its type.
+
+    Frames store text for a type that has no Arrow type in frames.
 
     Raises:
-        NotSupportedError: a type that is not computed with.
+        NotSupportedError: the subscriber does not compute with the type.
         RowFilterError: a value cannot be read.
     """
     form = required_form(type_oid)
@@ -106,12 +110,12 @@ def read_column(array: pa.Array, type_oid: int) -> Value:
         return array
     if not is_text:
         raise NotSupportedError(f"a row filter cannot read values of type {type_name(type_oid)} from {array.type}")
-    # A text that many rows have is read once.
+    # Convert each distinct text once.
     encoded = array.dictionary_encode()
     try:
         read = [form.from_text(text, -1) for text in encoded.dictionary.to_pylist()]
     except SubscriberError as error:
-        # The input function's own message quotes the value.
+        # The message of the input function quotes the value.
         raise RowFilterError(f"invalid input syntax for type {type_name(type_oid)}", sqlstate=error.sqlstate) from None
     if form.arrow is not None:
         return pa.array(read, form.arrow).take(encoded.indices)
@@ -120,10 +124,10 @@ def read_column(array: pa.Array, type_oid: int) -> Value:
 
 
 def required_form(type_oid: int) -> Form:
-    """The form of a type.
+    """Return the form of a type.
 
     Raises:
-        NotSupportedError: it has none.
+        NotSupportedError: the type has no form.
     """
     form = form_of(type_oid)
     if form is None:
@@ -132,13 +136,13 @@ def required_form(type_oid: int) -> Form:
 
 
 def arrow_of(type_oid: int) -> pa.DataType | None:
-    """The Arrow type of a column of values of the type; None where only Python holds them."""
+    """Return the Arrow type for values of a type; None if only Python holds them."""
     form = form_of(type_oid)
     return None if form is None else form.arrow
 
 
 def filtered(value: Value, kept: pa.BooleanArray) -> Value:
-    """The values of the rows for which ``kept`` is true."""
+    """Return the values of the rows for which ``kept`` is true."""
     if isinstance(value, Same):
         return value
     if isinstance(value, list):
@@ -147,21 +151,21 @@ def filtered(value: Value, kept: pa.BooleanArray) -> Value:
 
 
 def listed(value: Value, count: int) -> list[Any]:
-    """A value as Python values."""
+    """Return a value as a list of Python values."""
     if isinstance(value, Same):
         return [value.value] * count
     return value if isinstance(value, list) else value.to_pylist()
 
 
 def array_from(value: Value, count: int, arrow_type: pa.DataType) -> pa.Array:
-    """A value as an Arrow array."""
+    """Return a value as an Arrow array."""
     if isinstance(value, Same):
         return pa.repeat(pa.scalar(value.value, arrow_type), count)
     return pa.array(value, arrow_type) if isinstance(value, list) else value
 
 
 def nulls(value: Value, count: int) -> pa.BooleanArray:
-    """Where it is NULL."""
+    """Return for each row whether the value is NULL."""
     if isinstance(value, Same):
         return pa.repeat(value.value is None, count)
     if isinstance(value, list):
@@ -170,11 +174,11 @@ def nulls(value: Value, count: int) -> pa.BooleanArray:
 
 
 class Pieces:
-    """A value put together from parts of the rows (CASE, COALESCE).
+    """Combines the values of several subsets of rows into one value (CASE, COALESCE).
 
     Args:
-        rows: all of them.
-        arrow_type: of the value; None where only Python holds it.
+        rows: all rows.
+        arrow_type: the Arrow type of the value; None if only Python holds it.
     """
 
     def __init__(self, rows: Rows, arrow_type: pa.DataType | None) -> None:
@@ -185,19 +189,19 @@ class Pieces:
         self._pieces: list[tuple[npt.NDArray[np.int64], Value]] = []
 
     def give(self, chosen: pa.BooleanArray, value: Value) -> None:
-        """The value of the chosen ones among :attr:`rest`, which are settled with it."""
+        """Set the value of some rows of :attr:`rest`, and remove them from :attr:`rest`."""
         mask = chosen.to_numpy(zero_copy_only=False)
         self._pieces.append((self._places[mask], value))
         self._places = self._places[~mask]
         self.rest = self.rest.where(pc.invert(chosen))
 
     def give_rest(self, evaluate: Callable[[Rows], Value]) -> None:
-        """The value of all that is left."""
+        """Set the value of all rows in :attr:`rest`."""
         if self.rest.count:
             self.give(pa.repeat(True, self.rest.count), evaluate(self.rest))
 
     def whole(self) -> Value:
-        """The value of all rows; NULL where none was given."""
+        """Return the value of all rows. It is NULL for a row whose value was not set."""
         if len(self._pieces) == 1 and len(self._pieces[0][0]) == self._count:
             return self._pieces[0][1]
         pieces = [(places, value) for places, value in self._pieces if len(places)]

@@ -1,10 +1,9 @@
-"""``eval_const_expressions``, as far as it can be noticed: what is constant is computed once,
-errors included.
+"""Computes the constant parts of an expression once, as ``eval_const_expressions`` does.
 
-The server simplifies a filter before it sees a row (``pgoutput_row_filter_init`` plans it). So
-``a > 0 OR 1 / 0 = 1`` raises for every row, ``1 / a > 2 AND false`` for none, and the second
-argument of a strict function is not computed where the first is the constant NULL. Simplifications
-that nobody can tell from the outside are left out.
+The server simplifies a filter before it reads a row (``pgoutput_row_filter_init`` plans the
+filter). This has visible effects. ``a > 0 OR 1 / 0 = 1`` raises an error for every row, and ``1 / a
+> 2 AND false`` for no row. The second argument of a strict function is not evaluated if the first
+argument is the constant NULL. Simplifications without a visible effect are omitted here.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _NO_ROW = Rows({}, 1)
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What a node has to know of what is around it.
+    """The context of a node.
 
     Attributes:
-        server_version: the publisher's, as libpq gives it.
-        operand: of the nearest CASE, where that is a constant.
+        server_version: the version number of the publisher, as libpq reports it.
+        operand: the operand of the nearest enclosing CASE; None if it is not constant.
     """
 
     server_version: int
@@ -38,17 +37,18 @@ class _Around:
 
 
 def simplify(node: tree.Expression, server_version: int) -> tree.Expression:
-    """The expression with constants as :class:`Known`, and all that follows from them.
+    """Return the expression with its constant parts computed, as :class:`Known`.
 
     Args:
-        node: as it was analysed.
-        server_version: the publisher's, as libpq gives it: a few functions have changed.
+        node: the analyzed expression.
+        server_version: the version number of the publisher, as libpq reports it. Some functions
+            differ between versions.
 
     Raises:
-        RowFilterError: a constant part of it cannot be computed, as the server would say at the
-            first row.
-        SubscriberError: a constant is none of its type.
-        NotSupportedError: a type that is not computed with.
+        RowFilterError: a constant part cannot be computed. The server reports this at the first
+            row.
+        SubscriberError: a constant is not a value of its type.
+        NotSupportedError: the subscriber does not compute with a type.
     """
     return _simplify(node, _Around(server_version))
 
@@ -78,14 +78,14 @@ def _simplify(node: tree.Expression, around: _Around) -> tree.Expression:
         case tree.Call() if type(node) is tree.Call:
             return _call(node, around)
         case tree.RowComparison():
-            # The server compares rows of constants at each row of the table.
+            # The server compares rows of constants again for each row of the table.
             compared: tree.Expression = _below(node, around)
             return compared
     return _if_known(_below(node, around), around)
 
 
 def _below(node: tree.Expression, around: _Around) -> Any:
-    """The node with all below it simplified, in the order in which the server does."""
+    """Return the node with all nodes below it simplified, in the order of the server."""
     changed: dict[str, Any] = {}
     for field in fields(node):
         value = getattr(node, field.name)
@@ -138,7 +138,7 @@ def _null_if(node: tree.NullIf, around: _Around) -> tree.Expression:
 def _array_comparison(node: tree.ArrayComparison, around: _Around) -> tree.Expression:
     left, right = node.arguments
     value = _simplify(left, around)
-    # The elements of IN (…) stay apart, so that each may be compared with a column at once.
+    # The elements of IN (…) stay separate, so that each can be compared with a whole column.
     apart = isinstance(right, tree.ArrayConstructor) and not right.nested
     array: tree.Expression = _below(right, around) if apart else _simplify(right, around)
     compared = replace(node, arguments=(value, array))
@@ -154,7 +154,7 @@ def _and_or(node: tree.Boolean, around: _Around) -> tree.Expression:
         if not isinstance(simple, Known):
             kept.append(simple)
         elif simple.value is deciding:
-            return simple  # and those after it are not even looked at
+            return simple  # the server does not simplify the arguments after it
         else:
             has_null = has_null or simple.value is None
     if has_null:
@@ -167,10 +167,10 @@ def _and_or(node: tree.Boolean, around: _Around) -> tree.Expression:
 def _null_test(node: tree.NullTest, around: _Around) -> tree.Expression:
     argument = _simplify(node.argument, around)
     if isinstance(argument, Known) and argument.type_oid == RECORD:
-        return replace(node, argument=argument)  # the server tests a constant row at each row of the table
+        return replace(node, argument=argument)  # the server tests a constant row at each row
     if not isinstance(argument, tree.RowConstructor):
         return _if_known(replace(node, argument=argument), around)
-    # A row is tested field by field, and the first one that fails is the last that is computed.
+    # A row is tested field by field. The first field that fails the test is the last one evaluated.
     tests = []
     for field in argument.fields:
         if not isinstance(field, Known):

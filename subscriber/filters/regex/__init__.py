@@ -1,4 +1,4 @@
-r"""PostgreSQL's advanced regular expressions (``src/backend/regex``), exactly.
+r"""Implements PostgreSQL's advanced regular expressions (``src/backend/regex``) exactly.
 
 ::
 
@@ -6,18 +6,26 @@ r"""PostgreSQL's advanced regular expressions (``src/backend/regex``), exactly.
                              │                     └────re2────▶ RE2's notation, for whole columns (yes or no only)
                              └──matching──▶ where the parts of a match are
 
-Their syntax is Perl's, more or less; their meaning is not. Which of the possible matches is taken
-is not decided by what a backtracking engine tries first: a match begins as early as it can, and the
-whole is as long or as short as the *first quantifier that has a preference* says; then the parts
-share it out, from left to right, each by its own preference. ``|`` prefers nothing but length.
-Anchors ignore newlines unless asked, a case is ASCII's and so are letters (collation "C";
-:attr:`Regex.knows_letters` says when that matters), and back references see one way of dissecting
-each part only.
+``regex_scanner`` and ``regex_parser`` read a pattern. ``dissection`` defines the tree,
+``languages`` the expressions, and ``characters`` the sets of characters. ``matching`` finds
+matches. ``automaton`` and ``re2`` evaluate expressions. Other packages import only the names that
+this package exports. The SQL functions that use regular expressions are in
+:mod:`subscriber.filters.functions.regexps`.
 
-*Rejected:* Python's ``re`` behind a translation. For yes or no it would do where there are no back
-references; but it takes exponential time for some patterns, which PostgreSQL does not, and what it
-extracts agrees only by luck. So RE2 answers where it can (it has automata, too), and an engine of
-our own where it cannot.
+The syntax is similar to Perl's, but the meaning is different. The order in which a backtracking
+engine tries matches does not decide which match is taken. A match begins as early as possible. The
+whole match is as long or as short as the *first quantifier that has a preference* requires. The
+parts then divide the match from left to right, each by its own preference. Alternatives with ``|``
+prefer the longest match.
+
+Anchors treat newlines as ordinary characters unless an option changes this. Letters and their cases
+are those of ASCII (collation "C"); :attr:`Regex.knows_letters` reports whether that matters for a
+pattern. For a back reference, only one way to divide each part is tried.
+
+*Rejected:* Python's ``re`` with a translation of the pattern. It could answer whether a pattern
+without back references matches. But it takes exponential time for some patterns, unlike PostgreSQL,
+and the substrings that it extracts agree only by chance. Therefore RE2, which also uses automata,
+answers where it can. For everything else this package has an engine.
 """
 
 from subscriber.filters.regex.matching import Regex, Span, compile_regex

@@ -1,9 +1,10 @@
-"""Automata: which of a string's places a match from a given place may end at.
+"""Runs automata: finds the places where a match that begins at a given place may end.
 
-An expression becomes a nondeterministic automaton (Thompson's), which is run as a deterministic one
-that is made while it is used: sets of states, and where each leads with each character, are
-remembered. So a string takes time in proportion to its length, whatever the expression. Anchors and
-looks are conditions on empty steps; a set of states is closed under those that hold at a place.
+An expression becomes a nondeterministic automaton (Thompson's construction). It is run as a
+deterministic automaton that is built during use: the sets of states, and the set that each
+character leads to, are remembered. The time for a string is therefore proportional to its length,
+whatever the expression is. Anchors and lookaround constraints are conditions on empty transitions.
+A set of states is extended by the empty transitions whose conditions hold at a place.
 """
 
 from __future__ import annotations
@@ -25,13 +26,17 @@ from subscriber.filters.regex.languages import (
 )
 
 MOST_STATES: Final = 10_000
-"""Beyond this PostgreSQL soon says "regular expression is too complex"; where exactly depends on
-its optimizer.
+"""The largest number of states.
+
+Slightly above this number PostgreSQL reports "regular expression is too complex". Its exact limit
+depends on its optimizer.
 """
 
 _MOST_REMEMBERED: Final = 20_000
-"""Steps of an automaton; then it begins anew with the next string, so that memory does not depend
-on how many there are.
+"""The largest number of remembered transitions of an automaton.
+
+Above it, the automaton forgets all of them before the next string, so that the memory does not
+depend on the number of strings.
 """
 
 _UNKNOWN: Final[Any] = object()
@@ -41,7 +46,7 @@ States: TypeAlias = frozenset[int]
 
 
 class Subject:
-    """A string that is searched, with what is known about its places.
+    """A string that is searched, with the conditions that are known to hold at its places.
 
     Attributes:
         text: the string.
@@ -53,7 +58,7 @@ class Subject:
         self._behind: dict[Look, frozenset[int]] = {}
 
     def holds(self, condition: Condition, place: int, automata: dict[Look, Automaton]) -> bool:
-        """Whether a condition holds at a place."""
+        """Return whether a condition holds at a place."""
         known = self._known.get((condition, place))
         if known is None:
             known = (
@@ -94,8 +99,9 @@ class Subject:
 
 
 class _Arrived:
-    """A set of states as a character leads to it; what it is closed to depends on the conditions
-    that hold.
+    """A set of states directly after a character.
+
+    The empty transitions that extend it depend on the conditions that hold at the place.
     """
 
     __slots__ = ("closed", "states")
@@ -106,8 +112,9 @@ class _Arrived:
 
 
 class _Closed:
-    """A set of states with all that empty steps lead to, whether a match may end with it, and where
-    characters lead.
+    """A set of states with all states that empty transitions lead to.
+
+    It records whether a match may end in this set, and the set that each character leads to.
     """
 
     __slots__ = ("is_end", "next", "states")
@@ -138,11 +145,13 @@ class Automaton:
         self._start = _Arrived(frozenset({self._first}))
 
     def ends(self, subject: Subject, begin: int) -> list[int]:
-        """All places where a match that begins there may end, in order."""
+        """Return all places where a match that begins at ``begin`` may end, in ascending order."""
         return list(self._ends(subject, begin))
 
     def first_end(self, subject: Subject, begin: int) -> int | None:
-        """The first of them."""
+        """Return the first place where a match that begins at ``begin`` may end; None if there is
+        none.
+        """
         return next(self._ends(subject, begin), None)
 
     def _ends(self, subject: Subject, begin: int) -> Iterator[int]:
@@ -194,7 +203,7 @@ class Automaton:
         self._remembered += 1
         return arrived
 
-    # --- making it
+    # --- construction
 
     def _state(self) -> int:
         if len(self._empty) >= MOST_STATES:
@@ -206,7 +215,7 @@ class Automaton:
         return len(self._empty) - 1
 
     def _build(self, expression: Expression) -> tuple[int, int]:
-        """The first and the last state of what matches the expression."""
+        """Return the first and the last state of the automaton for an expression."""
         first = self._state()
         match expression:
             case Character(ranges):
@@ -264,4 +273,4 @@ def _of_look(look: Look) -> Automaton:
 
 
 ANYTHING: Final[Expression] = Repeat(Character(EVERYTHING), 0, None)
-"""``.*`` in front of an expression makes a search of it."""
+"""``.*``, which in front of an expression finds a match that begins anywhere."""

@@ -1,5 +1,6 @@
-"""Sets of characters: ranges of code points in order, apart from each other. Classes are those of
-collation "C".
+"""Sets of characters, as ordered and disjoint ranges of code points.
+
+Character classes are those of collation "C".
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 CharacterSet: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges (first, last)."""
+"""Ranges of code points as pairs (first, last)."""
 
 _LAST: Final = 0x10FFFF
 EVERYTHING: Final[CharacterSet] = ((0, _LAST),)
@@ -40,11 +41,11 @@ CLASSES: Final[dict[str, CharacterSet]] = {
     "word": WORD,
 }
 FIXED_CLASSES: Final = frozenset({"ascii", "blank", "cntrl", "xdigit"})
-"""Those that are the same in every locale."""
+"""The classes that are the same in every locale."""
 
 
 def union(sets: Iterable[CharacterSet]) -> CharacterSet:
-    """What is in any of the sets."""
+    """Return the characters that are in any of the sets."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(one for ranges in sets for one in ranges):
         if merged and first <= merged[-1][1] + 1:
@@ -55,7 +56,7 @@ def union(sets: Iterable[CharacterSet]) -> CharacterSet:
 
 
 def complement(ranges: CharacterSet) -> CharacterSet:
-    """What is not in the set."""
+    """Return the characters that are not in the set."""
     result = []
     begin = 0
     for first, last in ranges:
@@ -66,7 +67,7 @@ def complement(ranges: CharacterSet) -> CharacterSet:
 
 
 def with_both_cases(ranges: CharacterSet) -> CharacterSet:
-    """The set, and the other case of its ASCII letters."""
+    """Return the set, extended by the other case of its ASCII letters."""
     swapped = []
     for first, last in ranges:
         for letters, distance in ((_UPPER[0], 32), (_LOWER[0], -32)):
@@ -78,7 +79,7 @@ def with_both_cases(ranges: CharacterSet) -> CharacterSet:
 
 @lru_cache(maxsize=65536)
 def contains(ranges: CharacterSet, character: str) -> bool:
-    """Whether the character is in the set."""
+    """Return whether the character is in the set."""
     code = ord(character)
     place = bisect_right(ranges, (code, _LAST + 1))
     return place > 0 and ranges[place - 1][1] >= code

@@ -1,8 +1,8 @@
-"""The tree of dissection (``struct subre``): how a match is divided into its parts.
+"""Defines the tree of dissection (``struct subre``): how a match is divided into its parts.
 
-Each node has the expression of all that is below it. A node exists only where the parts of a match
-are of interest: captures, back references, and places where a preference for long meets one for
-short. All else is a leaf.
+Each node has the expression for everything below it. A node with children exists only if the parts
+of a match are needed: for captures, for back references, and where a preference for a long match
+meets a preference for a short match. Everything else is a leaf.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from subscriber.filters.regex.languages import Expression
 
 
 class Traits(IntFlag):
-    """What is known of a node (``flags`` of ``struct subre``).
+    """The properties of a node (``flags`` of ``struct subre``).
 
-    A preference belongs to the node itself; MIXED, CAPTURES and REFERS hold for all nodes above,
-    too.
+    A preference belongs only to the node itself. MIXED, CAPTURES and REFERS also apply to all nodes
+    above it.
     """
 
     LONGER = 1
@@ -30,25 +30,26 @@ class Traits(IntFlag):
 
 PREFERENCES = Traits.LONGER | Traits.SHORTER
 MESSY = Traits.MIXED | Traits.CAPTURES | Traits.REFERS
-"""What makes a node worth having."""
+"""The traits that require a separate node."""
 
 
 def inherited(traits: Traits) -> Traits:
-    """What goes up from nodes with these traits together (``UP``): both preferences become a mixed
-    one.
+    """Return the traits that a node inherits from children with these traits (``UP``).
+
+    Both preferences together become MIXED.
     """
     mixed = Traits.MIXED if traits & PREFERENCES == PREFERENCES else Traits(0)
     return traits & ~PREFERENCES | mixed
 
 
 def combined(first: Traits, second: Traits) -> Traits:
-    """The traits of one after the other (``COMBINE``): the first that has a preference decides."""
+    """Return the traits of a sequence of two nodes (``COMBINE``). The first preference decides."""
     return inherited(first | second) | (first & PREFERENCES or second & PREFERENCES)
 
 
 @dataclass(slots=True, eq=False)
 class Leaf:
-    """No parts of interest."""
+    """A node whose parts are not needed."""
 
     expression: Expression
     traits: Traits
@@ -58,7 +59,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Pair:
-    """Two children, one after the other."""
+    """A sequence of two children."""
 
     expression: Expression
     traits: Traits
@@ -68,7 +69,7 @@ class Pair:
 
 @dataclass(slots=True, eq=False)
 class Branches:
-    """The first child that fits is taken."""
+    """Alternatives. The first child that fits is taken."""
 
     expression: Expression
     traits: Traits
@@ -78,7 +79,7 @@ class Branches:
 
 @dataclass(slots=True, eq=False)
 class Iteration:
-    """The only child, ``least`` to ``most`` times."""
+    """A repetition of the only child, ``least`` to ``most`` times."""
 
     expression: Expression
     traits: Traits
@@ -90,7 +91,7 @@ class Iteration:
 
 @dataclass(slots=True, eq=False)
 class Wrapper:
-    """A capture around a node that is one itself."""
+    """A capture whose content is also a capture."""
 
     expression: Expression
     traits: Traits
@@ -100,7 +101,9 @@ class Wrapper:
 
 @dataclass(slots=True, eq=False)
 class Reference:
-    """What the capture of that number matched, ``least`` to ``most`` times."""
+    """A back reference: the text that the capture with this number matched, ``least`` to ``most``
+    times.
+    """
 
     expression: Expression
     traits: Traits

@@ -1,5 +1,7 @@
-"""Regular expressions as the languages that they are: what an automaton is made of. Nothing here
-knows of captures or preferences.
+"""Defines the expressions from which automata are built.
+
+An expression describes only the set of strings that match. It contains no captures and no
+preferences.
 """
 
 from __future__ import annotations
@@ -20,21 +22,21 @@ class Character:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; without items the empty string."""
+    """A sequence of items. Without items it is the empty string."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Any one of the branches."""
+    """Alternatives."""
 
     branches: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """``least`` to ``most`` times; None is any number."""
+    """A repetition, ``least`` to ``most`` times. None means any number."""
 
     item: Expression
     least: int
@@ -43,10 +45,10 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A place between characters: nothing is consumed.
+    """A condition on a place between characters. It consumes no characters.
 
-    The first four are the begin and end of the string, and of lines as well; the others have to do
-    with words.
+    The first four kinds are the begin and end of the string and of a line. The other kinds concern
+    words.
     """
 
     kind: Literal["begin", "end", "line begin", "line end", "word begin", "word end", "boundary", "no boundary"]
@@ -54,7 +56,9 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Whether ``item`` is ahead of a place, or behind it, or is not."""
+    """A lookaround constraint: whether ``item`` matches, or does not match, ahead of a place or
+    behind it.
+    """
 
     item: Expression
     ahead: bool
@@ -67,17 +71,17 @@ EMPTY = Sequence(())
 
 
 def repeated(item: Expression, least: int, most: int | None) -> Expression:
-    """The item, so many times."""
+    """Return a repetition of the item."""
     return item if (least, most) == (1, 1) else Repeat(item, least, most)
 
 
 def sequence(*items: Expression) -> Expression:
-    """The items one after the other."""
+    """Return a sequence of the items."""
     return items[0] if len(items) == 1 else Sequence(items)
 
 
 def below(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions that it consists of."""
+    """Return the expressions directly below an expression."""
     match expression:
         case Sequence(items):
             return items
@@ -89,15 +93,16 @@ def below(expression: Expression) -> tuple[Expression, ...]:
 
 
 def parts(expression: Expression) -> Iterator[Expression]:
-    """The expression and all below it."""
+    """Yield the expression and all expressions below it."""
     yield expression
     for part in below(expression):
         yield from parts(part)
 
 
 def without_conditions(expression: Expression) -> Expression:
-    """The expression without anchors and looks: what a back reference may match, as far as an
-    automaton can tell.
+    """Return the expression without anchors and lookaround constraints.
+
+    It describes the text that a back reference may match, as far as an automaton can decide this.
     """
     match expression:
         case Sequence(items):

@@ -1,4 +1,6 @@
-"""Where a regular expression matches, and where the parts of the match are (``regexec.c``)."""
+"""Finds where a regular expression matches, and where the parts of the match are
+(``regexec.c``).
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,19 @@ from subscriber.filters.regex.regex_parser import Options, parse
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 Span: TypeAlias = tuple[int, int]
-"""Begin and end, in characters from 0."""
+"""The begin and the end, in characters from 0."""
 
 
 class Regex:
-    """A regular expression that is ready to be used.
+    """A compiled regular expression.
 
     Attributes:
-        captures: how many there are.
-        knows_letters: it is PostgreSQL's only under a ctype that knows ASCII's letters alone ("C").
-        ignores_case: back references do, too.
-        re2: the same for Arrow's kernels, which say yes or no; None where they cannot.
+        captures: the number of captures.
+        knows_letters: whether the result agrees with PostgreSQL's only under a ctype whose letters
+            are those of ASCII ("C").
+        ignores_case: whether case is ignored, also by back references.
+        re2: the expression for Arrow's kernels, which report only whether it matches; None if RE2
+            cannot evaluate it.
     """
 
     def __init__(self, pattern: str, options: Options) -> None:
@@ -50,20 +54,23 @@ class Regex:
         return found
 
     def matches(self, text: str) -> bool:
-        """Whether it matches anywhere."""
+        """Return whether the expression matches anywhere in the text."""
         if self._parsed.has_references:
             return self.find(text) is not None
         return self._search.first_end(Subject(text), 0) is not None
 
     def find(self, text: str, start: int = 0) -> list[Span | None] | None:
-        """The first match at ``start`` or after it: its span, then those of the captures; None
-        where there is none.
+        """Return the first match at ``start`` or after it.
+
+        Returns:
+            The span of the match, then the spans of the captures; None if there is no match.
         """
         return self._first(Subject(text), start)
 
     def find_all(self, text: str, start: int = 0) -> Iterator[list[Span | None]]:
-        """All matches that do not overlap, from ``start`` on; an empty one moves the search on by a
-        character.
+        """Yield all matches from ``start`` on that do not overlap.
+
+        After an empty match, the search continues one character later.
         """
         subject = Subject(text)
         while start <= len(text):
@@ -75,11 +82,11 @@ class Regex:
             start = end + 1 if begin == end else end
 
     def _first(self, subject: Subject, start: int) -> list[Span | None] | None:
-        """The first match.
+        """Return the first match.
 
-        The first place where any match may end is sought, and beginnings up to it are tried. Where
-        a back reference spoils them all, the search goes on behind that place, but not at the end
-        of the string: so PostgreSQL does.
+        The search finds the first place where any match may end, and tries all beginnings up to it.
+        If a back reference makes all of them fail, the search continues behind that place, but not
+        at the end of the string. PostgreSQL does the same.
         """
         while start <= len(subject.text):
             end = self._search.first_end(subject, start)
@@ -109,9 +116,10 @@ class Regex:
 class _Dissection:
     """One attempt to divide a match into its parts.
 
-    A part is tried for size by its automaton before it is looked into. What fits an automaton fails
-    here only for the sake of a back reference; then the next place to divide is tried, though never
-    another way to dissect the part before it: so PostgreSQL does.
+    The automaton of a part checks the length of the part before the part itself is divided. A part
+    that fits its automaton can fail here only because of a back reference. In this case the next
+    place to divide is tried, but no other way to divide the part before it. PostgreSQL does the
+    same.
     """
 
     def __init__(self, regex: Regex, subject: Subject) -> None:
@@ -123,7 +131,7 @@ class _Dissection:
     def _ends_of(self, node: Node, begin: int) -> list[int]:
         found = self._ends.get((node, begin))
         if found is None:
-            found = self._ends[node, begin] = self._regex._automaton(node).ends(self._subject, begin)  # noqa: SLF001  its other half
+            found = self._ends[node, begin] = self._regex._automaton(node).ends(self._subject, begin)  # noqa: SLF001  same module
         return found
 
     def _spans(self, node: Node, begin: int, end: int) -> bool:
@@ -137,7 +145,7 @@ class _Dissection:
             self._forget(child)
 
     def fits(self, node: Node, begin: int, end: int) -> bool:
-        """Dissect what the node's automaton has found to match."""
+        """Divide a part of the text that the node's automaton matches."""
         match node:
             case Leaf():
                 fits = True
@@ -213,14 +221,15 @@ class _Dissection:
                     part += 1
                     limit = end
                     continue
-            # Make the last part shorter that can be; an empty one is for where parts are missing.
+            # Shorten the last part that can be shortened. An empty part is used only if too few
+            # parts exist.
             while part:
                 limit = places[part] - 1
                 least_place = places[part - 1]
                 if limit > least_place or (limit == least_place and not _is_idle(part, least, end - least_place)):
                     break
                 part -= 1
-        # PostgreSQL would rather have one empty time, which sets the captures, than none.
+        # PostgreSQL prefers one empty repetition, which sets the captures, to no repetition.
         return node.least == 0 and begin == end
 
     def _fit_shortest_iterations(self, node: Iteration, begin: int, end: int) -> bool:
@@ -270,8 +279,9 @@ class _Dissection:
         return ends[place] if place < len(ends) and ends[place] <= most else None
 
     def _verified(self, child: Node, places: list[int], verified: int) -> int:
-        """How many of the parts between the places can be dissected; that many at the beginning are
-        known to.
+        """Return how many parts between the places can be divided.
+
+        The first ``verified`` parts are known to be divisible.
         """
         for part in range(verified + 1, len(places)):
             self._forget(child)
@@ -281,13 +291,17 @@ class _Dissection:
 
 
 def _most_parts(node: Iteration, least: int, length: int) -> int:
-    """Parts are not empty, unless there must be more of them than characters."""
+    """Return the largest number of parts.
+
+    Parts are not empty, unless there must be more parts than characters.
+    """
     return max(length if node.most is None else min(length, node.most), least)
 
 
 def _is_idle(part: int, least: int, left: int) -> bool:
-    """Whether an empty part would help nothing: there are enough parts, or enough characters to
-    make them of.
+    """Return whether an empty part is useless.
+
+    This is so if there are enough parts, or enough characters for the missing parts.
     """
     return part >= least or least - part < left
 
@@ -298,11 +312,11 @@ def _lower(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def compile_regex(pattern: str, options: Options) -> Regex:
-    """The regular expression; there is one a process.
+    """Return the compiled regular expression. A process compiles each expression once.
 
     Raises:
-        RowFilterError: 2201B, it is none.
-        NotSupportedError: it cannot be evaluated here.
+        RowFilterError: 2201B, the pattern is not a valid regular expression.
+        NotSupportedError: the subscriber cannot evaluate the expression.
     """
     try:
         return Regex(pattern, options)

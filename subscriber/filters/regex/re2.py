@@ -1,5 +1,6 @@
-"""Expressions in the notation of RE2, which Arrow's kernels use. Characters are written out, so
-that nothing depends on its classes.
+"""Writes expressions in the notation of RE2, which Arrow's kernels use.
+
+Characters are written as ranges, so that the result does not depend on RE2's character classes.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ _ANCHORS: Final = {
     "line end": "(?m:$)",
     "boundary": r"\b",
 }
-"""Not ``\\B``: RE2 looks at bytes, and would find one between those of a single character."""
+"""``\\B`` is missing: RE2 works on bytes, and would find such a place between the bytes of one
+character.
+"""
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z ]")
 
 
 def in_re2(expression: Expression) -> str | None:
-    """The expression for ``match_substring_regex``; None where RE2 has no such thing, or finds it
-    too large.
+    """Return the expression for ``match_substring_regex``.
+
+    Returns:
+        None if RE2 cannot express it, or refuses it as too large.
     """
     try:
         pattern = _written(expression)

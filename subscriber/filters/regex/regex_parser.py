@@ -1,11 +1,12 @@
-r"""Regular expressions, from text to a tree of dissection (``regcomp.c``).
+r"""Parses regular expressions into a tree of dissection (``regcomp.c``).
 
-The shape of the tree decides what is matched where preferences are mixed or back references are
-used; so it is made as PostgreSQL makes it: a branch collects plain items until one is *messy*,
-which then is a node of its own between the items before it and the rest of the branch.
+The shape of the tree decides what is matched if preferences are mixed or back references are used.
+The tree therefore has the same shape as PostgreSQL's. A branch collects plain items until an item
+is *messy*. The messy item becomes a separate node between the items before it and the rest of the
+branch.
 
-Basic and extended (POSIX) regular expressions, options ``b`` and ``e``, are refused: nobody asks
-for them in a filter.
+Basic and extended regular expressions of POSIX (options ``e`` and ``b``) are refused, since filters
+do not use them.
 """
 
 from __future__ import annotations
@@ -45,14 +46,15 @@ _NONE = Traits(0)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A regular expression.
+    """A parsed regular expression.
 
     Attributes:
-        tree: how its matches are dissected.
-        captures: how many there are.
-        ignore_case: for back references, which compare what was matched.
-        has_references: there are such.
-        knows_letters: it is another one under another ctype.
+        tree: how matches are divided into parts.
+        captures: the number of captures.
+        ignore_case: whether case is ignored. Back references need this, since they compare matched
+            text.
+        has_references: whether the expression has back references.
+        knows_letters: whether the expression has another meaning under another ctype.
     """
 
     tree: Node
@@ -63,11 +65,12 @@ class Parsed:
 
 
 def parse(pattern: str, options: Options) -> Parsed:
-    """Read a regular expression.
+    """Parse a regular expression.
 
     Raises:
-        RowFilterError: 2201B, it is none; PostgreSQL's message.
-        NotSupportedError: POSIX's own regular expressions.
+        RowFilterError: 2201B, the pattern is not a valid regular expression. The message is
+            PostgreSQL's.
+        NotSupportedError: the pattern is a basic or extended regular expression of POSIX.
     """
     parser = _Parser(Scanner(pattern, options))
     tree = parser.alternatives(in_look=False, in_group=False)
@@ -87,7 +90,7 @@ class _Parser:
         self._token = self.scanner.token()
 
     def alternatives(self, *, in_look: bool, in_group: bool) -> Node:
-        """Branches, up to the parenthesis that closes the group or the end."""
+        """Parse alternatives, up to the parenthesis that closes the group or to the end."""
         branches = [self._branch(in_look=in_look, in_group=in_group)]
         traits = Traits.LONGER
         traits |= inherited(traits | branches[0].traits)
@@ -121,8 +124,8 @@ class _Parser:
             atom = self._atom(token, in_look=in_look)
             quantifier = self._quantifier()
             if quantifier.most == 0:
-                # {0} takes the atom away. A back reference to a capture in it is allowed, and never
-                # matches.
+                # {0} removes the atom. A back reference to a capture in the atom is allowed, and
+                # never matches.
                 items.append(EMPTY)
                 continue
             together = traits | _preference(quantifier) | atom.traits
@@ -192,7 +195,9 @@ class _Parser:
         in_look: bool,
         in_group: bool,
     ) -> Node:
-        """The items before, the messy atom with its quantifier, and the rest of the branch."""
+        """Return the items before the messy atom, the atom with its quantifier, and the rest of the
+        branch.
+        """
         before = Leaf(sequence(*items), traits)
         if self._at_end_of_branch(in_group=in_group):
             if not items:
@@ -222,7 +227,9 @@ def _pair(first: Node, second: Node, traits: Traits) -> Pair:
 
 
 def _quantified(atom: Node, quantifier: Token, *, is_reference: bool) -> Node:
-    """The atom, so many times, as a node. A back reference counts for itself, unless it is in
+    """Return the node for an atom with a quantifier.
+
+    The quantifier of a back reference becomes part of its node, unless the back reference is in
     parentheses.
     """
     least, most = quantifier.least, quantifier.most
@@ -240,8 +247,7 @@ def _quantified(atom: Node, quantifier: Token, *, is_reference: bool) -> Node:
     if not atom.traits & (Traits.CAPTURES | Traits.REFERS):
         return Leaf(repeated(atom.expression, least, most), traits)
     if least > 0 and not atom.traits & Traits.REFERS:
-        # Only the last time is of interest for what captures hold, and the times before it are a
-        # leaf.
+        # A capture holds only the last repetition, so the repetitions before it are a leaf.
         fewer = least - 1, None if most is None else most - 1
         before = EMPTY if fewer == (0, 0) else repeated(atom.expression, *fewer)
         return _pair(Leaf(before, traits & PREFERENCES), atom, traits)

@@ -1,5 +1,6 @@
-r"""Regular expressions as tokens (``regc_lex.c``): options in front, escapes, bracket expressions,
-bounds.
+r"""Splits regular expressions into tokens (``regc_lex.c``).
+
+It also reads the options at the beginning, escapes, bracket expressions and bounds.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _ANCHOR_ESCAPES: Final[dict[str, Anchor]] = {
 _WORD_BRACKETS: Final[dict[str, Anchor]] = {"[[:<:]]": Anchor("word begin"), "[[:>:]]": Anchor("word end")}
 _QUANTIFIERS: Final[dict[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LOOKS: Final = {"=": (True, False), "!": (True, True), "<=": (False, False), "<!": (False, True)}
-"""What follows ``(?`` → whether it looks ahead, whether it is negative."""
+"""The text behind ``(?``, with whether the constraint is a lookahead and whether it is negative."""
 
 _CONTROL_NAMES: Final = "NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC IS4 IS3 IS2 IS1"
 _PRINTING_NAMES: Final = (
@@ -82,16 +83,16 @@ _NAMES: Final[dict[str, int]] = {
     **{name: code for code, name in enumerate(_PRINTING_NAMES.split(), start=ord(" "))},
     **{name: ord(character) for character, names in _OTHER_NAMES.items() for name in names.split()},
 }
-"""Collating elements: ``[[.hyphen.]]``."""
+"""The names of collating elements, such as ``[[.hyphen.]]``."""
 
 
 def invalid(reason: str) -> RowFilterError:
-    """PostgreSQL's error for a regular expression that is none."""
+    """Return PostgreSQL's error for an invalid regular expression."""
     return RowFilterError(f"invalid regular expression: {reason}", sqlstate="2201B")
 
 
 def bad_escape() -> RowFilterError:
-    """The error for a backslash that means nothing."""
+    """Return the error for an escape that has no meaning."""
     return invalid("invalid escape \\ sequence")
 
 
@@ -100,11 +101,12 @@ class Options:
     """The options of a regular expression.
 
     Attributes:
-        ignore_case: ``i``.
-        newline_stops: ``p``, and with the next ``n``: no newline by ``.`` and ``[^…]``.
-        newline_anchors: ``w``, and with the last ``n``: ``^`` and ``$`` at lines as well.
-        expanded: ``x``: white space and comments between tokens.
-        quoted: ``q``: no regular expression, but a string.
+        ignore_case: option ``i``: case is ignored.
+        newline_stops: option ``p``: ``.`` and ``[^…]`` do not match a newline. Option ``n`` sets
+            this and the next one.
+        newline_anchors: option ``w``: ``^`` and ``$`` also match at the begin and end of lines.
+        expanded: option ``x``: white space and comments between tokens are ignored.
+        quoted: option ``q``: the pattern is a plain string.
     """
 
     ignore_case: bool = False
@@ -114,10 +116,10 @@ class Options:
     quoted: bool = False
 
     def changed_by(self, letter: str) -> Options | None:
-        """The options with that one; None for a letter that is none.
+        """Return the options, changed by an option letter; None if there is no such option.
 
         Raises:
-            NotSupportedError: basic and extended regular expressions.
+            NotSupportedError: options ``b`` and ``e``, for basic and extended regular expressions.
         """
         if letter in {"b", "e"}:
             raise NotSupportedError(
@@ -144,20 +146,20 @@ Kind = Literal["end", "characters", "anchor", "(", "look", ")", "|", "quantifier
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token; only the attributes of its kind mean anything.
+    """A token. Only the attributes of its kind have a meaning.
 
     Attributes:
-        kind: what it is.
-        characters: one of these.
-        anchor: this one.
-        captures: a parenthesis that does.
-        ahead: of a look.
-        negative: of a look.
-        least: of a quantifier.
-        most: of a quantifier; None for any number.
-        prefers: of a quantifier: longer (True) or shorter; None for ``{m}``, which has no
-            preference.
-        number: of the capture that is referred to.
+        kind: the kind of token.
+        characters: for characters, the set; the token matches one character of it.
+        anchor: for an anchor, the anchor.
+        captures: for an opening parenthesis, whether it is a capture.
+        ahead: for a lookaround constraint, whether it is a lookahead.
+        negative: for a lookaround constraint, whether it is negative.
+        least: for a quantifier, the smallest number of repetitions.
+        most: for a quantifier, the largest number of repetitions; None for any number.
+        prefers: for a quantifier, the preference: longer (True) or shorter (False). None for
+            ``{m}``, which has no preference.
+        number: for a back reference, the number of the capture.
     """
 
     kind: Kind
@@ -173,12 +175,13 @@ class Token:
 
 
 class Scanner:
-    r"""Reads tokens.
+    r"""Reads the tokens of a regular expression.
 
     Attributes:
-        knows_letters: what was read so far is different under another ctype: classes, words,
-            letters without case.
-        captures: how many there are so far, counted by the parser: ``\12`` depends on it.
+        knows_letters: whether the pattern read so far has another meaning under another ctype.
+            Character classes, word constraints, and letters whose case is ignored cause this.
+        captures: the number of captures so far, which the parser counts. The meaning of ``\12``
+            depends on it.
     """
 
     def __init__(self, pattern: str, options: Options) -> None:
@@ -256,7 +259,7 @@ class Scanner:
     # --- tokens
 
     def token(self) -> Token:
-        """The next token.
+        """Return the next token.
 
         Raises:
             RowFilterError: 2201B, with PostgreSQL's reason.
@@ -299,7 +302,9 @@ class Scanner:
         return self._character(ord(character))
 
     def _all_but_newline(self, others: CharacterSet) -> CharacterSet:
-        """Everything but the others, and but newlines where they stop."""
+        """Return all characters except the others. Newlines are excluded too if option ``p`` or
+        ``n`` is set.
+        """
         excluded = union([others, NEWLINE]) if self.options.newline_stops else others
         return complement(excluded) if excluded else EVERYTHING
 
@@ -356,7 +361,7 @@ class Scanner:
         return number
 
     def _end_of_bound(self) -> bool:
-        """Whether longer is preferred."""
+        """Read the end of a bound, and return whether longer matches are preferred."""
         self._skip_if_expanded()
         if self._next(lambda: invalid("braces {} not balanced")) != "}":
             raise invalid("invalid repetition count(s)")
@@ -384,8 +389,10 @@ class Scanner:
         return complement(characters) if letter.isupper() else characters
 
     def _reference(self) -> int | None:
-        """The number of a back reference, its first digit read; None where the digits are octal
-        ones.
+        """Read the number of a back reference, whose first digit has been read.
+
+        Returns:
+            None if the digits are an octal code.
         """
         start = self._at - 1
         end = start
@@ -474,8 +481,10 @@ class Scanner:
         return self._range(code, self._end_of_range(code))
 
     def _end_of_range(self, first: int) -> int:
-        """The last character of a range whose first one has been read; that one where it is no
-        range.
+        """Read the last character of a range whose first character has been read.
+
+        Returns:
+            The first character if it does not begin a range.
         """
         if not self._peek("-") or self._peek("-]"):
             return first
