@@ -122,6 +122,11 @@ class Coercions:
     ) -> tree.Expression:
         """Return the node converted to the target type (``coerce_type``). The conversion must
         exist.
+
+        Raises:
+            RowFilterError: a constant is not a value of the target type.
+            NotSupportedError: the target is a pseudo-type that accepts no constant, or a constant
+                has a notation that the subscriber does not read.
         """
         source = node.type_oid
         if target == source or target in PASSED_AS_THEY_ARE:
@@ -146,7 +151,12 @@ class Coercions:
         return made if base == target else self._domain(made, target)
 
     def converted(self, arguments: Sequence[tree.Expression], declared: Sequence[int]) -> tuple[tree.Expression, ...]:
-        """Return the arguments, converted to the declared types (``make_fn_arguments``)."""
+        """Return the arguments, converted to the declared types (``make_fn_arguments``).
+
+        Raises:
+            RowFilterError: as :meth:`coerce`.
+            NotSupportedError: as :meth:`coerce`.
+        """
         return tuple(self.coerce(one, oid) for one, oid in zip(arguments, declared, strict=True))
 
     def coerce_to_target(
@@ -156,6 +166,10 @@ class Coercions:
 
         Returns:
             None if there is no such conversion.
+
+        Raises:
+            RowFilterError: as :meth:`coerce`.
+            NotSupportedError: as :meth:`coerce`.
         """
         if not self.possible([node.type_oid], [target], context):
             return None

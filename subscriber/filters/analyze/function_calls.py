@@ -138,7 +138,7 @@ class FunctionCalls:
         )
 
     def _defaults(self, chosen: FunctionCandidate) -> list[tree.Expression]:
-        """Return the default values of the last arguments, which the call does not have."""
+        """Return the default values of the last arguments, which the call omits."""
         if not chosen.default_count:
             return []
         written = parse(f"row({chosen.function.defaults})")

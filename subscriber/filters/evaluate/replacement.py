@@ -1,13 +1,14 @@
 """Replaces calls of functions as the server's planner does before it sees a row
 (``simplify_function``).
 
-Only the replacements that have a visible effect are made here:
+Only the replacements that have a visible effect are made here.
 
-- The planner replaces an SQL function by its body. ``interval + date`` becomes ``date + interval``,
+The planner replaces an SQL function by its body. ``interval + date`` becomes ``date + interval``,
 so that the date is computed first and its error is reported. ``(a, b) OVERLAPS (c, d)`` with an
-interval as an end computes the end by an addition. If the start is a constant NULL, the interval is
-not evaluated.
-- A length conversion that has no effect, because the type modifier of its argument is at least as
+interval as an end computes the end by an addition. If one operand of that addition is a constant
+NULL, the addition does not evaluate the other operand.
+
+A length conversion that has no effect, because the type modifier of its argument is at least as
 strict, is replaced by its first argument. Its other arguments are not evaluated.
 """
 

@@ -72,6 +72,7 @@ class Rows:
         Raises:
             RowFilterError: a text is not a value of the type.
             ProtocolError: a value is not valid, for a type that frames store decoded.
+            NotSupportedError: the subscriber does not compute with the type.
         """
         return self.kept((name, type_oid), lambda: read_column(self._columns[name], type_oid))
 

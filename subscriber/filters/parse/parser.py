@@ -127,7 +127,12 @@ class Parser:
             node = self._continued(node, precedence, restricted=restricted)
 
     def expressions(self) -> tuple[syntax.Node, ...]:
-        """Read one expression, or several that are separated by commas."""
+        """Read one expression, or several that are separated by commas.
+
+        Raises:
+            SQLSyntaxError: the text cannot be parsed.
+            UsageError: 22023, the precision of a type is wrong.
+        """
         found = [self.expression()]
         while self.cursor.accept(","):
             found.append(self.expression())

@@ -77,6 +77,10 @@ def read(parser: Expressions, word: str) -> syntax.Node | None:
 
     Returns:
         None if the word does not begin a construct of this module.
+
+    Raises:
+        SQLSyntaxError: the text cannot be parsed.
+        UsageError: 22023, the precision of a type is wrong.
     """
     cursor, position = parser.cursor, parser.cursor.position
     if word == "case":
@@ -109,8 +113,11 @@ def read(parser: Expressions, word: str) -> syntax.Node | None:
 
 
 def read_call(parser: Expressions, names: tuple[str, ...], position: int) -> syntax.FunctionCall:
-    """Read the arguments of a function call (``func_application``) and the clauses that may
-    follow.
+    """Read the arguments of a function call (``func_application``) and the clauses that may follow.
+
+    Raises:
+        SQLSyntaxError: the text cannot be parsed.
+        UsageError: 22023, the precision of a type is wrong.
     """
     cursor = parser.cursor
     cursor.expect("(")

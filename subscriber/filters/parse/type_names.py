@@ -38,7 +38,12 @@ ReadExpression = Callable[[], syntax.Node]
 
 
 def read_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
-    """Read ``Typename``."""
+    """Read ``Typename``.
+
+    Raises:
+        SQLSyntaxError: the text cannot be parsed.
+        UsageError: 22023, the precision of a type is wrong.
+    """
     position = cursor.position
     cursor.accept("setof")  # casts ignore SETOF
     if cursor.peek().kind is Kind.WORD and cursor.peek().value in TYPE_WORDS and _is_own_type(cursor):
@@ -54,7 +59,12 @@ def read_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeNam
 
 
 def read_literal_type(cursor: Cursor, read_expression: ReadExpression) -> syntax.TypeName:
-    """Read ``ConstTypename`` or ``ConstInterval``."""
+    """Read ``ConstTypename`` or ``ConstInterval``.
+
+    Raises:
+        SQLSyntaxError: the text cannot be parsed.
+        UsageError: 22023, the precision of a type is wrong.
+    """
     return _own_type(cursor, read_expression, constant=True)
 
 

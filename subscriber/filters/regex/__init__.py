@@ -2,7 +2,7 @@ r"""Implements PostgreSQL's advanced regular expressions (``src/backend/regex``)
 
 ::
 
-    pattern ──syntax──▶ tree of dissection ──▶ expressions ──automaton──▶ where a match ends
+    pattern ──parser──▶ tree of dissection ──▶ expressions ──automaton──▶ where a match ends
                              │                     └────re2────▶ RE2's notation, for whole columns (yes or no only)
                              └──matching──▶ where the parts of a match are
 
