@@ -2,14 +2,12 @@
 
 The journal is read, decoded and applied by a streaming query::
 
-    frame_source.py          source.py        frames.py               sink.py
+    frame_source.py          source.py        decode_frames.py        sink.py
     readStream               a task           (the same task)         foreachBatch
     journal ──partitions──▶ segments ──▶ rows ──decode──▶ frames ──in order──▶ apply: one target transaction
 
-    source.py by itself is the public format("pgoutput"), whose rows are the journal's messages.
-
 ``source.py`` by itself is the public ``format("pgoutput")``, whose rows are the messages of the
-journal. "frames.py" in the diagram is :mod:`~subscriber.stages.decode_frames`.
+journal.
 
 Offsets are LSNs at commit boundaries, so a micro-batch never splits a transaction. A whole batch is
 applied in one target transaction, together with the progress. Exactly-once delivery does not depend
@@ -22,14 +20,18 @@ The initial copy of a table also consists of Spark jobs (:mod:`~subscriber.pipel
     copy.py                     jobs.py, blocks.py                        target
     plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Loading.loader: one target transaction
 
-The other modules: ``streaming_query`` builds a query from source and sink. ``session`` creates the
-Spark session; ``java`` and ``python_workers`` find the programs that it needs. ``on_spark`` bundles
-queries and copies for :mod:`subscriber.runtime`. A :class:`~subscriber.errors.SubscriberError`
-keeps its type on every way to the driver: a task returns it as a row, and a planner writes it into
-a file (:mod:`~subscriber.pipeline.planning_error`).
+The other modules:
 
-Not here: only this package imports pyspark. The stages are pure functions over Arrow batches in
-:mod:`subscriber.stages`, and :mod:`~subscriber.stages.emulate` runs them without Spark. Applying a
-batch is in :mod:`subscriber.apply`, and the supervision of queries and copies is in
-:mod:`subscriber.runtime`.
+- ``streaming_query`` builds a query from source and sink.
+- ``session`` creates the Spark session; ``java`` and ``python_workers`` find the programs that it
+  needs.
+- ``on_spark`` bundles queries and copies for :mod:`subscriber.runtime`.
+- ``planning_error`` passes the errors of planners to the driver. A
+  :class:`~subscriber.errors.SubscriberError` keeps its type on every way to the driver: a task
+  returns it as a row, and a planner writes it into a file.
+
+Not here: the stages are pure functions over Arrow batches in :mod:`subscriber.stages`, and
+:mod:`~subscriber.stages.emulate` runs them without Spark. Only this package imports pyspark. The
+code that applies a batch is in :mod:`subscriber.apply`, and the supervision of queries and copies
+is in :mod:`subscriber.runtime`.
 """

@@ -56,8 +56,8 @@ def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
 def package_archive(folder: Path) -> Path:
     """Create a zip of this package, for executors that have only Python and the dependencies.
 
-    The zip also contains the tables of PostgreSQL's built-in objects (``*.tsv``), which are needed
-    to evaluate filters.
+    The zip also contains the package's data files (``*.tsv``). One of them lists PostgreSQL's
+    built-in objects, which are needed to evaluate row filters.
     """
     archive = folder / "subscriber.zip"
     root = Path(str(resources.files("subscriber")))
