@@ -216,7 +216,7 @@ def _with_context(error: SubscriberError, local: LocalRelation | None) -> Subscr
 
 
 def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:
-    """Return the target's table. If the option demands that, its missing columns are added first."""
+    """Return the target's table. With ``add_columns`` its missing columns are added first."""
     if source.add_columns is None:
         with target.reporting(), target.engine.connect() as connection:
             return RelationMap(target, connection, source.names).open(relation)

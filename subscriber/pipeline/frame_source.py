@@ -5,7 +5,7 @@
 
     partition ──▶ read_rows ──▶ decode_frames ──▶ encode ──▶ frame                  one Python task of an executor
                                                   ├─ SubscriberError ──▶ error
-                                                  └─ too large ──▶ rest             which the driver reads itself
+                                                  └─ too large ──▶ rest             the driver reads it itself
 
 A task reads its segments, decodes them and filters the changes before anything leaves its Python
 process. The public format with a ``mapInArrow`` behind it would give the same frames. But then

@@ -4,9 +4,9 @@ and accepts no connections from other users.
 A program that can connect to Spark's ports can run code as this user. The protection depends on the
 master::
 
-    local[*]          every socket is on loopback, and what comes there is authenticated: other users of the machine are strangers
-    yarn, k8s://…     authenticated, unless the configuration says otherwise; Spark makes the secret and brings it to the executors
-    spark://…         as the cluster is: its executors are given the worker's secret, and no other. Where there is none, a warning
+    local[*]          every socket is on loopback, and connections are authenticated, because the machine may have other users
+    yarn, k8s://…     authenticated, unless the configuration disables it; Spark creates the secret and sends it to the executors
+    spark://…         as the cluster is configured: its executors only have the worker's secret. Without a secret, a warning is logged
 
 A secret is created by the JVM, or read by the JVM from ``spark-defaults.conf``. It is never on a
 command line, where the settings of this module are. Python processes do not look for modules in the

@@ -9,9 +9,9 @@ that it has raised. Otherwise Spark would convert both into text.
 A batch that fails is retried in the same call of Spark::
 
     frames of Spark ──▶ apply ──▶ done
-                          │ fails; what is before the bad transaction is committed
+                          │ fails; the transactions before the bad one are committed
                           ▼
-                    wait, without the turn ◀──────────────────────────────┐ fails
+                    wait without the turn ◀───────────────────────────────┐ fails
                           ▼                                               │
                     the journal's first entry after the progress ──▶ the rest of the batch ──▶ done
                     └───────────── read and decoded by the driver ──────────────┘

@@ -7,7 +7,7 @@
               maxBytes      admission control: at most about this much journal a micro-batch
               partitionBytes  about this much journal a partition
               twoPhase      true: prepared transactions come where they were prepared, and COMMIT PREPARED and ROLLBACK
-                            PREPARED in their places; false (default): where they are committed, and not if they never are
+                            PREPARED in their places; false (default): where they are committed; others do not come
 
 The rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a
 partition and from partition to partition. An offset is ``{"lsn": "0/16B3778"}`` and always the end

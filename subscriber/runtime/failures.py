@@ -2,7 +2,7 @@
 
 ::
 
-    failure ──▶ log ──▶ catalog: statistics, the table's error, the conflict ──▶ count ──┬─ tried again, after a while
+    failure ──▶ log ──▶ catalog: statistics, the table's error, the conflict ──▶ count ──┬─ the part is tried again later
                                                                                          ├─ the subscription is disabled
                                                                                          └─ the worker stops for good
 

@@ -3,7 +3,7 @@
 ::
 
     position of the table    f@L ── catch-up beside the apply worker ──▶ ── last stretch ──▶ s@C
-    apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies all tables' changes
+    apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies the changes of all tables
 
 The hand-over takes place between two batches of the apply worker, because the position of the apply
 worker cannot change then. If the position C of the table is not behind the apply worker's position,

@@ -4,7 +4,7 @@
 ::
 
     subscriber run ── thread ──▶ subscriber_runner: host, process, started, heartbeat, busy since       every five seconds
-                   └─ run lock ─▶ RunLock.is_held: whether a run is alive, of which the database or the kernel is sure
+                   └─ run lock ─▶ RunLock.is_held: whether a run is alive; the database or the kernel knows this reliably
 
 The row in ``subscriber_runner`` shows where the run was started, and when. Whether the run is still
 alive is shown best by the run lock, if the target has a run lock that can be queried; the time of

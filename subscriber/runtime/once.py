@@ -2,7 +2,7 @@
 
 ::
 
-    begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and all up to the mark is applied
+    begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and everything up to the mark is applied
                                                              └──▶ not done: each table and subscription with its reason, exit code 1
 
 A command like ``subscriber run --once && switch-over`` must be safe, so every doubt counts as not
@@ -167,7 +167,7 @@ def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
 
 
 def went_away(name: str, now: Subscription | None, failure: SubscriberError | None) -> Remaining:
-    """Report a subscription that was enabled at some time of the run, and has no worker at its end."""
+    """Report a subscription that was enabled during the run, but has no worker at its end."""
     quoted = quote_identifier(name)
     if now is None:
         return Remaining(

@@ -3,7 +3,7 @@
 ::
 
     where do the slot's changes begin? ──▶ open the journal ──▶ walreceiver ──ready──▶ still the same subscription? ──go──▶ streams
-    (asked of the publisher, once)                                             (catalog)  └─ no: the worker is about to be replaced
+    (asked of the publisher, once)                                             (catalog)  └─ no: the worker will be replaced
 """
 
 from __future__ import annotations

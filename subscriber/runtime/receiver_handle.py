@@ -82,7 +82,7 @@ class ReceiverProcess:
         )
 
     def stop(self) -> None:
-        """Close the stdin of the process and wait for its end; kill it if it does not end in time."""
+        """Close the process's stdin and wait for its end; kill it if that takes too long."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()

@@ -6,8 +6,8 @@ supervisor.
     supervisor ──stdin: one line of JSON (Assignment), then "go"──▶ walreceiver ──▶ journal
                ◀─stdout: events, one line of JSON each────────────┘
 
-    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ look again ─ "ready" ─┐ nothing is received
-    supervisor    look at the catalog again: is the subscription still the one that was assigned? ────┤ or confirmed until here
+    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ check again ─ "ready"─┐ nothing is received
+    supervisor    read the catalog again:    is the subscription still the one that was assigned? ────┤ or confirmed until here
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
 The connection string is sent through the pipe, so it is in no command line. The end of stdin is the

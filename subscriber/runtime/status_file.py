@@ -2,9 +2,9 @@
 
 ::
 
-    subscriber run ──▶ target.duckdb                      held by the batch: nobody else may open it
+    subscriber run ──▶ target.duckdb                      held by the batch: no other process can open it
           └─ thread ─▶ target.duckdb.subscriber-status    the statuses, every few seconds while that lasts
-    subscriber status ─────────────▶ reads that, and says as of when it is
+    subscriber status ─────────────▶ reads the statuses, and shows their time
 
 The status file exists only while a batch or a copy has been in progress for a moment. It is written
 under another name and renamed, and only its owner may read it. It contains what ``status --json``

@@ -2,7 +2,7 @@
 
 ::
 
-    catalog ──a look a second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
+    catalog ──read every second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
 
 The catalog in the target defines which subscriptions exist. The supervisor reads it about once a
 second, so CREATE SUBSCRIPTION and DROP SUBSCRIPTION from another process take effect without a

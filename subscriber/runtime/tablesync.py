@@ -6,7 +6,7 @@ worker (D1-D6).
     publisher   ──────┬── L ─────────────────────────────────────────────▶ WAL
                       │   └ one snapshot for all tables of a round, from a temporary slot
     table      i ─ d ═╪═ copy ═ f@L ─ catch-up ─ s@C ─────────── r
-    apply worker ─────┴──────────────── A ───────┘└ its changes are everybody's from C on
+    apply worker ─────┴──────────────── A ───────┘└ the apply worker applies its changes from C on
 
 One *round* copies the tables in states i and d. Each copy is one transaction of the target, which
 ends in f@L (:mod:`subscriber.runtime.table_copy`). After that the table is *handed over*, between

@@ -5,10 +5,10 @@ copied.
 
              ┌─ ReceiverHalf: a walreceiver process ───┐        transient failure: wait, then start that part again
     tick ───▶│─ ApplyHalf: a Spark query ──────────────├─▶ caught up?   (0.5 s, doubling up to wal_retrieve_retry_interval)
-             └─ SyncHalf: rounds of copies ────────────┘        lasting failure: stay stopped, say why (``failures``)
+             └─ SyncHalf: rounds of copies ────────────┘        lasting failure: stop for good, and report it (``failures``)
 
     ReceiverHalf ──▶ WorkerState ◀── ApplyHalf           what they share: subscription, tables, journal, positions
-                         └──▶ snapshot() ──▶ whoever shows the worker, or waits for it
+                         └──▶ snapshot() ──▶ code that shows the worker, or waits for it
 
 The parts fail and restart independently: while the target cannot be reached, the receiver goes on,
 and while the publisher cannot be reached, the query goes on.

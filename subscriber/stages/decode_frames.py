@@ -155,8 +155,7 @@ class FrameDecoder:
 def decode_frames(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
 ) -> Iterator[Frame]:
-    """Return the frames of a partition: one for each batch, or more if emulated publications divide
-    it.
+    """Return the frames of a partition, one for each batch that is not empty.
 
     Args:
         batches: rows of the journal; the columns ``lsn``, ``message`` and ``finish_lsn`` are read.

@@ -4,8 +4,8 @@ stage runs on the executors, after decoding.
 ::
 
     Frame (the carrier's) ──▶ groups    transform: filtered, rewritten, under the name and with the columns that are published
-                              T         the relations that publish truncate, as what they are published; none left: no T
-                              the rest  as it is: transactions begin and end where they did, even if nothing is left in them
+                              T         only relations that publish truncate, under the published names; without any: no message
+                              the rest  unchanged: transactions begin and end at the same places, even if no change is left in them
 
 Positions do not change, so the order does not change either (commit_order). An error names the
 change that caused it by its LSN.
