@@ -1,28 +1,37 @@
-"""The Spark job: journal in, target transactions out.
+"""The Spark jobs: streaming queries that apply the journal, and the jobs of the initial copy.
 
-::
+The journal is read, decoded and applied by a streaming query::
 
-    frame_source.py          source.py        frames.py               sink.py
+    frame_source.py          source.py        decode_frames.py        sink.py
     readStream               a task           (the same task)         foreachBatch
     journal ──partitions──▶ segments ──▶ rows ──decode──▶ frames ──in order──▶ apply: one target transaction
 
-    source.py by itself is the public format("pgoutput"), whose rows are the journal's messages.
+``source.py`` by itself is the public ``format("pgoutput")``, whose rows are the messages of the
+journal.
 
-Offsets are LSNs at commit boundaries, so a micro-batch never splits a transaction; a batch is
-applied whole, with its progress, in one target transaction. Exactly once does not rest on Spark:
-every query starts from the target's own progress with a checkpoint of its own, which is thrown away
-afterwards. *Rejected:* trusting a kept checkpoint. After the target is restored from a backup it
-would be ahead of the data, and skip what is missing without a word.
+Offsets are LSNs at commit boundaries, so a micro-batch never splits a transaction. A whole batch is
+applied in one target transaction, together with the progress. Exactly-once delivery does not depend
+on Spark: every query starts from the progress in the target with a new, temporary checkpoint.
+*Rejected:* a permanent checkpoint. After the target was restored from a backup, the checkpoint
+would be ahead of the data, and the missing changes would be skipped without an error.
 
-The initial copy of a table is Spark jobs too (:mod:`~subscriber.pipeline.copy`)::
+The initial copy of a table also consists of Spark jobs (:mod:`~subscriber.pipeline.copy`)::
 
     copy.py                     jobs.py, blocks.py                        target
     plan ──ranges of ctid──▶ COPY … TO STDOUT, decode (executors) ──▶ Loading.loader: one target transaction
 
-A session is made in ``session`` (``java`` and ``python_workers`` say with which programs). An error
-of ours keeps its type on every way to the driver: a task gives it as a row, a planner leaves it in
-a file (:mod:`~subscriber.pipeline.planning_error`).
+The other modules:
 
-Only this package imports pyspark; the stages are pure functions over Arrow batches and run without
-Spark in :mod:`~subscriber.stages.emulate`.
+- ``streaming_query`` builds a query from source and sink.
+- ``session`` creates the Spark session; ``java`` and ``python_workers`` find the programs that it
+  needs.
+- ``on_spark`` bundles queries and copies for :mod:`subscriber.runtime`.
+- ``planning_error`` passes the errors of planners to the driver. A
+  :class:`~subscriber.errors.SubscriberError` keeps its type on every way to the driver: a task
+  returns it as a row, and a planner writes it into a file.
+
+Not here: the stages are pure functions over Arrow batches in :mod:`subscriber.stages`, and
+:mod:`~subscriber.stages.emulate` runs them without Spark. Only this package imports pyspark. The
+code that applies a batch is in :mod:`subscriber.apply`, and the supervision of queries and copies
+is in :mod:`subscriber.runtime`.
 """

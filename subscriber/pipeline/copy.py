@@ -1,5 +1,5 @@
-"""The initial copy of a table: Spark jobs read it from the publisher, the driver loads it in one
-transaction (rules D2, D6).
+"""The initial copy of a table: Spark jobs read it from the publisher, and the driver loads it in
+one transaction (rules D2, D6).
 
 ::
 
@@ -7,18 +7,18 @@ transaction (rules D2, D6).
                           ▲                                (executors)        (executors)        (driver)
                           └──────── the rest of a range ────────┘
 
-Every task sees the same snapshot. The order of ranges does not matter; blocks are loaded as they
-come, and only a few are in memory at a time. What is small, or cannot be read in ranges, is read by
-the driver itself: a job costs more.
+Every task uses the same snapshot. The order of the ranges does not matter: blocks are loaded in the
+order in which they arrive, and only a few are in memory at a time. A table that is small, or that
+cannot be read in ranges, is read by the driver itself, because a Spark job would cost more.
 
-The target's transaction begins when the first block is there. Until then nothing of the target is
-held, however long somebody at the publisher keeps the table locked.
+The transaction of the target begins when the first block has arrived. Until then nothing in the
+target is locked, however long another session at the publisher keeps the table locked.
 
-How rows travel is not the subscription's option ``binary``: the copy is binary where source and
-target have the same types of a kind that binary means the same for, and text everywhere else; what
-the target gets is the same. But which columns may be filled is: with ``binary`` a target that is
-PostgreSQL takes, from publishers that PostgreSQL would copy from in binary form (16 and later), no
-value whose binary form its column does not read (rule D7).
+The subscription's option ``binary`` does not decide the format of COPY. The copy is binary if
+source and target have the same types and their binary form means the same, and text otherwise; the
+values in the target are the same. But the option decides which columns may be filled. With
+``binary``, and from publishers from which PostgreSQL would copy in binary form (16 and later), a
+PostgreSQL target refuses values whose binary form its column cannot read (rule D7).
 """
 
 from __future__ import annotations
@@ -57,35 +57,35 @@ from subscriber.targets.loader import BlockFormat, LoadColumn
 logger = logging.getLogger(__name__)
 
 BeginCopy = Callable[[], AbstractContextManager[Connection]]
-"""Begins the target's transaction of a copy and gives its connection, as
+"""Begins the target's transaction of a copy, and returns its connection, as
 :meth:`subscriber.targets.Target.begin` does.
 """
 
 _FORMATS: Final[dict[BlockFormat, CopyFormat]] = {"arrow": "csv", "text": "text", "binary": "binary"}
 
 _READ_BY_DRIVER_BYTES: Final = 1024 * 1024
-"""A table up to this size is read sooner than a Spark task has started."""
+"""A table up to this size is read before a Spark task would have started."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopySource:
-    """A table to copy, and where from.
+    """A table to copy, and the publisher that has it.
 
     Attributes:
-        conninfo: the publisher.
-        subscription: for the names of sessions.
+        conninfo: the connection string of the publisher.
+        subscription: the name of the subscription, used to name sessions.
         publications: the names of the subscription's publications.
-        schema: the table's.
-        table: its name.
+        schema: the schema of the table.
+        table: the name of the table.
         snapshot: the name of the exported snapshot.
-        files: of this table, by :func:`subscriber.publisher.copy_plan.table_files` from before the
-            snapshot was made.
-        publishing: the publications, where they are emulated; else the server is asked.
-        names: the target's names of tables.
-        add_columns: begins a transaction of its own in which the target's table gets the columns
-            that it lacks; None: it gets none.
+        files: the files of this table, read by :func:`subscriber.publisher.copy_plan.table_files`
+            before the snapshot was exported.
+        publishing: the emulated publications; None if the server evaluates the publications.
+        names: maps the names of tables to the target's names.
+        add_columns: begins a separate transaction in which the target's table gets its missing
+            columns; with None no columns are added.
         binary: the subscription's option.
-        changes: keeps the shape that the table is copied with; None: nobody does.
+        changes: stores the shape that the table is copied with; with None the shape is not stored.
     """
 
     conninfo: str = field(repr=False)
@@ -104,13 +104,14 @@ class CopySource:
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far a copy is.
+    """The progress of a copy.
 
     Attributes:
-        rows: loaded.
-        bytes: of COPY data that they came as.
-        estimated_rows: of the table, by the publisher's statistics; 0 where it has none.
-        estimated_bytes: of the table, on the publisher's disk.
+        rows: the number of loaded rows.
+        bytes: the size of the COPY data of these rows.
+        estimated_rows: the number of rows of the table by the publisher's statistics; 0 if there
+            are none.
+        estimated_bytes: the size of the table on the publisher's disk.
     """
 
     rows: int
@@ -129,31 +130,32 @@ def copy_table(
     on_progress: Callable[[CopyProgress], None],
     stop: threading.Event,
 ) -> CopyProgress:
-    """Copy a table inside one transaction of the caller's.
+    """Copy a table in one transaction, which the caller begins and ends.
 
     Args:
-        spark: the session.
-        source: what to copy.
-        target: where to.
-        begin: ``target.begin``, or more than that: entered once, with the first block or at the end
-            of an empty table, and left when all is loaded, or with what is wrong.
-        settings: its ``partition_bytes``.
-        on_progress: told after every block.
-        stop: ends the copy, which then raises.
+        spark: the Spark session.
+        source: the table to copy.
+        target: the target.
+        begin: ``target.begin``, or a function that does more. It is entered once, with the first
+            block or at the end of an empty table, and left when all rows are loaded or an error has
+            occurred.
+        settings: ``partition_bytes`` is used.
+        on_progress: called after every block.
+        stop: ends the copy with an error.
 
     Raises:
-        PublisherError: the table cannot be read; ``transient`` where another snapshot will do.
-        ApplyError: the target's table does not fit, or a row does not.
-        TargetUnavailable: try again.
-        PipelineError: Spark failed; 57014 when ``stop`` was set.
+        PublisherError: the table cannot be read; ``transient`` if another snapshot solves that.
+        ApplyError: the target's table, or a row, does not fit.
+        TargetUnavailable: the target cannot be reached now.
+        PipelineError: Spark failed; 57014 if ``stop`` was set.
     """
     qualified = f"{source.schema}.{source.table}"
     local: LocalRelation | None = None
     try:
         plan, version, baseline = _plan(source, settings)
         if plan.hidden_from is not None:
-            # PostgreSQL's worker copies what it sees, too, and the stream, which no policy holds
-            # for, then brings changes of other rows.
+            # PostgreSQL's worker also copies only the rows that it sees. Policies do not apply to
+            # the stream, which then brings changes of other rows.
             logger.warning(
                 'row security of table "%s" hides rows from role "%s" of the CONNECTION: only the others are copied. Give the role'
                 " BYPASSRLS, or let such a copy fail with options=-crow_security=off in the CONNECTION.",
@@ -204,8 +206,8 @@ def copy_table(
 
 
 def _with_context(error: SubscriberError, local: LocalRelation | None) -> SubscriberError:
-    """The error with its table and column, as PostgreSQL's CONTEXT has them, and with what the
-    column is at both ends.
+    """Return the error with its table and column, worded like PostgreSQL's CONTEXT, and with the
+    column's definition at publisher and target.
     """
     if local is not None:
         error = with_shapes(error, local)
@@ -214,7 +216,7 @@ def _with_context(error: SubscriberError, local: LocalRelation | None) -> Subscr
 
 
 def _local_relation(source: CopySource, target: Target, relation: Relation) -> LocalRelation:
-    """The target's table, with the columns that it is to get."""
+    """Return the target's table. With ``add_columns`` its missing columns are added first."""
     if source.add_columns is None:
         with target.reporting(), target.engine.connect() as connection:
             return RelationMap(target, connection, source.names).open(relation)
@@ -228,22 +230,24 @@ def _local_relation(source: CopySource, target: Target, relation: Relation) -> L
 
 
 def _refused(target: Target, columns: Sequence[LoadColumn]) -> dict[int, SubscriberError]:
-    """The columns that read another binary form than the publisher's type has, by their place, each
-    with what to raise.
+    """Return the columns whose binary form differs from that of the publisher's type. The key is
+    the place of the column, the value is the error to raise.
     """
     refusals = ((place, target.values.refused_binary(load.type_oid, load.column)) for place, load in enumerate(columns))
     return {place: error for place, error in refusals if error is not None}
 
 
 def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseline | None]:
-    """What to copy, the publisher's version, and what its table is like as of the snapshot."""
+    """Return the plan of the copy, the version of the publisher, and the shape of its table as of
+    the snapshot.
+    """
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
         publications = source.publishing or ServerPublications(connection, source.publications)
         plan = plan_copy(connection, publications, source.schema, source.table, settings.partition_bytes, source.files)
         listed = True if source.publishing is not None else None
         attributes = read_attributes(connection, source.publications, source.schema, source.table, listed=listed)
         if attributes is not None:
-            # Files are not as of the snapshot; these are from before it.
+            # The files of a table are not part of a snapshot. These were read before the snapshot.
             attributes = replace(attributes, files=changed_files(source.files))
         return plan, connection.info.server_version, first_baseline(attributes)
 
@@ -251,7 +255,7 @@ def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseli
 class CopyTable(Protocol):
     """Copies one table: ``functools.partial(copy_table, spark)``.
 
-    Whoever copies tables is given this, and need not know that there is a session.
+    Code that copies tables gets this function, and does not depend on a Spark session.
     """
 
     def __call__(
@@ -264,4 +268,4 @@ class CopyTable(Protocol):
         on_progress: Callable[[CopyProgress], None],
         stop: threading.Event,
     ) -> CopyProgress:
-        """The arguments, result and errors are those of :func:`copy_table`."""
+        """Copy one table; the arguments, result and errors are those of :func:`copy_table`."""

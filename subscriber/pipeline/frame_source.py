@@ -1,22 +1,22 @@
-"""The source of our own query: the same journal and the same plan as ``format("pgoutput")``, read
-as frames that apply takes.
+"""The internal source of the apply queries: it reads the same journal by the same plan as
+``format("pgoutput")``, but returns frames.
 
 ::
 
     partition ──▶ read_rows ──▶ decode_frames ──▶ encode ──▶ frame                  one Python task of an executor
                                                   ├─ SubscriberError ──▶ error
-                                                  └─ too large ──▶ rest             which the driver reads itself
+                                                  └─ too large ──▶ rest             the driver reads it itself
 
-A task reads its segments, decodes them and publishes what is in them before anything leaves its
-Python. The public format and a ``mapInArrow`` behind it would give the same frames; but then every
-message passes the JVM as a row of its own, into one Python process and out of another, which is
-most of the time that a batch takes.
+A task reads its segments, decodes them and filters the changes before anything leaves its Python
+process. The public format with a ``mapInArrow`` behind it would give the same frames. But then
+every message would pass the JVM as a separate row, out of one Python process and into another, and
+this would take most of the time of a batch.
 
-A row may have a gigabyte, and the JVM holds what passes it some ten times over: it would be out of
-memory, and the run at its end. So a frame that is too large is not sent. The driver gets word where
-to read on, and reads and decodes the rest of the partition in its own Python, which has to hold the
-row in any case. *Rejected:* a larger JVM, which everybody would pay for, and which the next row
-outgrows.
+A row may have a gigabyte, and the JVM needs about ten times the size of what passes it. The JVM
+would run out of memory, and the run would end. Therefore a frame that is too large is not sent.
+Instead the driver is told where to continue; it reads and decodes the rest of the partition in its
+Python process, which must hold the row in any case. *Rejected:* a larger JVM. Every user would pay
+for it, and the next row may be larger still.
 """
 
 from __future__ import annotations
@@ -41,38 +41,40 @@ from subscriber.publication.publishing import Publishing
 from subscriber.stages.decode_frames import decode_frames
 
 FRAME_SCHEMA: Final = pa.schema([pa.field(name, pa.binary()) for name in ("frame", "error", "rest")])
-"""``frame``: an encoded Frame; ``error``: the pickled error that ended the partition instead;
-``rest``: a pickled :class:`PartitionRest`.
+"""The columns of a row: ``frame`` is an encoded Frame; ``error`` is the pickled error that ended
+the partition instead; ``rest`` is a pickled :class:`PartitionRest`.
 """
 
 LARGEST_FRAME: Final = 16 * 1024 * 1024
-"""Bytes of a frame that may pass the JVM; twice what a segment of the default size becomes."""
+"""The largest frame that may pass the JVM, in bytes: twice the size of the frame of a segment of
+the default size.
+"""
 
 
 class FrameSource(PgoutputSource):
-    """``format("pgoutput_frames")``; see the module.
+    """``format("pgoutput_frames")``; see the module's docstring.
 
-    It has three options more than :class:`PgoutputSource`:
+    It has three options in addition to those of :class:`PgoutputSource`:
 
-    ``asText``      true: every value in PostgreSQL's own text, for a target that parses it itself;
-                    default: false
-    ``publishing``  what the changes are published by, as :func:`as_option` writes it;
-                    default: the server has done that
-    ``errorFile``   where the planner leaves an error (:mod:`subscriber.pipeline.planning_error`);
-                    default: nowhere
+    - ``asText``: true if every value stays in PostgreSQL's text form, for a target that parses it
+      itself. Default: false.
+    - ``publishing``: the emulated publications, as :func:`as_option` writes them. Default: the
+      server evaluates the publications.
+    - ``errorFile``: the file into which the planner writes an error
+      (:mod:`subscriber.pipeline.planning_error`). Default: none.
     """
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "pgoutput_frames"
 
     def schema(self) -> str:
-        """That of :data:`FRAME_SCHEMA`."""
+        """Return the columns of :data:`FRAME_SCHEMA`."""
         return ", ".join(f"{name} binary" for name in FRAME_SCHEMA.names)
 
     def open_reader(self, **plan: Any) -> FrameStreamReader:
-        """What reads by these arguments, and by the options."""
+        """Return a reader for these arguments and for the options of the source."""
         text = self.options.get("publishing")
         publishing = None if text is None else pickle.loads(base64.b64decode(text))  # noqa: S301 - our own query's
         file = self.options.get("errorFile")
@@ -83,7 +85,7 @@ class FrameSource(PgoutputSource):
 
 
 class FrameStreamReader(PgoutputStreamReader):
-    """Plans as its base does; :meth:`read` decodes."""
+    """Plans partitions like its base class; :meth:`read` returns frames."""
 
     def __init__(
         self, *, as_text: bool, publishing: Publishing | None, error_file: str | None = None, **plan: Any
@@ -94,35 +96,35 @@ class FrameStreamReader(PgoutputStreamReader):
         self._publishing = publishing
 
     def initialOffset(self) -> dict[str, str]:
-        """As its base; an error is left for the driver, too.
+        """Return the offset like the base class; an error is also written into the error file.
 
         Raises:
-            JournalError: see the base.
+            JournalError: see the base class.
         """
         with leaving_error(self._error_file):
             return super().initialOffset()
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """As its base; an error is left for the driver, too.
+        """Return the offset like the base class; an error is also written into the error file.
 
         Raises:
-            JournalError: see the base.
+            JournalError: see the base class.
         """
         with leaving_error(self._error_file):
             return super().latestOffset(start, limit)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """As its base; an error is left for the driver, too.
+        """Return the partitions like the base class; an error is also written into the error file.
 
         Raises:
-            JournalError: see the base.
+            JournalError: see the base class.
         """
         with leaving_error(self._error_file):
             return super().partitions(start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames of one partition, a row each; an error is the last row
-        (:data:`FRAME_SCHEMA`).
+        """Return the frames of one partition, one in each row. If an error occurs, it is the last
+        row (:data:`FRAME_SCHEMA`).
         """
 
         def rest(done: int) -> bytes:
@@ -131,15 +133,15 @@ class FrameStreamReader(PgoutputStreamReader):
         return encode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing, rest=rest)
 
     def frames(self, partition: InputPartition) -> Iterator[Frame]:
-        """The same, decoded here.
+        """Return the frames of one partition, decoded in this process.
 
         Raises:
-            SubscriberError: what ends the partition.
+            SubscriberError: the error that ends the partition.
         """
         return decode_frames(super().read(partition), as_text=self._as_text, publishing=self._publishing)
 
     def first_end(self, start: LSN) -> LSN:
-        """Where the first entry after ``start`` ends.
+        """Return the end of the first entry after ``start``.
 
         Raises:
             SubscriberError: the journal cannot be read, or has a gap.
@@ -147,14 +149,15 @@ class FrameStreamReader(PgoutputStreamReader):
         return self._journal.latest(start, max_bytes=0)
 
     def frames_between(self, start: LSN, end: LSN) -> Iterator[Frame]:
-        """The frames of the entries in (``start``, ``end``], planned, read and decoded here.
+        """Return the frames of the entries in (``start``, ``end``], planned, read and decoded in
+        this process.
 
         Args:
-            start: the end of an entry, or of what was applied before.
+            start: the end of an entry, or the progress.
             end: the end of an entry.
 
         Raises:
-            SubscriberError: what ends them.
+            SubscriberError: the error that ends the frames.
         """
         for partition in self.partitions({"lsn": format_lsn(start)}, {"lsn": format_lsn(end)}):
             yield from self.frames(partition)
@@ -162,12 +165,12 @@ class FrameStreamReader(PgoutputStreamReader):
 
 @dataclass(frozen=True, slots=True)
 class PartitionRest:
-    """What a task has left to the driver.
+    """The part of a partition that a task leaves to the driver.
 
     Attributes:
-        reader: reads it.
-        partition: a part of the journal.
-        done: so many frames of it have been sent.
+        reader: reads the partition.
+        partition: the partition.
+        done: the number of frames that the task has already sent.
     """
 
     reader: FrameStreamReader
@@ -175,10 +178,10 @@ class PartitionRest:
     done: int
 
     def frames(self) -> Iterator[Frame]:
-        """The frames that have not been sent.
+        """Return the frames that the task has not sent.
 
         Raises:
-            SubscriberError: what ends the partition.
+            SubscriberError: the error that ends the partition.
         """
         return islice(self.reader.frames(self.partition), self.done, None)
 
@@ -190,16 +193,17 @@ def encode_frames(
     publishing: Publishing | None = None,
     rest: Callable[[int], bytes],
 ) -> Iterator[pa.RecordBatch]:
-    """Decode a partition and encode its frames: :data:`FRAME_SCHEMA`.
+    """Decode a partition and encode its frames as rows of :data:`FRAME_SCHEMA`.
 
-    An error, the journal's too, is the last row: Spark would flatten what is raised into text.
+    An error, also an error of the journal, is returned as the last row, because Spark would convert
+    an exception into text.
 
     Args:
-        batches: the partition.
+        batches: the rows of the partition.
         as_text: see :class:`~subscriber.stages.decode_frames.FrameDecoder`.
-        publishing: what the changes are published by; None: the server has done that.
-        rest: what to send instead of a frame that is too large, after so many others; it is the
-            last row.
+        publishing: the emulated publications; None if the server evaluates the publications.
+        rest: returns what is sent instead of a frame that is too large, given the number of frames
+            before it; this is the last row.
     """
     try:
         for done, frame in enumerate(decode_frames(batches, as_text=as_text, publishing=publishing)):
@@ -213,7 +217,7 @@ def encode_frames(
 
 
 def as_option(publishing: Publishing) -> str:
-    """A Publishing as a source's option, which is text."""
+    """Encode emulated publications as text, because the options of a source are text."""
     return base64.b64encode(pickle.dumps(publishing)).decode()
 
 

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on."""
+"""Finds the Java installation that Spark runs on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ OLDEST_JAVA: Final = 17
 
 
 def find_java() -> Path:
-    """The JAVA_HOME to use: the environment's own, else that of the ``java`` on PATH, else an
-    installed one.
+    """Return the JAVA_HOME to use: that of the environment, else that of the ``java`` on PATH, else
+    an installed one.
 
     Raises:
         UsageError: there is no Java of version 17 or newer.

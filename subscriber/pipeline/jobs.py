@@ -1,10 +1,11 @@
-"""A few Spark jobs at a time, one a range, whose blocks the driver takes as they come.
+"""Runs a few Spark jobs at a time, one for each range of a table. The driver takes their blocks as
+they arrive.
 
-Each range is a job of its own, so that the rest of a range can follow it, and so that the driver
-has the first blocks before the last range has been read. A thread a job waits for it and hands its
-blocks over; it is slow to take more where the loader is slow, so what is in memory are the ranges
-in flight. The jobs share a group, by which they are cancelled, and a pool of Spark's fair
-scheduler, so that micro-batches of streams get their turn.
+Each range is a separate job. This way the rest of a range can follow in another job, and the driver
+has the first blocks before the last range was read. One thread for each job waits for the job and
+passes its blocks on. If the loader is slow, the threads wait, so only the ranges in flight are in
+memory. The jobs share a group, by which they are cancelled, and a pool of Spark's fair scheduler,
+so that the micro-batches of streams are scheduled, too.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ from subscriber.publisher.copy_plan import CopyRange
 from subscriber.stages.blocks import LoadBlock, load_block, read_part
 
 MOST_RANGES: Final = 4
-"""In flight, however many cores there are: one loader takes them all."""
+"""The number of ranges in flight, however many cores there are, because a single loader takes all
+blocks.
+"""
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""A job gives back the rest of its range after about this much COPY text, whatever the ranges'
-size.
+"""The amount of COPY text after which a job returns the rest of its range, whatever the size of the
+ranges.
 
-What a job gives is in the JVM until the target has it, some times over: with 16 MB the JVM peaked
-at 550 MiB, with 64 MB at 860, and the copy was not faster, because loading begins when the first
-job has ended.
+The result of a job is in the JVM, in several copies, until the target has it. With 16 MB the JVM
+peaked at 550 MiB, with 64 MB at 860 MiB, and the copy was not faster, because loading begins when
+the first job has ended.
 """
 
 _POOL: Final = "copy"
@@ -45,18 +48,18 @@ _CANCEL_SECONDS: Final = 0.5
 
 
 class RangeJobs:
-    """The jobs that read a table's ranges; use it as a context manager, at whose end none of them
-    is left.
+    """The jobs that read the ranges of a table. Use it as a context manager, at whose end all jobs
+    have ended.
 
     Args:
-        context: Spark's.
-        reader: what reads a range.
-        relation: what the ranges hold.
-        ranges: to be read.
-        job_bytes: a job gives back the rest of its range after about this much; at most
+        context: the Spark context.
+        reader: reads a range.
+        relation: the table that the ranges belong to.
+        ranges: the ranges to read.
+        job_bytes: the amount of COPY data after which a job returns the rest of its range; at most
             :data:`MOST_BYTES`.
-        group: the name of the jobs' group, used nowhere else; it is seen in Spark's logs.
-        driver_reads: read everything here, without Spark.
+        group: the name of the jobs' group, which must be unique; Spark's logs show it.
+        driver_reads: whether the driver reads everything itself, without Spark.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class RangeJobs:
         self._reading = 0
         self._changed = threading.Condition()
         self._closed = threading.Event()
-        # None: all ranges have been read.
+        # None means that all ranges have been read.
         self._ready: queue.Queue[LoadBlock | Exception | None] = queue.Queue(_BLOCKS_AHEAD)
         if not ranges:
             self._ready.put(None)
@@ -96,23 +99,23 @@ class RangeJobs:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Cancel what still runs, and wait until it has ended."""
+        """Cancel the jobs that still run, and wait for their end."""
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
         for thread in self._threads:
             while thread.is_alive():
                 if not self._driver_reads:
-                    with suppress(Exception):  # a Spark that is gone: its jobs are too
+                    with suppress(Exception):  # if Spark has ended, so have its jobs
                         self._context.cancelJobGroup(self._group)
                 thread.join(_CANCEL_SECONDS)
 
     def blocks(self, stop: threading.Event) -> Iterator[LoadBlock]:
-        """The blocks of all ranges, in no order.
+        """Return the blocks of all ranges, in no particular order.
 
         Raises:
-            SubscriberError: what ended a job, with its type.
-            PipelineError: Spark failed; 57014 when ``stop`` was set.
+            SubscriberError: the error that ended a job, with its original type.
+            PipelineError: Spark failed; 57014 if ``stop`` was set.
         """
         while True:
             if stop.is_set():
@@ -128,7 +131,7 @@ class RangeJobs:
             yield item
 
     def _work(self) -> None:
-        """One thread: read ranges until there are none left."""
+        """Read ranges until none is left. This is the function of one thread."""
         if not self._driver_reads:
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=True)
             self._context.setLocalProperty("spark.scheduler.pool", _POOL)
@@ -143,7 +146,8 @@ class RangeJobs:
                         self._hand_over(item)
             except SubscriberError as error:
                 self._hand_over(error)
-            except Exception as error:  # py4j and Spark raise many kinds, with the JVM's text
+            # py4j and Spark raise many kinds of errors, with the JVM's text
+            except Exception as error:
                 self._hand_over(_explain(error))
             with self._changed:
                 self._reading -= 1
@@ -153,9 +157,9 @@ class RangeJobs:
                 self._hand_over(None)
 
     def _take(self) -> CopyRange | None:
-        """The next range; None when all have been read, or the end has come."""
+        """Return the next range; None if all ranges have been read, or if the jobs are to end."""
         with self._changed:
-            # A range that is being read may still leave a rest.
+            # The rest of a range that is being read may still follow.
             self._changed.wait_for(lambda: self._pending or not self._reading or self._closed.is_set())
             if self._closed.is_set() or not self._pending:
                 return None
@@ -163,8 +167,8 @@ class RangeJobs:
             return self._pending.popleft()
 
     def _read(self, part: CopyRange) -> Iterator[LoadBlock | CopyRange]:
-        # A row may have a gigabyte: the JVM, which holds what passes it some times over, would be
-        # out of memory.
+        # A row may have a gigabyte. The JVM needs several times the size of what passes it, and
+        # would run out of memory.
         if self._driver_reads or not part.piece.row_slots or part.giant:
             with closing(self._reader.read_whole(part, self._closed)) as reading:
                 for block in reading:

@@ -1,4 +1,4 @@
-"""What a subscription has done by Spark, for callers that need not know that there is a session."""
+"""Bundles the Spark queries and copies for callers that do not depend on a Spark session."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from subscriber.pipeline.streaming_query import ApplyQuery, StartQuery
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The two kinds of work.
+    """The functions that run on Spark.
 
     Attributes:
-        start_query: applies a journal from a position on, until it is stopped.
-        copy_table: loads one table as it is in a snapshot.
-        has_ended: whether nothing of it can work any more, whatever one does; it may wait a moment
-            to be sure.
+        start_query: starts a query that applies a journal from a position on until it is stopped.
+        copy_table: copies one table from a snapshot.
+        has_ended: returns whether Spark has ended, so that neither can work any more; it may wait a
+            moment to be certain.
     """
 
     start_query: StartQuery
@@ -30,5 +30,5 @@ class Pipeline:
 
 
 def spark_pipeline(spark: SparkSession) -> Pipeline:
-    """The pipeline on a Spark session."""
+    """Return the pipeline of a Spark session."""
     return Pipeline(partial(ApplyQuery, spark), partial(copy_table, spark), partial(has_ended, spark, END_SECONDS))

@@ -1,17 +1,18 @@
-"""What a query's planner raised, handed to the driver with its type.
+"""Passes the error of a query's planner to the driver without losing its type.
 
 ::
 
     Spark's JVM ──asks──▶ planner (a Python process on the driver's machine) ──raises──▶ Spark's text
                                 └─ SubscriberError, pickled ──▶ a file of the query ──▶ driver
 
-A task's error travels as a row (:mod:`subscriber.pipeline.frame_source`). A planner answers with
-offsets and partitions and has no row to give, and Spark makes text of what it raises. So it leaves
-the error in a file whose path is an option of the source. The file lies in a folder of the query's
-own, which only this user may read, and goes with it.
+The error of a task is sent as a row (:mod:`subscriber.pipeline.frame_source`). A planner returns
+offsets and partitions, so it has no row to send, and Spark converts its exceptions into text.
+Therefore the planner writes the error into a file, whose path is an option of the source. The file
+is in a separate folder for each query, which only this user may read, and which is removed with the
+query.
 
-Rejected: finding the class's name and the message in Spark's text. SQLSTATE, detail and hint are
-not in it.
+*Rejected:* extracting the name of the class and the message from Spark's text. It does not contain
+SQLSTATE, detail and hint.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from subscriber.errors import SubscriberError
 
 @contextlib.contextmanager
 def leaving_error(file: str | None) -> Iterator[None]:
-    """Leave an error of the block in ``file``, too; None leaves it nowhere.
+    """Write an error of the block into ``file`` and raise it again; with None it is only raised.
 
     Raises:
         SubscriberError: the error of the block.
@@ -44,7 +45,7 @@ def leaving_error(file: str | None) -> Iterator[None]:
 
 
 def left_error(file: Path) -> SubscriberError | None:
-    """The error that a planner has left; None where it has left none."""
+    """Return the error that a planner has written; None if there is none."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
@@ -54,7 +55,7 @@ def left_error(file: Path) -> SubscriberError | None:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Write it whole or not at all."""
+    """Write the file atomically."""
     new = file.with_name(f"{file.name}.new")
     with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
         opened.write(content)

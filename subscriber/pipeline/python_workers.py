@@ -1,4 +1,4 @@
-"""Spark's Python processes: which Python they are, and what they know of this package."""
+"""Configures Spark's Python processes: which Python they use, and how they get this package."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ exec PYTHON "$@"
 
 @contextlib.contextmanager
 def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
-    """Let Spark's Python processes be this Python, unless the user has chosen one with
-    PYSPARK_PYTHON.
+    """Make Spark's Python processes use this Python, unless the user has set PYSPARK_PYTHON.
 
-    Spark's own default is the first python3 on PATH, which need not be the one that has the
-    dependencies. And it puts a zip of its Python library in front of their path, from which every
-    new process compiles it anew: half a second each time a query starts, and some five processes
-    for the first one. The installed library is the same, and compiled; so where the processes are
-    on this machine they are started by a script that takes the zip away.
+    By default Spark uses the first python3 on PATH, which may not have the dependencies. It also
+    puts a zip of its Python library at the front of their path, and every new process compiles the
+    library from this zip again. That takes half a second whenever a query starts, and about five
+    processes are needed for the first query. The installed library is the same, and already
+    compiled. Therefore, if the processes run on this machine, they are started by a script that
+    removes the zip from the path.
     """
     if "PYSPARK_PYTHON" in os.environ:
         yield
@@ -54,9 +54,10 @@ def worker_python(scratch: Path, *, local: bool) -> Iterator[None]:
 
 
 def package_archive(folder: Path) -> Path:
-    """This package as a zip, for executors that have only Python and the dependencies.
+    """Create a zip of this package, for executors that have only Python and the dependencies.
 
-    In it is also what is built into PostgreSQL, by which filters are understood.
+    The zip also contains the package's data files (``*.tsv``). One of them lists PostgreSQL's
+    built-in objects, which are needed to evaluate row filters.
     """
     archive = folder / "subscriber.zip"
     root = Path(str(resources.files("subscriber")))

@@ -1,15 +1,16 @@
-"""A Spark session that suits small, frequent micro-batches, stays quiet on the terminal, and
-listens to nobody else.
+"""Creates a Spark session that suits small, frequent micro-batches, writes nothing to the terminal,
+and accepts no connections from other users.
 
-Whoever can talk to Spark's ports can have it run code as us, so::
+A program that can connect to Spark's ports can run code as this user. The protection depends on the
+master::
 
-    local[*]          every socket is on loopback, and what comes there is authenticated: other users of the machine are strangers
-    yarn, k8s://…     authenticated, unless the configuration says otherwise; Spark makes the secret and brings it to the executors
-    spark://…         as the cluster is: its executors are given the worker's secret, and no other. Where there is none, a warning
+    local[*]          every socket is on loopback, and connections are authenticated, because the machine may have other users
+    yarn, k8s://…     authenticated, unless the configuration disables it; Spark creates the secret and sends it to the executors
+    spark://…         as the cluster is configured: its executors only have the worker's secret. Without a secret, a warning is logged
 
-A secret is made by the JVM or read by it from ``spark-defaults.conf``; a command line, where
-settings of ours go, never has one. Python processes do not look for modules in the current
-directory (:mod:`subscriber.interpreter`), nor is Spark looked for beside it.
+A secret is created by the JVM, or read by the JVM from ``spark-defaults.conf``. It is never on a
+command line, where the settings of this module are. Python processes do not look for modules in the
+current directory (:mod:`subscriber.interpreter`), and Spark is not looked for beside it either.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from subscriber.pipeline.python_workers import package_archive, worker_python
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 2.0
-"""How long a JVM whose sockets are closed may take to be gone."""
+"""How long a JVM may take to end after its sockets are closed."""
 
 _SETTINGS: Final = {
     "spark.app.name": "subscriber",
@@ -62,16 +63,17 @@ _SETTINGS: Final = {
 
 @contextlib.contextmanager
 def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
-    """A session on ``master``, stopped at the end; Spark's own log goes to ``log_file``.
+    """Create a session on ``master``, and stop it at the end of the block. Spark's log goes to
+    ``log_file``.
 
     Raises:
-        UsageError: no Java that Spark can run on, or the master cannot be reached.
-        PipelineError: Spark's Java process has ended before the block has.
+        UsageError: there is no Java that Spark can run on, or the master cannot be reached.
+        PipelineError: Spark's Java process has ended before the block.
     """
     java = str(find_java())
     log_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     local = _is_local(master)
-    # Whatever Spark writes into its working places lives and dies with the session.
+    # Everything that Spark writes into its working directories is removed with the session.
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-spark-", ignore_cleanup_errors=True) as scratch,
         _log_settings(log_file, Path(scratch)) as log_settings,
@@ -82,8 +84,8 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
         settings = {
             **_SETTINGS,
             **_network_settings(master),
-            # The serial collector suits a small heap on few cores, and takes frames of some
-            # megabytes without fragmenting.
+            # The serial collector suits a small heap on few cores, and does not fragment with
+            # frames of some megabytes.
             "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={log_settings.as_uri()} "
             f"-Dderby.system.home={scratch}",
             "spark.local.dir": scratch,
@@ -117,7 +119,7 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
                 ) from None
             finally:
                 if not has_ended(session):
-                    with contextlib.suppress(Py4JError, OSError):  # it may end just now
+                    with contextlib.suppress(Py4JError, OSError):  # Spark may end at this moment
                         session.stop()
 
 
@@ -128,24 +130,26 @@ _NOT_AUTHENTICATED: Final = (
 
 
 def _is_local(master: str) -> bool:
-    """Whether executors are threads of this machine's JVM; ``local-cluster[…]`` has processes."""
+    """Return whether executors are threads of this machine's JVM; with ``local-cluster[…]`` they
+    are processes.
+    """
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
 def _network_settings(master: str) -> dict[str, str]:
-    """Who may connect; see the module."""
+    """Return the settings that decide who may connect; see the module's docstring."""
     if _is_local(master):
         loopback = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), "127.0.0.1")
         return {**loopback, "spark.authenticate": "true"}
     remote = {"spark.executorEnv.PYTHONSAFEPATH": "1"}
-    # There Spark makes a secret for each session; elsewhere it is the cluster's.
+    # On these masters Spark creates a secret for each session; on others the cluster defines it.
     makes_secret = master == "yarn" or master.startswith("k8s://")
     return {**remote, "spark.authenticate": "true"} if makes_secret and not _user_says("spark.authenticate") else remote
 
 
 def _user_says(name: str) -> bool:
-    """Whether a setting is in spark-defaults.conf or among PYSPARK_SUBMIT_ARGS: ours would override
-    it.
+    """Return whether a setting is in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS; the setting of
+    this module would override it.
     """
     home = os.environ.get("SPARK_HOME") or _spark_home().get("SPARK_HOME", "")
     defaults = Path(os.environ.get("SPARK_CONF_DIR") or Path(home, "conf")) / "spark-defaults.conf"
@@ -157,8 +161,8 @@ def _user_says(name: str) -> bool:
 
 
 def _spark_home() -> dict[str, str]:
-    """SPARK_HOME, where the user has not set it: pyspark would look beside the current directory
-    before it looks into itself.
+    """Return SPARK_HOME if the user has not set it. Without it pyspark would look beside the
+    current directory before it looks into its own package.
     """
     if "SPARK_HOME" in os.environ:
         return {}
@@ -169,7 +173,9 @@ def _spark_home() -> dict[str, str]:
 
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let the JVM, and what it starts, inherit these."""
+    """Set these environment variables during the block, so that the JVM and its child processes
+    inherit them.
+    """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -184,10 +190,11 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _expecting_the_end(session: SparkSession) -> Iterator[None]:
-    """Let nobody print a traceback when the JVM hangs up: what it is used for fails, and says so.
+    """Suppress tracebacks when the JVM closes its connections; the code that uses the JVM fails and
+    reports that.
 
-    pyspark's server of accumulators prints one at every end of a session that ran an RDD; py4j logs
-    its own as if they were ours.
+    pyspark's server of accumulators prints a traceback at every end of a session that ran an RDD,
+    and py4j logs its errors through the root logger.
     """
     server: Any = session.sparkContext._accumulatorServer  # noqa: SLF001 - it has no other name
     server.handle_error = lambda _request, _address: None
@@ -204,10 +211,10 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
 
 
 def has_ended(session: SparkSession, seconds: float = 0) -> bool:
-    """Whether the JVM that pyspark has started is gone, or goes within so many seconds: its sockets
-    are closed a moment before it is.
+    """Return whether the JVM that pyspark has started is gone, or ends within ``seconds``. Its
+    sockets are closed a moment before it is gone.
 
-    One that somebody else has started is his to look after.
+    A JVM that another program has started is not checked.
     """
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001 - it has no other name
     process: subprocess.Popen[bytes] | None = gateway.proc
@@ -228,7 +235,7 @@ def _log_settings(log_file: Path, scratch: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _standard_error_to(log_file: Path) -> Iterator[None]:
-    """Let the JVM and the Python workers it starts inherit the log as their standard error."""
+    """Let the JVM and its Python workers inherit the log file as their standard error."""
     terminal = os.dup(2)
     log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -242,8 +249,8 @@ def _standard_error_to(log_file: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_interrupt_handler() -> Iterator[None]:
-    """Keep our handler of Ctrl-C: Spark installs its own, which raises KeyboardInterrupt wherever
-    the main thread is.
+    """Keep this program's handler of Ctrl-C. Spark installs another one, which raises
+    KeyboardInterrupt wherever the main thread is.
     """
     ours = signal.getsignal(signal.SIGINT)
     try:
@@ -254,8 +261,8 @@ def _own_interrupt_handler() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its class: py4j asks the JVM for the text of its
-    errors, which may have ended.
+    """Return the first line of an error's text, or its class. py4j asks the JVM for the text of its
+    errors, and the JVM may have ended.
     """
     try:
         lines = str(error).strip().splitlines()

@@ -1,27 +1,28 @@
-"""One micro-batch, one target transaction: what ``foreachBatch`` calls.
+"""Applies one micro-batch in one target transaction. This is the function that ``foreachBatch``
+calls.
 
-Frames reach the driver partition by partition while the next partition is already being decoded, so
-memory is bounded by a partition and both cores work. An error keeps its type on the way: executors
-hand a :class:`~subscriber.errors.SubscriberError` over as a row, and the sink keeps what it raised,
-since Spark would flatten both into text.
+Frames reach the driver partition by partition, while the next partition is already being decoded.
+So memory is bounded by the size of a partition, and both cores work. An error keeps its type:
+executors send a :class:`~subscriber.errors.SubscriberError` as a row, and the sink stores the error
+that it has raised. Otherwise Spark would convert both into text.
 
-A batch that fails is tried again here, in the call that Spark has made::
+A batch that fails is retried in the same call of Spark::
 
     frames of Spark ──▶ apply ──▶ done
-                          │ fails; what is before the bad transaction is committed
+                          │ fails; the transactions before the bad one are committed
                           ▼
-                    wait, without the turn ◀──────────────────────────────┐ fails
+                    wait without the turn ◀───────────────────────────────┐ fails
                           ▼                                               │
                     the journal's first entry after the progress ──▶ the rest of the batch ──▶ done
                     └───────────── read and decoded by the driver ──────────────┘
 
-So a change that cannot be applied costs one small transaction of the target each time, for as long
-as somebody takes to fix it: no job of Spark's, no thread, no descriptor. What the first attempt had
-open in Spark is closed before the wait. *Rejected:* ending the query and starting another, which
-leaves a thread, two descriptors and two threads of the JVM behind each time, and costs every
-attempt the start of a query. *Rejected:* reading the rest of the batch by Spark: its partitions
-begin where the batch began, and what was applied of it may have been trimmed from the journal in
-the meantime.
+Therefore a change that cannot be applied costs only one small transaction of the target for each
+attempt, until somebody has fixed the cause: no Spark job, no thread, no file descriptor. What the
+first attempt has opened in Spark is closed before the wait. *Rejected:* ending the query and
+starting another one. Each time this leaves a thread, two descriptors and two threads of the JVM
+behind, and every attempt costs the start of a query. *Rejected:* reading the rest of the batch with
+Spark. The partitions begin where the batch began, and the part that was applied may have been
+trimmed from the journal in the meantime.
 """
 
 from __future__ import annotations
@@ -50,12 +51,13 @@ if TYPE_CHECKING:
 _EXECUTION_ID: Final = "spark.sql.execution.id"
 
 OnFailure = Callable[[SubscriberError, float], float | None]
-"""Told why a batch has failed, and when it had begun to write (monotonic seconds); gives the
-seconds to wait before it is tried again, None where the query is to end."""
+"""Called with the error of a batch, and with the time when the batch had begun to write (monotonic
+seconds). Returns the seconds to wait before the next attempt, or None if the query is to end.
+"""
 
 
 def end_query(_error: SubscriberError, _began: float) -> float | None:
-    """The :data:`OnFailure` of a query that ends with its first failure."""
+    """End the query: the :data:`OnFailure` of a query that ends with its first failure."""
     return None
 
 
@@ -64,17 +66,18 @@ class BatchSink:
     """Applies the micro-batches of one subscription.
 
     Attributes:
-        applier: what applies them; its ``interruption`` ends the batch in progress, and every wait.
-        checkpoint: Spark's checkpoint folder on this machine; its offset log says where a batch
-            ends.
+        applier: applies the batches; its ``interruption`` ends the batch in progress, and every
+            wait.
+        checkpoint: Spark's checkpoint folder on this machine; its offset log contains the end of
+            each batch.
         applied: the target's progress.
-        on_applied: told the progress after each batch.
-        reader: reads the journal here, once a batch has failed.
-        on_failure: asked after each failure.
-        turn: held while the target is written; queries of one run share it where the target has one
-            writer.
-        began: when the last batch had its turn (monotonic seconds).
-        failure: what ended the query, with its type.
+        on_applied: called with the result after each batch.
+        reader: reads the journal in this process after a batch has failed.
+        on_failure: called after each failure.
+        turn: held while the target is written; the queries of one run share it if the target has
+            one writer.
+        began: when the last batch got its turn (monotonic seconds).
+        failure: the error that ended the query, with its original type.
         idle: set while no batch is in progress.
     """
 
@@ -93,14 +96,17 @@ class BatchSink:
         self.idle.set()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource` (Spark
-        calls this).
+        """Apply one micro-batch of :class:`~subscriber.pipeline.frame_source.FrameSource`. Spark
+        calls this.
+
+        Raises:
+            SubscriberError: the error that ends the query.
         """
         self.idle.clear()
         try:
             self._apply(batch, self._end_of(batch_id))
         except Stopped:
-            pass  # Spark need not hear of it: its query is about to be stopped, and its checkpoint is thrown away
+            pass  # no error for Spark: its query is about to be stopped, and its checkpoint is removed
         except SubscriberError as error:
             self.failure = error
             raise
@@ -108,11 +114,11 @@ class BatchSink:
             self.idle.set()
 
     def _apply(self, batch: DataFrame, end: LSN) -> None:
-        """Apply all of a batch, however often that has to be tried.
+        """Apply the whole batch, with as many attempts as necessary.
 
         Raises:
-            Stopped: somebody wants the end.
-            SubscriberError: the query is to end with it.
+            Stopped: the query was told to end.
+            SubscriberError: the error that ends the query.
         """
         read: Callable[[], Iterator[Frame]] = partial(_frames, batch)
         while self.applied < end:
@@ -124,10 +130,10 @@ class BatchSink:
                 read = partial(self.reader.frames_between, self.applied, end)
 
     def _apply_first_entry(self, end: LSN) -> None:
-        """Apply the journal's first entry after the progress, as soon as it can be."""
+        """Apply the first entry of the journal after the progress, as soon as that succeeds."""
         while True:
             try:
-                # Of what it was given, the failed attempt may have committed a part.
+                # The failed attempt may have committed a part of its entries.
                 self.applied = self.applier.read_progress()
                 if self.applied < end:
                     first_end = self.reader.first_end(self.applied)
@@ -145,16 +151,17 @@ class BatchSink:
             self.applier.interruption.check()
             self.began = time.monotonic()
             result = apply_batch(self.applier, readings, self.applied, end)
-            # Still in its turn: whoever stops the batches must find the position of the last one.
+            # This is part of the turn: code that stops the batches must find the position of the
+            # last batch.
             self.applied = result.progress
             self.on_applied(result)
 
     def _wait_after(self, error: SubscriberError) -> None:
-        """Return when it is time for another attempt.
+        """Return when it is time for the next attempt.
 
         Raises:
-            Stopped: somebody wants the end.
-            SubscriberError: ``error``: there shall be none.
+            Stopped: the query was told to end.
+            SubscriberError: ``error``, if there is to be no further attempt.
         """
         interruption = self.applier.interruption
         interruption.check()
@@ -165,21 +172,21 @@ class BatchSink:
         interruption.check()
 
     def _end_of(self, batch_id: int) -> LSN:
-        # foreachBatch is told the batch's number only; Spark wrote its offsets down before it
-        # began.
+        # foreachBatch only gets the number of the batch. Spark wrote the offsets of the batch
+        # before the batch began.
         log = (self.checkpoint / "offsets" / str(batch_id)).read_text()
         return parse_lsn(json.loads(log.splitlines()[-1])["lsn"])
 
 
 class _Readings:
-    """Gives the frames of a batch, as often as asked; one reading at a time.
+    """Returns the frames of a batch, as often as they are asked for, with one reading at a time.
 
-    A reading that is not finished has something open: a file of the journal, or a socket with
-    threads of the JVM that wait at its other end. Python would close it when it collects the
-    frames, which an error's traceback keeps for a while; so it is closed here.
+    A reading that is not finished keeps a file of the journal open, or a socket with threads of the
+    JVM that wait at its other end. Python would close it when it collects the frames, but the
+    traceback of an error keeps them alive for a while. Therefore it is closed explicitly.
 
     Args:
-        read: begins one.
+        read: begins a reading.
     """
 
     def __init__(self, read: Callable[[], Iterator[Frame]]) -> None:
@@ -187,21 +194,21 @@ class _Readings:
         self._reading: Iterator[Frame] | None = None
 
     def __call__(self) -> Iterator[Frame]:
-        """The frames in order."""
+        """Return the frames in order."""
         self.close()
         self._reading = self._read()
         return self._reading
 
     def close(self) -> None:
-        """End the reading."""
+        """End the current reading."""
         reading, self._reading = self._reading, None
         if reading is not None:
             _close(reading)
 
 
 def _frames(batch: DataFrame) -> Iterator[Frame]:
-    """Frames in order; the next partition is decoded while this one is applied, and what is left of
-    one is read past at the end.
+    """Return the frames in order. The next partition is decoded while the current one is applied;
+    at the end the remaining rows of a partition are skipped.
     """
     rows = _iterate_partitions(batch)
     try:
@@ -217,22 +224,23 @@ def _frames(batch: DataFrame) -> Iterator[Frame]:
 
 
 def _close(iterator: Iterator[Any]) -> None:
-    """Close a generator; other iterators have nothing to close."""
+    """Close a generator; other iterators need not be closed."""
     close = getattr(iterator, "close", None)
     if close is not None:
         close()
 
 
 def _iterate_partitions(rows: DataFrame) -> Iterator[Row]:
-    """Rows, a partition at a time, as a job of its own for each.
+    """Return the rows, one partition at a time, with a separate job for each partition.
 
-    Spark 4.3 remembers the jobs of a SQL execution, results included, until that execution ends
-    (``DAGScheduler.activeQueryToJobs``). Under the micro-batch's execution the whole batch would
-    stay in the JVM; under the one that ``DataFrame.toLocalIterator`` makes, it would stay for ever,
-    since that one ends before its first job. So the jobs run under none.
+    Spark 4.3 keeps the jobs of a SQL execution, with their results, until that execution ends
+    (``DAGScheduler.activeQueryToJobs``). With the execution of the micro-batch, the whole batch
+    would stay in the JVM. With the execution that ``DataFrame.toLocalIterator`` creates, the batch
+    would stay for ever, because that execution ends before its first job. Therefore the jobs run
+    without a SQL execution.
     """
     context = rows.sparkSession.sparkContext
-    # Any: None is what unsets a property, and pyspark's annotations have forgotten it.
+    # Any: None unsets a property, but pyspark's annotations do not allow None.
     execution: Any = context.getLocalProperty(_EXECUTION_ID)
     none: Any = None
     context.setLocalProperty(_EXECUTION_ID, none)

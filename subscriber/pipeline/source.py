@@ -1,4 +1,4 @@
-"""``spark.readStream.format("pgoutput")``: the journal as a streaming source, public API.
+"""``spark.readStream.format("pgoutput")``: the journal as a public streaming source.
 
 ::
 
@@ -7,13 +7,13 @@
               maxBytes      admission control: at most about this much journal a micro-batch
               partitionBytes  about this much journal a partition
               twoPhase      true: prepared transactions come where they were prepared, and COMMIT PREPARED and ROLLBACK
-                            PREPARED in their places; false (default): where they are committed, and not if they never are
+                            PREPARED in their places; false (default): where they are committed; others do not come
 
-Rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a partition
-and from partition to partition. An offset is ``{"lsn": "0/16B3778"}``, always the end of a
-transaction. ``latestOffset`` waits up to :data:`PATIENCE_SECONDS` for something to arrive, instead
-of answering "nothing" a hundred times a second; that is what keeps an idle subscription from using
-the processor.
+The rows are those of :data:`~subscriber.journal.reader.ROW_SCHEMA`, in commit order within a
+partition and from partition to partition. An offset is ``{"lsn": "0/16B3778"}`` and always the end
+of a transaction. If there is nothing new, ``latestOffset`` waits up to :data:`PATIENCE_SECONDS`
+before it returns the old offset. Otherwise Spark would call it a hundred times a second, and an
+idle subscription would use the processor.
 """
 
 from __future__ import annotations
@@ -42,39 +42,41 @@ SPARK_SCHEMA: Final = (
 PATIENCE_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.01
 RELIST_SECONDS: Final = 0.2
-"""List at least this often: a folder's time stamp is coarse, and a remote journal has none."""
+"""The longest time between two listings: the time stamp of a folder is coarse, and a remote journal
+has none.
+"""
 _DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 _DEFAULT_PARTITION_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass
 class JournalPartition(InputPartition):
-    """Some segments of a micro-batch, read one after the other by one task."""
+    """Some segments of a micro-batch, which one task reads one after the other."""
 
     url: str
     readings: tuple[tuple[Reading, Finish | None], ...]
 
 
 class PgoutputSource(DataSource):
-    """See the module."""
+    """The data source ``pgoutput``; see the module's docstring."""
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "pgoutput"
 
     def schema(self) -> str:
-        """Rows of the journal."""
+        """Return the columns of the journal's rows."""
         return SPARK_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of one query.
+        """Return the reader of one query.
 
         Raises:
             UsageError: 22023, an option is not valid.
             JournalError: the journal cannot be opened.
         """
-        del schema  # Spark's interface; ours is always the journal's
+        del schema  # Spark's interface demands it; the schema is always the journal's
         options = self.options
         return self.open_reader(
             url=options["journal"],
@@ -85,12 +87,12 @@ class PgoutputSource(DataSource):
         )
 
     def open_reader(self, **plan: Any) -> PgoutputStreamReader:
-        """What reads by these arguments of :class:`PgoutputStreamReader`."""
+        """Return a reader for these arguments of :class:`PgoutputStreamReader`."""
         return PgoutputStreamReader(**plan)
 
 
 class PgoutputStreamReader(DataSourceStreamReader):
-    """Plans on the driver; :meth:`read` is stateless and runs on the executors."""
+    """Plans partitions on the driver; :meth:`read` is stateless and runs on the executors."""
 
     def __init__(
         self, url: str, starting_lsn: str | None, max_bytes: int, partition_bytes: int, *, two_phase: bool = False
@@ -103,7 +105,7 @@ class PgoutputStreamReader(DataSourceStreamReader):
         self._journal = JournalReader(open_storage(url))
 
     def initialOffset(self) -> dict[str, str]:
-        """Where the query begins when it has no checkpoint.
+        """Return where a query without a checkpoint begins.
 
         Raises:
             JournalError: the journal cannot be read, or there is none.
@@ -111,11 +113,12 @@ class PgoutputStreamReader(DataSourceStreamReader):
         return {"lsn": self._starting_lsn or format_lsn(self._journal.control().begin)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Admission control: :class:`ReadMaxBytes`."""
+        """Return the limit of a micro-batch: :class:`ReadMaxBytes`."""
         return ReadMaxBytes(self._max_bytes)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """The end of the next micro-batch: of an entry, never inside a transaction.
+        """Return the end of the next micro-batch, which is the end of an entry and never inside a
+        transaction.
 
         Raises:
             JournalError: the journal cannot be read, or there is none.
@@ -132,19 +135,19 @@ class PgoutputStreamReader(DataSourceStreamReader):
         return {"lsn": format_lsn(end)}
 
     def _wait_for_change(self, token: int | None) -> None:
-        """Return when the journal may have grown since ``token`` was taken.
+        """Return when the journal may have grown since ``token`` was read.
 
-        Listing it a hundred times a second would cost a tenth of a core.
+        Listing the journal a hundred times a second would use a tenth of a core.
         """
         again = time.monotonic() + RELIST_SECONDS
         while time.monotonic() < again and self._journal.storage.change_token() == token:
             time.sleep(POLL_SECONDS)
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
-        """Consecutive segments, grouped to about ``partitionBytes``.
+        """Return the partitions: consecutive segments in groups of about ``partitionBytes``.
 
         Raises:
-            JournalGap: a part of what is to be read is not in the journal.
+            JournalGap: a part of the range is not in the journal.
             JournalError: the journal cannot be read.
         """
         begin, stop = parse_lsn(start["lsn"]), parse_lsn(end["lsn"])
@@ -164,10 +167,10 @@ class PgoutputStreamReader(DataSourceStreamReader):
             yield reading, known[key]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition.
+        """Return the rows of one partition.
 
         Raises:
-            JournalCorrupt: a segment is not what was written.
+            JournalCorrupt: a segment differs from what was written.
             JournalError: the journal cannot be read.
         """
         assert isinstance(partition, JournalPartition)
@@ -176,14 +179,14 @@ class PgoutputStreamReader(DataSourceStreamReader):
             yield from read_rows(storage, reading, finish)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing: what may be trimmed is decided by the targets' progress, not by Spark's."""
+        """Do nothing: the progress of the targets decides what may be trimmed, and not Spark."""
 
 
 def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
-    """A size among the options of the format.
+    """Return the value of an option that is a size.
 
     Raises:
-        UsageError: 22023, it is no whole number above 0.
+        UsageError: 22023, the value is not an integer above 0.
     """
     text = options.get(name)
     if text is None:
@@ -196,14 +199,14 @@ def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
 
 
 def is_true(option: str | None) -> bool:
-    """What an option says; Spark hands it over as text."""
+    """Return the value of a boolean option, which Spark passes as text."""
     return (option or "").lower() == "true"
 
 
 def group_readings(readings: Sequence[Reading], partition_bytes: int) -> list[list[Reading]]:
-    """Cut a plan into consecutive groups of about ``partition_bytes``.
+    """Divide a plan into consecutive groups of about ``partition_bytes``.
 
-    A task costs a few hundred milliseconds before its first row, so small segments share one.
+    A task takes a few hundred milliseconds before its first row, so small segments share a task.
     """
     groups: list[list[Reading]] = []
     size = 0

@@ -1,4 +1,4 @@
-"""One subscription's streaming query: source, decode and sink put together."""
+"""The streaming query of one subscription, composed of source and sink."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from subscriber.settings import Settings
 
 _MISSING_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _INTERRUPT_SECONDS: Final = 0.2
-"""Between two interrupts of a batch that is to end: one that comes between two statements is
-lost.
+"""The interval between two interrupts of a batch that is to end. More than one may be necessary,
+because an interrupt between two statements has no effect.
 """
 
 
@@ -37,9 +37,9 @@ class JournalStream:
     """What a query reads.
 
     Attributes:
-        journal: the journal's URL.
-        applied: where it begins: the target's progress.
-        publishing: by what the subscriber publishes the changes; None where the server has done so.
+        journal: the URL of the journal.
+        applied: the target's progress, where the query begins.
+        publishing: the emulated publications; None if the server evaluates the publications.
     """
 
     journal: str
@@ -51,15 +51,15 @@ class ApplyQuery:
     """A running query from one journal into one target.
 
     Args:
-        spark: the session.
-        name: of the query; no other that runs has it.
-        stream: what it reads.
+        spark: the Spark session.
+        name: the name of the query; no other running query may have it.
+        stream: what the query reads.
         applier: applies the batches.
-        settings: sizes.
-        on_applied: told the progress after each batch.
+        settings: the sizes of batches and segments.
+        on_applied: called with the result after each batch.
         turn: held while the target is written.
-        on_failure: asked whether, and when, a batch that has failed is to be tried again; it is
-            called in the thread that applies.
+        on_failure: called after a batch has failed, in the thread that applies. It decides whether
+            the batch is tried again, and when.
 
     Raises:
         SubscriberError: the query cannot be started.
@@ -80,7 +80,8 @@ class ApplyQuery:
         self._applier = applier
         self._journal = stream.journal
         self._two_phase = applier.two_phase
-        # Thrown away with the query: where to begin is the target's to say (progress_with_data).
+        # The checkpoint is removed with the query: the progress in the target decides where a query
+        # begins (progress_with_data).
         self._folder = Path(tempfile.mkdtemp(prefix="subscriber-checkpoint-"))
         self._checkpoint = self._folder / "checkpoint"
         self._error_file = self._folder / "error"
@@ -141,43 +142,47 @@ class ApplyQuery:
 
     @property
     def batch_began(self) -> float:
-        """When the last batch had its turn to write (monotonic seconds)."""
+        """When the last batch got its turn to write (monotonic seconds)."""
         return self._sink.began
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Whether the query still runs."""
         return bool(self._query.isActive)
 
     def failure(self) -> SubscriberError | None:
-        """Why it ended, with the error's own type; None when it was stopped."""
+        """Return why the query has ended, as an error with its original type; None if it was
+        stopped.
+        """
         if self._sink.failure is not None:
             return self._sink.failure
         exception = self._query.exception()
         return None if exception is None else self._explain(exception)
 
     def cancel(self) -> None:
-        """Have it end: a batch in progress rolled back, and none begun. This waits for nothing;
-        :meth:`stop` does.
+        """Tell the query to end: a batch in progress is rolled back, and no other begins. This does
+        not wait for the end; :meth:`stop` does.
         """
         self._applier.interruption.stop.set()
 
     def stop(self) -> None:
-        """Stop it; a batch in progress is rolled back.
+        """End the query and wait for its end; a batch in progress is rolled back.
 
-        Spark waits for the thread that applies, and so does Python's own end: a thread that is in a
-        driver's code then would abort the process. So that thread is waited for first, whatever has
-        become of the JVM.
+        Both Spark and the end of Python wait for the thread that applies. If that thread is in the
+        code of a database driver then, the process would abort. Therefore this thread is waited for
+        first, even if the JVM has ended.
         """
         self.cancel()
         while not self._sink.idle.wait(_INTERRUPT_SECONDS):
             self._applier.interruption.interrupt()
-        with contextlib.suppress(PySparkException, Py4JError, OSError):  # of a JVM that has ended it has ended too
+        with contextlib.suppress(PySparkException, Py4JError, OSError):  # if the JVM has ended, so has the query
             self._query.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _explain(self, exception: Exception) -> SubscriberError:
-        """Why Spark has raised ``exception``: the planner's error, or what Spark has met itself."""
+        """Return why Spark has raised ``exception``: the error of the planner, or an error of
+        Spark.
+        """
         return (
             left_error(self._error_file)
             or missing_module(exception)
@@ -190,10 +195,11 @@ class ApplyQuery:
 
 
 def missing_module(exception: Exception) -> PipelineError | None:
-    """What to say when Spark's Python workers lack a module; None when that is not what Spark says.
+    """Return the error for a Spark Python worker that lacks a module; None if the exception has
+    another cause.
 
-    A worker that cannot import us cannot give an error of ours, so Python's text is all that there
-    is.
+    A worker that cannot import this package cannot send an error of this package, so only Python's
+    text is available.
     """
     missing = _MISSING_MODULE.search(str(exception))
     if missing is None:
@@ -206,9 +212,9 @@ def missing_module(exception: Exception) -> PipelineError | None:
 
 
 class StartQuery(Protocol):
-    """Starts one subscription's query: ``functools.partial(ApplyQuery, spark)``.
+    """Starts the query of one subscription: ``functools.partial(ApplyQuery, spark)``.
 
-    Whoever keeps queries running is given this, and need not know that there is a session.
+    Code that keeps queries running gets this function, and does not depend on a Spark session.
     """
 
     def __call__(
@@ -222,8 +228,8 @@ class StartQuery(Protocol):
         turn: contextlib.AbstractContextManager[object],
         on_failure: OnFailure = end_query,
     ) -> ApplyQuery:
-        """A running query; the arguments are those of :class:`ApplyQuery`.
+        """Start a query and return it; the arguments are those of :class:`ApplyQuery`.
 
         Raises:
-            SubscriberError: it could not be started.
+            SubscriberError: the query cannot be started.
         """

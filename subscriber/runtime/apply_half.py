@@ -1,8 +1,8 @@
-"""The applying half of a worker: a Spark query from the journal into the target, kept running.
+"""The part of a worker that keeps a Spark query running, which applies the journal to the target.
 
-A batch that fails is tried again where it is (:mod:`subscriber.pipeline.sink`), in the thread that
-applies it, which asks here. The query is started again only when that would not help: it reads by
-publications that have changed, or Spark itself has failed.
+The thread that applies a batch also retries it after a failure (:mod:`subscriber.pipeline.sink`).
+It asks this module how long to wait. The query itself is restarted only if a retry of the batch
+cannot help: the publications that the query reads by have changed, or Spark itself has failed.
 """
 
 from __future__ import annotations
@@ -31,31 +31,32 @@ from subscriber.settings import Settings
 logger = logging.getLogger(__name__)
 
 _NEEDS_ANOTHER_QUERY: Final = (PublicationsChanged, PublisherTablesOutdated, PipelineError)
-"""Errors of a batch that the same query would meet again: it has filtered by what is no longer
-true, or Spark itself has failed.
+"""Errors that a retry within the same query would repeat: the query has filtered by definitions
+that are out of date, or Spark itself has failed.
 """
 
 
 class ApplyHalf:
-    """See the module.
+    """Keeps the query of one subscription running; see the module's docstring.
 
     Args:
-        state: the worker's.
+        state: the state of the worker.
         pipeline: starts the query.
-        settings: sizes.
-        gate: what the batches go through.
-        failures: the worker's.
+        settings: the sizes of batches and segments.
+        gate: the gate that every batch passes.
+        failures: the failure log of the worker.
         on_message: called with every logical message.
 
     Attributes:
-        attempts: at applying; a failure has when its batch began to write.
+        attempts: the attempts to apply; a failed attempt includes the time when its batch began to
+            write.
         query: the query; None while none is started.
         batch_began: when the last batch of a query that has ended began to write (monotonic
             seconds).
-        rules: what the catalog says about each batch.
+        rules: reads the rules of each batch from the catalog.
         reading: reads the publisher's tables before the first query starts.
-        transactions: how many were applied since the worker began.
-        changes: how many changes they had.
+        transactions: the number of transactions that were applied since the worker began.
+        changes: the number of changes in these transactions.
     """
 
     def __init__(
@@ -85,28 +86,30 @@ class ApplyHalf:
 
     @property
     def stuck_since(self) -> float | None:
-        """When the batch began that holds a change which cannot be applied (monotonic seconds);
-        None where there is none.
+        """When the batch began that contains a change which cannot be applied (monotonic seconds);
+        None if there is no such change.
 
-        Only a change of the target's own, made after that, can let it go on.
+        Only a change that somebody makes in the target after this time can let the batch succeed.
         """
         failed = self.attempts.failed
         return failed.began if isinstance(failed.error, ApplyError) else None
 
     def watch(self) -> None:
-        """Notice that the query has ended, or that it works again.
+        """Check whether the query has ended, or works again after a failure.
 
         Raises:
-            SubscriberError: why it has ended, where another query would not do at once.
+            SubscriberError: the reason why the query has ended, unless a new query can be started
+                at once.
         """
         query, state = self.query, self._state
         if query is None:
             return
         if query.running:
             if self.attempts.error is not None:
-                state.applied = LSN(max(state.applied, query.applied))  # a batch that fails has committed its good part
+                # a batch that failed has committed the transactions before the failure
+                state.applied = LSN(max(state.applied, query.applied))
                 if state.applied >= state.current_positions()[1]:
-                    self.attempts.works()  # there is nothing to apply that could fail again
+                    self.attempts.works()  # nothing is left to apply that could fail again
             return
         failure, self.batch_began = query.failure(), query.batch_began
         query.stop()
@@ -119,8 +122,8 @@ class ApplyHalf:
             raise failure
 
     def start(self) -> None:
-        """Start a query once there is a journal: what was received can be applied while the
-        publisher is away.
+        """Start a query if there is a journal. What was received can be applied even while the
+        publisher cannot be reached.
 
         Raises:
             SubscriberError: the journal or the target cannot be reached, or Spark does not start
@@ -170,10 +173,13 @@ class ApplyHalf:
         state.consumers.note_applied(result.progress)
 
     def batch_failed(self, error: SubscriberError, began: float) -> float | None:
-        """Asked by the query, in the thread that applies: the seconds to wait, None where the query
-        is to end.
+        """Decide what happens after a batch has failed; the query calls this in the thread that
+        applies.
 
-        What it ends with :meth:`watch` finds, and the worker notes it then.
+        If the query is to end, :meth:`watch` finds its error later, and the worker records it then.
+
+        Returns:
+            The seconds to wait before the next attempt; None if the query is to end.
         """
         if isinstance(error, _NEEDS_ANOTHER_QUERY) or not is_tried_again(error) or self._failures.disables(error):
             return None

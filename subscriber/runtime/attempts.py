@@ -1,4 +1,4 @@
-"""How often something has failed, and when it is tried again."""
+"""Counts the failed attempts at one task, and computes when the next attempt is due."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _FIRST_RETRY_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempts:
-    """The failed attempts at one thing, at one moment.
+    """The failed attempts at one task, as of one moment.
 
     Attributes:
-        error: the last failure; None once it works again.
-        in_a_row: how many attempts have failed since it last worked.
-        in_all: how many have failed since the worker began.
-        began: when the last attempt that failed began (monotonic seconds), where that is known.
-        not_before: it is not tried again earlier (monotonic seconds).
+        error: the last failure; None once an attempt has succeeded.
+        in_a_row: the number of failed attempts since the last success.
+        in_all: the number of failed attempts since the worker began.
+        began: when the last failed attempt began (monotonic seconds); 0 if that is not known.
+        not_before: the earliest time of the next attempt (monotonic seconds).
     """
 
     error: SubscriberError | None = None
@@ -31,10 +31,11 @@ class FailedAttempts:
 
 
 class Attempts:
-    """The attempts at one thing that is to be kept going.
+    """Tracks the attempts at one task that is to be kept running.
 
     Attributes:
-        failed: those that have failed. A change replaces it, so every thread may read it.
+        failed: the failed attempts. Every update replaces the whole object, so any thread may read
+            it.
     """
 
     def __init__(self) -> None:
@@ -42,15 +43,17 @@ class Attempts:
 
     @property
     def error(self) -> SubscriberError | None:
-        """The last failure; None once it works again."""
+        """The last failure; None once an attempt has succeeded."""
         return self.failed.error
 
     def is_due(self) -> bool:
-        """Whether it is time for another attempt."""
+        """Return whether it is time for the next attempt."""
         return time.monotonic() >= self.failed.not_before
 
     def note_failure(self, error: SubscriberError, longest: float, *, began: float = 0.0) -> float:
-        """Note a failure; gives the seconds to wait, which double up to ``longest``."""
+        """Record a failure, and return the seconds to wait. They double with each failure, up to
+        ``longest``.
+        """
         before = self.failed
         delay = float(min(longest, _FIRST_RETRY_SECONDS * 2**before.in_a_row))
         self.failed = FailedAttempts(
@@ -59,10 +62,10 @@ class Attempts:
         return delay
 
     def wait(self, seconds: float) -> None:
-        """Try again after so many seconds, though nothing has failed."""
+        """Postpone the next attempt by ``seconds`` without recording a failure."""
         self.failed = replace(self.failed, not_before=time.monotonic() + seconds)
 
     def works(self) -> None:
-        """Forget the failures."""
+        """Record a success: the error and the number of failures in a row are reset."""
         if self.failed.in_a_row:
             self.failed = replace(self.failed, error=None, in_a_row=0)

@@ -1,5 +1,5 @@
-"""Work that may wait for a server, done beside the supervisor's thread: what one subscription waits
-for delays no other.
+"""Runs work that may wait for a server outside of the supervisor's thread, so that one subscription
+that waits does not delay the others.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Does something in a thread of its own, once it is asked for, and again after its result was
-    taken.
+    """Runs a function in a separate thread when its result is first asked for, and again after the
+    result was taken.
 
     Args:
-        work: what is done; it must do no harm if nobody takes its result.
-        name: of the thread.
+        work: the function to run; it must do no harm if its result is never taken.
+        name: the name of the thread.
 
     Attributes:
-        name: the same.
+        name: the name of the thread.
     """
 
     def __init__(self, work: Callable[[], T], name: str) -> None:
@@ -31,16 +31,16 @@ class Background(Generic[T]):
         self._error: BaseException | None = None
 
     def is_under_way(self) -> bool:
-        """Whether it was begun and has no result yet."""
+        """Return whether the work was begun and has not finished yet."""
         thread = self._thread
         return thread is not None and thread.is_alive()
 
     def take(self) -> T | None:
-        """The result; None while it is not there yet. It is begun with the first call, and again
-        with the first after a result.
+        """Return the result; None while there is no result yet. The first call begins the work, and
+        so does the first call after a result.
 
         Raises:
-            Exception: what the work has raised.
+            Exception: the error that the work has raised.
         """
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -56,5 +56,5 @@ class Background(Generic[T]):
     def _run(self) -> None:
         try:
             self._result = self._work()
-        except BaseException as error:  # whoever takes the result raises it
+        except BaseException as error:  # take() raises it
             self._error = error

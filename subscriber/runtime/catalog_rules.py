@@ -1,4 +1,4 @@
-"""What the catalog says about one batch (rules C4, C39-C41, D5)."""
+"""Reads from the catalog the rules by which one batch is applied (rules C4, C39-C41, D5)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ logger = logging.getLogger(__name__)
 
 
 class BatchRules:
-    """Reads the rules of a subscription's batches, each in the batch's own transaction, so that it
-    is of one mind with the catalog.
+    """Reads the rules of a subscription's batches. Each read is part of the batch's transaction, so
+    the batch and its rules see the same catalog.
 
     Attributes:
-        publishing: what the batches' rows were published by; None where the server did.
+        publishing: the emulated publications that have filtered the rows of the batches; None if
+            the server has filtered them.
     """
 
     def __init__(self, subscription: Subscription) -> None:
@@ -37,11 +38,11 @@ class BatchRules:
         self._definitions = _Definitions()
 
     def __call__(self, connection: Connection) -> Rules:
-        """The rules as they are in the transaction of ``connection``.
+        """Return the rules as the transaction of ``connection`` sees them.
 
         Raises:
-            PublicationsChanged: the batch was filtered by definitions that are the catalog's no
-                more, or the subscription has another slot, other publications or another name now.
+            PublicationsChanged: the batch was filtered by definitions that are no longer in the
+                catalog, or the slot, the publications or the name of the subscription have changed.
         """
         self._definitions.check(connection, self.publishing)
         stored = self._replicated.read(connection)
@@ -59,7 +60,9 @@ class BatchRules:
         )
 
     def _should_apply(self, begins: Mapping[tuple[str, str], LSN | None], relation: Relation, final_lsn: LSN) -> bool:
-        """Rules C4, D5; what is ignored for good is said once."""
+        """Return whether a change is applied (rules C4, D5). A table that is ignored for good is
+        logged once.
+        """
         key = (relation.namespace, relation.name)
         if key not in begins:
             if relation.qualified_name not in self._ignored:
@@ -76,12 +79,12 @@ class BatchRules:
 
 
 class CatchUpRules:
-    """The rules of a table's catch-up: its own changes, and nothing else.
+    """The rules of a table's catch-up: only the changes of that table are applied.
 
     Args:
-        subscription: whose table it is.
+        subscription: the subscription that the table belongs to.
         relation: the table.
-        publishing: as :attr:`BatchRules.publishing`.
+        publishing: the same as :attr:`BatchRules.publishing`.
     """
 
     def __init__(
@@ -93,10 +96,10 @@ class CatchUpRules:
         self._definitions = _Definitions()
 
     def __call__(self, connection: Connection) -> Rules:
-        """The rules as they are in the transaction of ``connection``.
+        """Return the rules as the transaction of ``connection`` sees them.
 
         Raises:
-            PublicationsChanged: as :meth:`BatchRules.__call__`.
+            PublicationsChanged: for the same reasons as :meth:`BatchRules.__call__`.
         """
         self._definitions.check(connection, self._publishing)
         stored = self._replicated.read(connection)
@@ -112,7 +115,7 @@ class CatchUpRules:
 
 
 def _is_shared(connection: Connection, subscription: Subscription, relation: Relation) -> bool:
-    """Whether another subscription of the target writes to the table of a relation, too."""
+    """Return whether another subscription of the target also writes to the table of a relation."""
     place = subscription.options.map.local(relation.namespace, relation.name)
     return any(
         other.options.map.local(one.schema, one.name) == place
@@ -123,22 +126,24 @@ def _is_shared(connection: Connection, subscription: Subscription, relation: Rel
 
 
 class _Replicated:
-    """Whether a subscription still replicates what a worker was started for.
+    """Checks that a subscription still has the slot and the publications that its worker was
+    started for.
 
-    A command that takes the slot away writes down what has been applied
-    (:mod:`subscriber.commands.release_slot`); no batch may move that afterwards. With publications
-    of the subscriber's own, a batch of before ALTER SUBSCRIPTION … PUBLICATION was filtered by the
-    old list.
+    A command that takes the slot away records what has been applied
+    (:mod:`subscriber.commands.release_slot`); no batch may advance that position afterwards. With
+    emulated publications, a batch that began before ALTER SUBSCRIPTION … PUBLICATION was filtered
+    by the old list of publications.
     """
 
     def __init__(self, subscription: Subscription) -> None:
         self._subscription = subscription
 
     def read(self, connection: Connection) -> Subscription:
-        """The subscription as it is in the transaction of ``connection``.
+        """Return the subscription as the transaction of ``connection`` sees it.
 
         Raises:
-            PublicationsChanged: it is another one.
+            PublicationsChanged: the subscription was dropped or renamed, or its slot or its
+                publications have changed.
         """
         before = self._subscription
         stored = catalog.find_subscription(connection, before.name)
@@ -155,7 +160,7 @@ _LOOKED_AT_AGAIN: Final = "The worker ends, and another one goes on with what th
 
 
 class _Definitions:
-    """Whether publications are as they were, found by their versions
+    """Checks whether emulated publications are unchanged. Their versions show that
     (:mod:`subscriber.catalog.catalog_version`).
     """
 
@@ -166,11 +171,11 @@ class _Definitions:
         """Compare ``publishing`` with the catalog.
 
         Raises:
-            PublicationsChanged: the catalog's publications are others.
+            PublicationsChanged: the definitions in the catalog are different.
         """
         if publishing is None:
             return
-        # Only those that are its own are read: this is asked in every batch.
+        # Only the publications of this subscription are read, because every batch calls this.
         versions = catalog.publication_versions(connection, [one.name for one in publishing.publications])
         if self._checked is not None and self._checked[0] is publishing and self._checked[1] == versions:
             return

@@ -1,5 +1,5 @@
-"""The supervisor's look at the catalog, about once a second: which subscriptions there are, and
-their tables' states.
+"""Reads the subscriptions and the states of their tables from the catalog, about once a second, for
+the supervisor.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 Wanted = Mapping[int, tuple[Subscription, TableStates]]
-"""The enabled subscriptions with their tables, by the subscription's number."""
+"""The enabled subscriptions with the states of their tables, by the number of the subscription."""
 
 
 class CatalogWatch:
-    """See the module.
+    """Reads the catalog at regular intervals.
 
     Args:
-        target: where the catalog is.
-        seconds: between two looks.
+        target: the target that contains the catalog.
+        seconds: the interval between two reads.
 
     Attributes:
-        subscriptions: all, as of the last look.
-        looks: how many have succeeded.
-        failed_looks: how many have failed since one succeeded.
+        subscriptions: all subscriptions, including disabled ones, as of the last successful read.
+        looks: the number of successful reads.
+        failed_looks: the number of failed reads since the last successful one.
     """
 
     def __init__(self, target: Target, seconds: float) -> None:
@@ -43,10 +43,11 @@ class CatalogWatch:
         self._has_said_why_not = False
 
     def look(self) -> Wanted | None:
-        """What is wanted now; None where it is not time to look, or the catalog cannot be read now.
+        """Return the enabled subscriptions; None if the next read is not due yet, or if the catalog
+        cannot be read now.
 
         Raises:
-            SubscriberError: the first look of all has failed.
+            SubscriberError: the very first read has failed.
         """
         if time.monotonic() < self._next_look:
             return None
@@ -67,7 +68,7 @@ class CatalogWatch:
             self._next_look = time.monotonic() + self._seconds
 
     def look_soon(self) -> None:
-        """Let the next call of :meth:`look` look."""
+        """Make the next call of :meth:`look` read the catalog."""
         self._next_look = 0.0
 
     def _read(self) -> Wanted:

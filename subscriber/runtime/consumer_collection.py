@@ -1,6 +1,4 @@
-"""What nobody reads from the journals any more is forgotten: consumers of subscriptions that are
-gone, or have another slot.
-"""
+"""Removes consumers from the journals if their subscription was dropped or has another slot now."""
 
 from __future__ import annotations
 
@@ -19,11 +17,13 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _AGAIN_SECONDS: Final = 60.0
-"""Between two attempts where a journal cannot be reached."""
+"""The interval between two attempts if a journal cannot be reached."""
 
 
 class ConsumerCollection:
-    """See the module."""
+    """Removes the consumers of a target that are no longer needed, so that the journals can be
+    trimmed.
+    """
 
     def __init__(self, target: Target, settings: Settings) -> None:
         self._target = target
@@ -32,8 +32,8 @@ class ConsumerCollection:
         self._again = 0.0
 
     def collect(self, subscriptions: Sequence[Subscription]) -> None:
-        """Collect where subscriptions came, went or changed their slots; what cannot be reached now
-        is collected later.
+        """Remove the unneeded consumers if subscriptions were created, dropped or given another
+        slot. Journals that cannot be reached now are tried again later.
         """
         slots = [(one.subid, one.system_identifier, one.slot_name, one.slot_adopted) for one in subscriptions]
         if slots == self._collected and time.monotonic() < self._again:

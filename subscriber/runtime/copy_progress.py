@@ -1,8 +1,9 @@
-"""How far the copies of a subscription's tables are: in memory for the terminal, in a file for
-everybody else.
+"""Keeps the progress of the copies of a subscription's tables: in memory for the terminal, and in a
+file for other processes.
 
-The file lies beside the journal and not in the target: a target with one writer (SQLite) cannot be
-written by anybody else while a copy is in progress, and what is in progress is nobody's to commit.
+The file is beside the journal and not in the target, for two reasons. A target with one writer
+(SQLite) cannot be written by anybody else while a copy is in progress. And the progress of a copy
+is not committed, so no transaction of the target could record it.
 """
 
 from __future__ import annotations
@@ -30,17 +31,18 @@ _LOG_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """How far the copy of one table is; estimates are the publisher's statistics.
+    """The progress of the copy of one table. The estimates are from the statistics of the
+    publisher.
 
     Attributes:
-        schema: the table's.
-        name: the table's.
-        rows: loaded so far, not yet committed.
-        bytes: of COPY data that they came as.
-        estimated_rows: of the whole table.
-        estimated_bytes: of the whole table on the publisher's disk.
-        rows_per_second: on the average.
-        started_at: UTC, ISO 8601.
+        schema: the schema of the table.
+        name: the name of the table.
+        rows: the number of rows that are loaded, but not yet committed.
+        bytes: the size of the COPY data of these rows.
+        estimated_rows: the number of rows of the whole table.
+        estimated_bytes: the size of the whole table on the publisher's disk.
+        rows_per_second: the average rate.
+        started_at: when the copy began (UTC, ISO 8601).
     """
 
     schema: str
@@ -66,12 +68,14 @@ class Copies:
         self._logged = time.monotonic()
 
     def current(self) -> list[CopyStatus]:
-        """What is being copied, in the order in which it began."""
+        """Return the progress of each copy, in the order in which the copies began."""
         with self._lock:
             return list(self._current.values())
 
     def note(self, relation: SubscriptionRelation, done: CopyProgress) -> None:
-        """Take down how far a table is; the file and the log follow at their own pace."""
+        """Record the progress of a copy. The file is written at most once a second, the log every
+        ten seconds.
+        """
         now = time.monotonic()
         key = (relation.schema, relation.name)
         with self._lock:
@@ -99,7 +103,9 @@ class Copies:
 
     @contextlib.contextmanager
     def showing(self, relation: SubscriptionRelation) -> Iterator[None]:
-        """A table's copy begins here, and when it is over, well or not, it is forgotten."""
+        """Show the copy of a table while the block runs. When the block ends, with or without an
+        error, the copy is no longer shown.
+        """
         with self._lock:
             began = (time.monotonic(), datetime.now(UTC).isoformat(timespec="milliseconds"))
             self._began[relation.schema, relation.name] = began
@@ -114,7 +120,8 @@ class Copies:
     def _save(self, now: float) -> None:
         self._saved = now
         current = self.current()
-        # It only informs: a journal that cannot be written now says so where it matters.
+        # The file only informs people. If the journal cannot be written now, the code that depends
+        # on the journal reports it.
         with contextlib.suppress(SubscriberError):
             if current:
                 content = json.dumps([asdict(status) for status in current]).encode()
@@ -124,8 +131,8 @@ class Copies:
 
 
 def read_copies(storage: Storage, target_identifier: str, subid: int) -> list[CopyStatus]:
-    """What another process is copying for a subscription, as it last said; a process that was
-    killed may have left it.
+    """Read what another process is copying for a subscription, as it reported last. A process that
+    was killed may have left an outdated file.
 
     Raises:
         JournalUnavailable: the journal cannot be read now.
@@ -135,5 +142,7 @@ def read_copies(storage: Storage, target_identifier: str, subid: int) -> list[Co
 
 
 def copies_file(target_identifier: str, subid: int) -> str:
-    """The file of a subscription's copies; its name has nothing in it that somebody may choose."""
+    """Return the name of the file with a subscription's copies. It contains no text that a user can
+    choose.
+    """
     return f"copy-{target_identifier}-{subid}.json"

@@ -1,15 +1,15 @@
-"""What is done about the failures of a subscription's worker.
+"""Handles the failures of a subscription's worker: logging, recording, retrying and disabling.
 
 ::
 
-    failure ──▶ log ──▶ catalog: statistics, the table's error, the conflict ──▶ count ──┬─ tried again, after a while
+    failure ──▶ log ──▶ catalog: statistics, the table's error, the conflict ──▶ count ──┬─ the part is tried again later
                                                                                          ├─ the subscription is disabled
                                                                                          └─ the worker stops for good
 
-Lasting are failures that the next attempt would only repeat without anybody noticing: a message
-that does not decode, a gap in the journal, a slot that is gone. A change that cannot be applied is
-tried again for ever, as PostgreSQL's worker
-does (rule C35): somebody may remove the conflicting row.
+A failure is lasting if every further attempt would only repeat it: a message that does not decode,
+a gap in the journal, or a slot that no longer exists. The worker then stops, so that somebody
+notices. A change that cannot be applied is retried without limit, as PostgreSQL's worker does (rule
+C35), because somebody may remove the conflicting row.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _RESOLVE_SECONDS: Final = 1.0
-"""Between two looks whether the last error is over."""
+"""The interval between two checks whether the last error is resolved."""
 
 
 def is_tried_again(error: SubscriberError) -> bool:
-    """Whether another attempt may help (rule C35). A progress that somebody else has moved does not
-    give way to ours.
+    """Return whether another attempt may succeed (rule C35). If another process has advanced the
+    progress, another attempt cannot succeed.
     """
     return error.transient or (isinstance(error, ApplyError) and not isinstance(error, ProgressConflict))
 
 
 class FailureLog:
-    """Logs, records and counts the failures of one worker, and has the catalog say when the last
-    one is over.
+    """Logs, records and counts the failures of one worker, and records in the catalog when the last
+    error is resolved.
     """
 
     def __init__(self, state: WorkerState, settings: Settings) -> None:
@@ -56,10 +56,11 @@ class FailureLog:
         self.resolving = Background(self._resolve, f"errors of {state.subscription.name}")
 
     def note(self, attempts: Attempts, error: SubscriberError, began: float = 0.0) -> float:
-        """Note the failure of an attempt that began at ``began`` (monotonic seconds); gives the
-        seconds to wait.
+        """Record the failure of an attempt that began at ``began`` (monotonic seconds), and return
+        the seconds to wait.
 
-        ``attempts`` has it last: whoever waits for that looks at the catalog next.
+        ``attempts`` is updated last: a thread that waits for the failure reads the catalog as soon
+        as ``attempts`` shows it.
         """
         logger.error('subscription "%s": %s', self._state.subscription.name, error.report())
         record(self._state.target, self._state.subscription, error)
@@ -67,19 +68,21 @@ class FailureLog:
         return attempts.note_failure(error, self._longest, began=began)
 
     def note_copy(self, error: SubscriberError, relation: SubscriptionRelation | None) -> None:
-        """Note that a table's copy has failed, or a round of copies."""
+        """Record that the copy of a table has failed, or, if ``relation`` is None, a round of
+        copies.
+        """
         table = "" if relation is None else f', table "{relation.qualified_name}"'
         logger.error('subscription "%s"%s: %s', self._state.subscription.name, table, error.report())
         record(self._state.target, self._state.subscription, error, relation, sync=True)
         self._noted += 1
 
     def say_when(self, delay: float) -> None:
-        """Log when it is tried again."""
+        """Log how many seconds later the next attempt begins."""
         logger.info('subscription "%s": trying again in %.1f s', self._state.subscription.name, delay)
 
     def disables(self, error: SubscriberError) -> bool:
-        """Whether an error disables the subscription; a connection that is lost comes back, and
-        does not.
+        """Return whether an error disables the subscription. A transient error, for instance a lost
+        connection, does not.
         """
         return self._state.subscription.options.disable_on_error and not error.transient
 
@@ -93,7 +96,9 @@ class FailureLog:
         self._state.stopped = self._state.disabled = True
 
     def resolve(self) -> None:
-        """Have the catalog say since when the last error is over; called while nothing fails."""
+        """Record in the catalog since when the last error is resolved. This is called while nothing
+        fails.
+        """
         if self._noted == self._resolved or time.monotonic() < self._resolve_again:
             return
         self._resolve_again = time.monotonic() + _RESOLVE_SECONDS
@@ -101,7 +106,7 @@ class FailureLog:
             self._resolved = self.resolving.take() or self._resolved
 
     def _resolve(self) -> int:
-        """How many of the errors are over."""
+        """Return how many of the errors are resolved."""
         state, noted, (_, last) = self._state, self._noted, self._state.current_positions()
         with state.target.begin() as connection:
             over = catalog.resolve_error(
@@ -118,15 +123,15 @@ def record(
     *,
     sync: bool = False,
 ) -> None:
-    """Write a failure down in the target, in a transaction of its own: the one that met it was
-    rolled back.
+    """Record a failure in the catalog. This is a separate transaction, because the transaction that
+    failed was rolled back.
 
     Args:
-        target: where the catalog is.
-        subscription: whose worker failed.
-        error: what it raised.
-        relation: the table that was copied.
-        sync: whether a table's copy failed, and not the apply worker.
+        target: the target that contains the catalog.
+        subscription: the subscription whose worker failed.
+        error: the error that was raised.
+        relation: the table that was being copied.
+        sync: True if the copy of a table failed, False if the apply worker failed.
     """
     subid, name = subscription.subid, subscription.name
     try:
@@ -136,16 +141,17 @@ def record(
                 catalog.record_relation_error(connection, subid, relation.schema, relation.name, error.report())
             conflict = ApplyFailure.of(error).conflict
             if conflict is not None:
-                # At every attempt, as PostgreSQL does.
+                # A conflict is counted at every attempt, as PostgreSQL does.
                 catalog.count_conflicts(connection, subid, name, {conflict.kind: 1})
                 catalog.ConflictLog(connection, subid, name).write_stop(records_of(conflict))
     except SubscriberError:
-        # The target itself may be what failed; the log has the error.
+        # The failure may be that the target cannot be reached. The log has the error.
         logger.debug("could not record an error in the target")
 
 
 def disable(target: Target, subscription: Subscription) -> None:
-    """As ``disable_on_error`` asks (rule C35): PostgreSQL's DisableSubscriptionAndExit.
+    """Disable a subscription after an error, as the option ``disable_on_error`` demands (rule C35).
+    This is PostgreSQL's DisableSubscriptionAndExit.
 
     Raises:
         TargetUnavailable: the target cannot be written.

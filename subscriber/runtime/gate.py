@@ -1,4 +1,4 @@
-"""Stopping the batches of one subscription without stopping its query."""
+"""Stops the batches of one subscription without stopping its query."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 
 Turn = contextlib.AbstractContextManager[object]
-"""Held by whoever writes the target's tables, where the target has one writer."""
+"""The right to write to the target's tables. Only one thread holds it if the target has one writer.
+"""
 
 
 class Gate:
-    """What every batch goes through, one at a time; while it is closed none begins.
+    """Every batch passes the gate, one at a time. While the gate is closed, no batch begins.
 
-    A lock would do if it were fair: under load the next batch takes it again before anybody who
-    waits for it wakes up.
+    A lock would be enough if locks were fair. But under load the next batch would take the lock
+    again before a waiting thread wakes up.
 
     Args:
-        turn: what a batch holds inside, shared with other subscriptions.
+        turn: held while a batch is inside the gate; other subscriptions share it.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -54,13 +55,15 @@ class Gate:
 
     @property
     def busy_since(self) -> float | None:
-        """Since when (monotonic seconds); None where it is not."""
+        """Since when the gate is busy (monotonic seconds); None if it is not."""
         since = self._busy_since
         return since if self._busy else None
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[None]:
-        """No batch is in progress inside, and none begins; it may be closed by several."""
+        """Close the gate while the block runs: no batch is in progress, and none begins. Several
+        threads may close it at the same time.
+        """
         with self._condition:
             self._closings += 1
         try:
@@ -74,9 +77,10 @@ class Gate:
 
     @contextlib.contextmanager
     def closed_at_first(self, seconds: float) -> Iterator[Callable[[], None]]:
-        """As :meth:`closed`, for so many seconds at most.
+        """Close the gate like :meth:`closed`, but for at most ``seconds``.
 
-        Gives a function to be called now and then, which opens it when they are over.
+        Gives a function that the caller must call from time to time: it opens the gate when the
+        seconds are over.
         """
         with contextlib.ExitStack() as hold:
             hold.enter_context(self.closed())

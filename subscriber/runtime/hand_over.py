@@ -3,12 +3,13 @@
 ::
 
     position of the table    f@L ── catch-up beside the apply worker ──▶ ── last stretch ──▶ s@C
-    apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies all tables' changes
+    apply worker             ─────────── applies ───────────────────────┤ gate closed, at C ├── applies the changes of all tables
 
-Between two batches of the apply worker, whose position cannot move meanwhile, a table goes to s at
-its own position C, provided that C is not behind the apply worker's. Where it is, a second query
-over the same journal applies this table's changes first. That runs beside the apply worker for a
-while, so that the apply worker waits only for the last stretch.
+The hand-over takes place between two batches of the apply worker, because the position of the apply
+worker cannot change then. If the position C of the table is not behind the apply worker's position,
+the table goes to state s at C. If it is behind, a second query over the same journal first applies
+the changes of this table (the catch-up). The catch-up runs beside the apply worker for a while, so
+that the apply worker waits only for the last stretch.
 """
 
 from __future__ import annotations
@@ -37,18 +38,20 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.05
 _RACE_SECONDS: Final = 60.0
-"""How long a catch-up may run beside the apply worker before that is stopped for it."""
+"""How long a catch-up may run beside the apply worker before the apply worker is stopped so that
+the catch-up can finish.
+"""
 
 
 class HandOver:
-    """Hands over tables of one subscription, one at a time.
+    """Hands over the copied tables of one subscription, one at a time.
 
     Args:
-        states: their states, subscription and target.
-        journal: has their changes.
-        gate: what the batches of the apply worker go through.
+        states: the states of the tables, with their subscription and target.
+        journal: the URL of the journal that contains the changes of the tables.
+        gate: the gate that the batches of the apply worker pass.
         pipeline: starts the query of a catch-up.
-        settings: sizes.
+        settings: the sizes of batches and segments.
         stop: ends a catch-up.
     """
 
@@ -70,13 +73,13 @@ class HandOver:
         self._stop = stop
 
     def hand_over(self, relation: SubscriptionRelation) -> None:
-        """Bring a table from state f to s.
+        """Bring a table from state f to state s.
 
         Raises:
-            TargetRelationError: 55000, the journal has lost its changes; it goes back to state i,
-                and keeps its position.
-            Stopped: the work was told to end.
-            SubscriberError: why the catch-up has ended.
+            TargetRelationError: 55000, the journal no longer has the changes of the table. The
+                table goes back to state i, and keeps its position.
+            Stopped: the table synchronization was told to end.
+            SubscriberError: the reason why the catch-up has ended.
         """
         with self._gate.closed():
             applied = self._states.applied()
@@ -91,11 +94,11 @@ class HandOver:
             raise self._lost(relation, lost) from None
 
     def copy_again(self, relation: SubscriptionRelation) -> None:
-        """Let a table that could not catch up be copied like any other, if the rows of its first
-        copy are gone.
+        """Prepare a table that could not catch up for a new copy, provided that the rows of its
+        first copy were removed.
 
         Raises:
-            TargetRelationError: 55000, they are not.
+            TargetRelationError: 55000, the table still has rows.
         """
         assert relation.lsn is not None
         if self._states.has_rows(relation):
@@ -139,8 +142,8 @@ class HandOver:
         """Return when the catch-up has reached ``position``, or after ``longest`` seconds.
 
         Raises:
-            SubscriberError: why it ended.
-            Stopped: it is of no use any more.
+            SubscriberError: the reason why the catch-up has ended.
+            Stopped: the table synchronization was told to end, or the query was stopped.
         """
         deadline = time.monotonic() + longest if longest is not None else float("inf")
         while query.applied < position and time.monotonic() < deadline:
@@ -150,7 +153,9 @@ class HandOver:
                 raise query.failure() or stopped()
 
     def _synced(self, relation: SubscriptionRelation) -> None:
-        """The table's changes are everybody's from its own position on; no batch is in progress."""
+        """Set a table to state s at its position; no batch is in progress. The apply worker applies
+        the later changes of the table.
+        """
         failpoints.hit("handover.before")
         position = self._states.position(relation)
         finished = replace(relation, state=RelationState.FINISHEDCOPY, lsn=position)
@@ -169,7 +174,7 @@ class HandOver:
 
 
 def stopped() -> Stopped:
-    """What ends a step of the table synchronization that was told to end."""
+    """Return the error that ends a step of the table synchronization that was told to end."""
     return Stopped("the table synchronization was stopped")
 
 

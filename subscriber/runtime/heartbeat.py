@@ -1,20 +1,21 @@
-"""The heartbeat of a run: it says in the target's catalog that it is alive, for ``subscriber
-status``.
+"""The heartbeat of a run: a thread records in the target's catalog that the run is alive, for
+``subscriber status``.
 
 ::
 
     subscriber run ── thread ──▶ subscriber_runner: host, process, started, heartbeat, busy since       every five seconds
-                   └─ run lock ─▶ RunLock.is_held: whether a run is alive, of which the database or the kernel is sure
+                   └─ run lock ─▶ RunLock.is_held: whether a run is alive; the database or the kernel knows this reliably
 
-Who runs and since when is in the row; whether he is alive the run lock knows better than any clock,
-where the target has one that can be asked. A heartbeat is written in a transaction of its own and
-in a thread of its own, so it delays no batch, and a target that is away only makes it miss some.
-Where a batch keeps everybody else from writing (SQLite) or from opening the file (DuckDB), it is
-left out while one is in progress: an old heartbeat of a run that holds its lock is one that is
-busy.
+The row in ``subscriber_runner`` shows where the run was started, and when. Whether the run is still
+alive is shown best by the run lock, if the target has a run lock that can be queried; the time of
+the last heartbeat is less reliable. A heartbeat is written in a separate transaction by a separate
+thread, so it delays no batch. If the target cannot be reached, heartbeats are missing, and nothing
+else happens. While a batch is in progress, some targets do not let other connections write (SQLite)
+or open the file (DuckDB). For these targets no heartbeat is written during a batch: an old
+heartbeat of a run that still holds its run lock means that the run is busy.
 
-Rejected: the heartbeat alone. While a copy of an hour holds SQLite's only writer, it would look
-dead.
+*Rejected:* the heartbeat alone. While a copy holds SQLite's only writer for an hour, the run would
+appear to be dead.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 3 * INTERVAL_SECONDS
-"""A run whose last heartbeat is older is taken for dead where nothing but its heartbeat can
-tell.
+"""A run whose last heartbeat is older is considered dead, if nothing but its heartbeat is
+available.
 """
 _END_SECONDS: Final = 2.0
-"""How long the end of a run waits for its last heartbeat; a target that does not answer is not
-waited for.
+"""How long the end of a run waits for its last heartbeat to be written; a target that does not
+answer must not delay the end further.
 """
 
 
@@ -55,9 +56,9 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
     """Write heartbeats while the block runs, and at its end that the run has ended.
 
     Args:
-        target: where.
-        busy_since: when the longest batch or copy began that is in progress (monotonic seconds),
-            None where there is none.
+        target: the target that contains the catalog.
+        busy_since: returns when the longest batch or copy in progress began (monotonic seconds), or
+            None if there is none.
     """
     end = threading.Event()
     thread = threading.Thread(target=_beat, args=(target, busy_since, end), name="heartbeat", daemon=True)
@@ -70,8 +71,11 @@ def beating(target: Target, busy_since: Callable[[], float | None]) -> Iterator[
 
 
 def is_alive(runner: Runner, locked: bool | None) -> bool:
-    """Whether a run is alive, by its last heartbeat and by what :meth:`RunLock.is_held`
-    says.
+    """Return whether a run is alive.
+
+    Args:
+        runner: the run with its last heartbeat.
+        locked: the result of :meth:`RunLock.is_held`; None if it is not known.
     """
     return locked if locked is not None else runner.ended_at is None and runner.heartbeat_age <= STALE_SECONDS
 
@@ -91,7 +95,7 @@ def _beat(target: Target, busy_since: Callable[[], float | None], end: threading
                 runner, heartbeat_at=_iso(moment), busy_since=busy, ended_at=_iso(moment) if ended else None
             )
             try:
-                # Whoever works waits for the same lock, and says for whom.
+                # The worker waits for the same lock, and logs what it waits for.
                 with told_by(partial(logger.debug, "%s")), target.begin() as connection:
                     catalog.write_runner(connection, runner)
             except SubscriberError as error:

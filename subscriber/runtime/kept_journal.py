@@ -1,4 +1,4 @@
-"""What the journal keeps for the tables that are copied or catch up."""
+"""Keeps the part of the journal that the tables that are copied or catch up still need."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from subscriber.runtime.sync_catalog import SyncCatalog
 
 
 class KeptJournal:
-    """See the module.
+    """Keeps entries of the journal from being trimmed while tables of a subscription need them.
 
     Args:
-        consumers: the subscription's, in its journal.
-        states: the states of its tables.
+        consumers: the consumers of the subscription in its journal.
+        states: the states of the tables.
     """
 
     def __init__(self, consumers: JournalConsumers, states: SyncCatalog) -> None:
         self._consumers = consumers
         self._states = states
-        self._may_be_kept = True  # a run that was killed may have left something
+        self._may_be_kept = True  # a run that was killed may have left a consumer
 
     def keep(self, snapshot_lsn: LSN | None) -> None:
-        """Let the journal keep what the tables of this round, and those that have not caught up,
-        still need.
+        """Keep what is needed by the tables of this round, and by the tables that have not caught
+        up yet.
 
         Args:
-            snapshot_lsn: of the round's snapshot; None where it has none.
+            snapshot_lsn: the LSN of the round's snapshot; None if there is no snapshot.
 
         Raises:
-            TargetUnavailable: the tables' states cannot be read.
+            TargetUnavailable: the states of the tables cannot be read.
             JournalUnavailable: the journal cannot be written.
         """
         self._may_be_kept = True
@@ -51,8 +51,8 @@ class KeptJournal:
     def release(self) -> None:
         """Let the journal be trimmed, since no table is to be copied or to catch up.
 
-        A round that was killed, or whose target went away, could not do so; a REFRESH may have
-        removed what it kept it for.
+        A round that was killed, or whose target could not be reached, has not released what it
+        kept. A REFRESH PUBLICATION may have removed the tables that the journal was kept for.
         """
         if self._may_be_kept:
             with contextlib.suppress(SubscriberError):

@@ -1,5 +1,5 @@
-"""The mark: a position of the publisher that somebody waits for, since everything committed before
-it is to be in the target.
+"""The mark: a position of the publisher. Everything that was committed before the mark has to be in
+the target before ``run --once`` ends.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ logger = logging.getLogger(__name__)
 
 
 def write_mark(subscription: Subscription) -> LSN:
-    """A position that the publisher writes now, and that the stream is sure to pass soon.
+    """Write a barrier at the publisher, and return its position, which the stream is certain to
+    pass soon.
 
     Raises:
-        PublisherError: the publisher cannot be asked.
+        PublisherError: the publisher cannot be queried.
     """
     with connect_publisher(subscription.conninfo, subscription.name) as server:
         return Publisher(server).write_barrier()
 
 
 class Mark:
-    """The mark of ``run --once``, written beside the supervisor's thread.
+    """The mark of ``run --once``. It is written outside of the supervisor's thread.
 
     Args:
-        subscription: gives the subscription as it is when the mark is written.
+        subscription: returns the subscription as it is when the mark is written.
         retry_seconds: the longest wait between two attempts.
 
     Attributes:
         position: the mark; None until it is written.
-        attempts: those to write it.
+        attempts: the attempts to write the mark.
+        writing: the work in progress.
     """
 
     def __init__(self, subscription: Callable[[], Subscription], retry_seconds: float) -> None:
@@ -47,9 +49,10 @@ class Mark:
         self.writing = Background(lambda: write_mark(subscription()), f"mark of {subscription().name}")
 
     def write(self) -> None:
-        """Write it, without waiting for the publisher: a later call finds it.
+        """Write the mark without waiting for the publisher. A later call finds the position.
 
-        A publisher that cannot be asked is asked again after a while, and the failures are counted.
+        If the publisher cannot be queried, a later call tries again after a while; the failures are
+        counted.
         """
         if not self.attempts.is_due():
             return

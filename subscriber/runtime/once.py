@@ -1,16 +1,16 @@
-"""What ``run --once`` promises, and what it says where it cannot keep that.
+"""``run --once``: decides whether the run has done everything, and reports what it has not done.
 
 ::
 
-    begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and all up to the mark is applied
+    begins ──▶ mark: a position that the publisher wrote then ──▶ done: every table is ready, and everything up to the mark is applied
                                                              └──▶ not done: each table and subscription with its reason, exit code 1
 
-So that ``subscriber run --once && switch-over`` is safe, every doubt counts as not done: an
-interrupt, a subscription that was disabled or dropped meanwhile, a catalog that cannot be read at
-the end, and a target in which no subscription is enabled.
+A command like ``subscriber run --once && switch-over`` must be safe, so every doubt counts as not
+done: an interrupt, a subscription that was disabled or dropped during the run, a catalog that
+cannot be read at the end, and a target in which no subscription is enabled.
 
-Tables that are published and that a subscription does not have are a warning: PostgreSQL's
-subscriber ignores them until REFRESH PUBLICATION, too.
+Tables that are published, but that a subscription does not have, only cause a warning. PostgreSQL's
+subscriber also ignores such tables until REFRESH PUBLICATION.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from subscriber.targets import Target
 logger = logging.getLogger(__name__)
 
 _SHOWN: Final = 10
-"""How many names a message lists; the rest is a number."""
+"""The number of names that a message lists; of the others only the number is shown."""
 
 _STATES: Final = {
     RelationState.INIT: ("to be copied", "its copy has not begun"),
@@ -48,11 +48,11 @@ _AGAIN: Final = "Start `subscriber run --once` again."
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Something that ``run --once`` has not done.
+    """A subscription or a table that ``run --once`` has not finished.
 
     Attributes:
-        message: which subscription or table, and why.
-        hint: what to do.
+        message: the subscription or the table, and the reason.
+        hint: what the user can do.
     """
 
     message: str
@@ -64,16 +64,17 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run has ended.
+    """The result of a run.
 
     Attributes:
-        finished: whether it ended because every subscription had caught up or given up.
+        finished: whether the run ended because every subscription had caught up or given up.
         has_looked: whether the catalog was ever read.
-        catalog_is_known: whether the catalog could be read when that was tried last.
-        subscriptions: all of the target, as of the last look.
-        worked_for: the names of those that had a worker in the run, by number.
-        workers: the workers at the end, by their subscription's number.
-        disabled_by: of subscriptions that an error has disabled, the error.
+        catalog_is_known: whether the last attempt to read the catalog succeeded.
+        subscriptions: all subscriptions of the target, as last read.
+        worked_for: the names of the subscriptions that had a worker in the run, by the number of
+            the subscription.
+        workers: the workers at the end, by the number of the subscription.
+        disabled_by: the error that has disabled a subscription, by the number of the subscription.
     """
 
     finished: bool
@@ -86,8 +87,8 @@ class Outcome:
 
 
 def has_done_everything(target: Target, outcome: Outcome) -> bool:
-    """Whether a run has done what the module promises; logs what it has not, and warns of what it
-    leaves alone.
+    """Return whether a run has done everything up to its mark. What it has not done is logged as an
+    error; what it does not replicate is logged as a warning.
     """
     if not outcome.finished:
         logger.error("the run was told to end before everything had caught up")
@@ -122,8 +123,8 @@ def _remaining(target: Target, outcome: Outcome) -> Iterator[Remaining]:
 
 
 def _unfinished_with_errors(target: Target, worker: WorkerSnapshot) -> Sequence[SubscriptionRelation]:
-    """The tables of a worker that are not ready, with the errors that the catalog keeps of them, if
-    it can be read.
+    """Return the tables of a worker that are not ready, with their errors from the catalog if it
+    can be read.
     """
     try:
         with target.reporting(), target.engine.connect() as connection:
@@ -134,7 +135,7 @@ def _unfinished_with_errors(target: Target, worker: WorkerSnapshot) -> Sequence[
 
 
 def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remaining:
-    """A table whose state is not r, with the error of the last attempt to copy it."""
+    """Report a table whose state is not r, with the error of the last attempt to copy it."""
     state, reason = _STATES[relation.state]
     hint = _AGAIN
     if relation.error is not None:
@@ -150,8 +151,8 @@ def table_not_ready(subscription: str, relation: SubscriptionRelation) -> Remain
 
 
 def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
-    """A subscription that has not applied everything up to its mark, with the failure that keeps it
-    from that.
+    """Report a subscription that has not applied everything up to its mark, with the failure that
+    is the reason.
     """
     name, failure, mark = worker.subscription.name, worker.failure, worker.mark
     where = f"it has applied changes up to {format_lsn(worker.applied)}" + (
@@ -166,9 +167,7 @@ def stream_not_caught_up(worker: WorkerSnapshot) -> Remaining:
 
 
 def went_away(name: str, now: Subscription | None, failure: SubscriberError | None) -> Remaining:
-    """A subscription that was enabled when the run began, or came to be, and has no worker at its
-    end.
-    """
+    """Report a subscription that was enabled during the run, but has no worker at its end."""
     quoted = quote_identifier(name)
     if now is None:
         return Remaining(
@@ -186,8 +185,8 @@ def went_away(name: str, now: Subscription | None, failure: SubscriberError | No
 
 
 def nothing_enabled(disabled: Collection[str]) -> Remaining:
-    """A target in which there is nothing to run: whoever waits for a run to catch up has meant
-    something else.
+    """Report a target in which no subscription is enabled. A user who waits for a run to catch up
+    has expected otherwise.
     """
     if not disabled:
         return Remaining(
@@ -199,7 +198,7 @@ def nothing_enabled(disabled: Collection[str]) -> Remaining:
 
 
 def warn_of_disabled(disabled: Collection[str]) -> None:
-    """Subscriptions that are disabled are not waited for."""
+    """Log a warning with the subscriptions that are disabled; the run does not wait for them."""
     if disabled:
         logger.warning(
             "disabled subscriptions are not run, and nothing is known of how far they are: %s", _names(disabled)
@@ -207,10 +206,10 @@ def warn_of_disabled(disabled: Collection[str]) -> None:
 
 
 def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Collection[TableName]) -> None:
-    """Say which tables the publications have that the subscription does not have, and which
-    publications do not exist.
+    """Log which tables of the publications the subscription does not have, and which publications
+    do not exist.
 
-    Their changes are not replicated, and nothing says so but this.
+    The changes of these tables are not replicated, and nothing else reports that.
     """
     try:
         published, missing = _published(target, subscription)
@@ -240,8 +239,8 @@ def warn_of_unknown_tables(target: Target, subscription: Subscription, known: Co
 
 
 def unknown_tables(published: Collection[TableName], known: Collection[TableName], names: RelationNames) -> list[str]:
-    """The published tables that a subscription does not have, qualified; what subscribers keep for
-    themselves is never replicated.
+    """Return the published tables that a subscription does not have, as qualified names. The
+    catalog tables of subscribers are left out, because they are never replicated.
     """
     return sorted(
         f"{schema}.{name}"
@@ -251,7 +250,7 @@ def unknown_tables(published: Collection[TableName], known: Collection[TableName
 
 
 def _published(target: Target, subscription: Subscription) -> tuple[list[TableName], list[str]]:
-    """The tables that a subscription's publications have, and the publications that the server does
+    """Return the tables of a subscription's publications, and the publications that the server does
     not have.
     """
     with target.reporting(), target.engine.connect() as connection:

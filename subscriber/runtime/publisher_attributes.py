@@ -1,4 +1,4 @@
-"""Asking a subscription's publisher about the columns of its tables
+"""Asks the publisher of a subscription about the columns of its tables
 (:mod:`subscriber.apply.added_columns`).
 """
 
@@ -15,19 +15,21 @@ from subscriber.targets import Target
 
 
 class PublisherAttributes:
-    """Asks the publisher of a subscription; called with a relation message."""
+    """Reads the attributes of a table from the publisher of a subscription; it is called with a
+    relation message.
+    """
 
     def __init__(self, target: Target, subscription: Subscription) -> None:
         self._target = target
         self._subscription = subscription
 
     def __call__(self, remote: Relation) -> TableAttributes | None:
-        """The attributes of the relation's table as they are now; None where there is no such
-        table, or it is published no more.
+        """Return the current attributes of the relation's table; None if the table does not exist,
+        or is no longer published.
 
         Raises:
-            PublisherError: it cannot be asked.
-            TargetUnavailable: the subscription's own publications cannot be read.
+            PublisherError: the publisher cannot be queried.
+            TargetUnavailable: the emulated publications of the subscription cannot be read.
         """
         with self._target.reporting(), self._target.engine.connect() as connection:
             publishing = read_publishing(connection, self._subscription)

@@ -1,4 +1,4 @@
-"""Reads the status of subscriptions: the catalog, the journal and the publisher, each as far as it
+"""Reads the status of subscriptions from the catalog, the journal and the publisher, as far as each
 can be reached.
 """
 
@@ -28,16 +28,18 @@ from subscriber.settings import Settings, redact_conninfo
 from subscriber.targets import Connection, Target
 
 _RECEIVED_SECONDS: Final = 1.5
-"""An idle position is made durable twice a second on average."""
+"""How long to wait until the journal has what the publisher has. An idle position is made durable
+twice a second on average.
+"""
 _RECEIVED_PAUSE: Final = 0.1
 
 
 def subscription_statuses(target: Target, settings: Settings) -> list[SubscriptionStatus]:
-    """The status of every subscription of a target, by name.
+    """Return the status of every subscription of a target, ordered by name.
 
     Raises:
-        TargetUnavailable: the target cannot be asked. A publisher or journal that cannot be is just
-            not known.
+        TargetUnavailable: the target cannot be queried. If a publisher or a journal cannot be
+            reached, the corresponding fields are None.
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
@@ -60,10 +62,10 @@ def subscription_statuses(target: Target, settings: Settings) -> list[Subscripti
 
 
 def runner_status(target: Target) -> RunnerStatus | None:
-    """The last `subscriber run` of a target that has a catalog; None where there has been none.
+    """Return the last `subscriber run` of a target that has a catalog; None if there was none.
 
     Raises:
-        TargetUnavailable: the target cannot be asked.
+        TargetUnavailable: the target cannot be queried.
     """
     with target.reporting(), target.engine.connect() as connection:
         return _runner(target, connection)
@@ -96,7 +98,8 @@ def _status(
     runner: RunnerStatus | None,
     schema_changes: tuple[catalog.SchemaChange, ...],
 ) -> SubscriptionStatus:
-    # The publisher first: what it has then, the journal has as well if nothing is behind.
+    # The publisher is read first: if nothing is behind, the journal then has at least the same
+    # position.
     publisher_lsn, slot = _publisher_positions(subscription)
     asked_for = publisher_lsn
     received, last_entry = _journal_positions(subscription, settings)
@@ -107,7 +110,8 @@ def _status(
     copies = {(copy.schema, copy.name): copy for copy in _copies(subscription, settings, target_identifier)}
     known = max(received or INVALID_LSN, applied)
     if publisher_lsn is not None and known > publisher_lsn:
-        publisher_lsn, slot = _publisher_positions(subscription)  # it may have gone on meanwhile
+        # the publisher may have advanced meanwhile
+        publisher_lsn, slot = _publisher_positions(subscription)
     return SubscriptionStatus(
         name=subscription.name,
         enabled=subscription.enabled,
@@ -158,10 +162,10 @@ def _slot(slot: Slot, publisher_lsn: LSN | None) -> SlotStatus:
 def _when_received(
     subscription: Subscription, settings: Settings, publisher_lsn: LSN | None
 ) -> tuple[LSN | None, LSN | None]:
-    """The journal's positions, as soon as it has what the publisher had, or after a moment.
+    """Return the positions of the journal as soon as it has what the publisher had, or after a
+    short time.
 
-    A receiver that is up to date is behind all the same for as long as it takes to make an idle
-    position durable.
+    A receiver that is up to date appears to be behind until the next idle position is durable.
     """
     deadline = time.monotonic() + _RECEIVED_SECONDS
     while True:
@@ -181,11 +185,11 @@ def _lag_seconds(
     *,
     waiting: bool,
 ) -> float | None:
-    """See :attr:`SubscriptionStatus.lag_seconds`."""
+    """Return the lag in seconds; see :attr:`SubscriptionStatus.lag_seconds`."""
     if received is None:
         return None
     if not waiting:
-        # What the publisher has beyond that may have commits for us, of any age.
+        # The WAL that was not received yet may contain commits of any age for this subscription.
         return 0.0 if publisher_lsn is not None and publisher_lsn <= received else None
     assert subscription.system_identifier is not None
     assert subscription.slot_name is not None
@@ -198,10 +202,11 @@ def _lag_seconds(
 
 
 def _lag(publisher: LSN | None, known: LSN, applied: LSN, *, waiting: bool) -> int | None:
-    """Bytes behind the publisher.
+    """Return the number of bytes that the subscription is behind the publisher.
 
-    None where it cannot be asked, where more is known than it has (that was another history), and
-    as long as nothing is: then the first run finds out where the changes of the slot begin.
+    None if the publisher cannot be queried; if more was received than the publisher has, because
+    the publisher's history is then a different one; and if nothing was received or applied yet,
+    because only the first run finds out where the changes of the slot begin.
     """
     if publisher is None or known > publisher or known == INVALID_LSN:
         return None
@@ -209,7 +214,7 @@ def _lag(publisher: LSN | None, known: LSN, applied: LSN, *, waiting: bool) -> i
 
 
 def _journal_positions(subscription: Subscription, settings: Settings) -> tuple[LSN | None, LSN | None]:
-    """How far the journal has received, and where its last entry ends."""
+    """Return the LSN up to which the journal has received, and the end of its last entry."""
     if subscription.system_identifier is None or subscription.slot_name is None:
         return None, None
     try:

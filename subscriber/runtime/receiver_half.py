@@ -1,10 +1,9 @@
-"""The receiving half of a worker: a walreceiver process, kept running, and the journal that it
-writes.
+"""The part of a worker that keeps a walreceiver process running, which writes the journal.
 
 ::
 
     where do the slot's changes begin? ──▶ open the journal ──▶ walreceiver ──ready──▶ still the same subscription? ──go──▶ streams
-    (asked of the publisher, once)                                             (catalog)  └─ no: the worker is about to be replaced
+    (asked of the publisher, once)                                             (catalog)  └─ no: the worker will be replaced
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from subscriber.runtime.worker_state import WorkerState, needs_restart
 from subscriber.settings import Settings
 
 _CHANGED_SECONDS: Final = 1.0
-"""How long a worker whose subscription has changed waits to be replaced before it starts a receiver
-again.
+"""How long a worker waits before it starts another receiver, if its subscription has changed.
+Normally the worker is replaced during this time.
 """
 
 
 class ReceiverHalf:
-    """See the module.
+    """Keeps the walreceiver of one subscription running; see the module's docstring.
 
     Args:
-        state: the worker's.
-        settings: timeouts, and where journals are.
-        messages: whether logical messages are asked for.
+        state: the state of the worker.
+        settings: the timeouts, and the place of the journals.
+        messages: whether the publisher is asked to send logical messages.
 
     Attributes:
-        attempts: at a receiver that streams.
+        attempts: the attempts to have a receiver that streams.
         process: the receiver; None while none is started.
         adopting: finds out where the slot's changes begin.
     """
@@ -58,13 +57,15 @@ class ReceiverHalf:
 
     @property
     def streams(self) -> bool:
-        """Whether a receiver streams: it has made sure that the publisher is the one that was
-        received from before.
+        """Whether a receiver streams. It has then verified that the publisher is the one from which
+        the journal was received before.
         """
         return self.process is not None and self.process.streaming
 
     def watch(self) -> SubscriberError | None:
-        """Notice that the receiver has ended, and give why; or that it works again."""
+        """Return the error of a receiver that has ended, and None otherwise. Also record that the
+        receiver works again after a failure.
+        """
         process = self.process
         if process is not None and not process.running:
             error = process.failure()
@@ -76,17 +77,17 @@ class ReceiverHalf:
         return None
 
     def start(self) -> None:
-        """Start a receiver, or find out first where the slot's changes begin: then a later call
-        starts it.
+        """Start a receiver. If it is not known yet where the slot's changes begin, that is found
+        out first, and a later call starts the receiver.
 
         Raises:
-            SubscriberError: that cannot be found out, or the journal or the target cannot be
-                reached.
+            SubscriberError: the beginning of the slot's changes cannot be found out, or the journal
+                or the target cannot be reached.
         """
         state = self._state
         if state.applied == INVALID_LSN:
-            # Read once: only this worker advances it, and a receiver must be able to start again
-            # while the target is away.
+            # The progress is read only once: only this worker advances it, and a receiver must be
+            # able to restart while the target cannot be reached.
             adopted = self.adopting.take()
             if adopted is None:
                 return
@@ -116,14 +117,14 @@ class ReceiverHalf:
         )
 
     def let_receive(self) -> None:
-        """Let a receiver that holds the slot go on, unless a command has changed the subscription
-        since it was assigned.
+        """Let a receiver that holds the slot begin to receive, unless a command has changed the
+        subscription since the receiver was started.
 
-        Where the target cannot be read the receiver goes on: a command would need the target as
-        well, and the publisher must not wait.
+        If the target cannot be reached, the receiver begins: a command would also need the target,
+        and the publisher must not wait.
 
         Raises:
-            SubscriberError: the target refuses to be read.
+            SubscriberError: the target refuses the query.
         """
         process = self.process
         if process is None or not process.ready:
@@ -139,17 +140,20 @@ class ReceiverHalf:
             return
         self.process = None
         process.stop()
-        # The supervisor sees the change when it reads the catalog next, and makes another worker.
+        # The supervisor sees the change at its next read of the catalog, and creates another
+        # worker.
         self.attempts.wait(_CHANGED_SECONDS)
 
     def restart(self) -> None:
-        """End the receiver; another one is started in its place."""
+        """End the receiver; the next call of :meth:`start` starts another one."""
         process, self.process = self.process, None
         if process is not None:
             process.stop()
 
     def _has_streamed_for_long(self) -> bool:
-        """A receiver that only just streams may meet the same obstacle again."""
+        """Return whether the receiver has streamed for a while; before that, the last failure may
+        occur again.
+        """
         return time.monotonic() - self.attempts.failed.not_before >= self._settings.wal_retrieve_retry_interval
 
     def _open_consumers(self, journal: str) -> JournalConsumers:

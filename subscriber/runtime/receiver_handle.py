@@ -1,4 +1,4 @@
-"""The supervisor's handle on a walreceiver process: start it, hear from it, end it."""
+"""The supervisor's handle of a walreceiver process: starts it, reads its events, ends it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from subscriber.runtime.receiver_process import GO, Assignment
 logger = logging.getLogger(__name__)
 
 _END_SECONDS: Final = 5.0
-"""How long a receiver has to finish what it writes before it is killed; the slot then sends it
-again.
+"""How long a receiver may take to finish its current write before it is killed. If it is killed,
+the slot sends the same data again.
 """
 
 
 class ReceiverProcess:
-    """A running (or ended) walreceiver.
+    """A walreceiver process that runs or has ended.
 
     Args:
-        assignment: what it does.
+        assignment: what the walreceiver is to do.
 
     Attributes:
         ready: whether it holds the slot, and waits for :meth:`go`.
@@ -41,8 +41,8 @@ class ReceiverProcess:
         self._error: SubscriberError | None = None
         self.ready = False
         self.streaming = False
-        # A session of its own: the terminal's Ctrl-C reaches the supervisor only, which ends it in
-        # order.
+        # The process has a separate session, so that the terminal's Ctrl-C reaches only the
+        # supervisor, which then ends the process in order.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "subscriber.runtime.receiver_process"],
             stdin=subprocess.PIPE,
@@ -60,19 +60,21 @@ class ReceiverProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return self._process.poll() is None
 
     def go(self) -> None:
-        """Let it receive and confirm: the subscription is still the one that it was assigned."""
+        """Let the process receive and confirm. The caller has checked that the subscription is
+        unchanged.
+        """
         self.ready = False
         assert self._process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended, which the next look finds
+        with contextlib.suppress(OSError):  # the process has ended; the next look finds that
             self._process.stdin.write(GO)
             self._process.stdin.flush()
 
     def failure(self) -> SubscriberError:
-        """Why it ended; a process that was killed is a transient failure."""
+        """Return why the process has ended; if it was killed, the error is transient."""
         self._listener.join(_END_SECONDS)
         return self._error or PublisherUnavailable(
             f'the walreceiver of subscription "{self._name}" ended with exit code {self._process.returncode}',
@@ -80,7 +82,7 @@ class ReceiverProcess:
         )
 
     def stop(self) -> None:
-        """Close its stdin and wait; kill it when it does not end."""
+        """Close the process's stdin and wait for its end; kill it if that takes too long."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""The walreceiver's process: ``python -m subscriber.runtime.receiver_process``, started by the
+"""The process of a walreceiver: ``python -m subscriber.runtime.receiver_process``, started by the
 supervisor.
 
 ::
@@ -6,24 +6,23 @@ supervisor.
     supervisor ──stdin: one line of JSON (Assignment), then "go"──▶ walreceiver ──▶ journal
                ◀─stdout: events, one line of JSON each────────────┘
 
-    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ look again ─ "ready" ─┐ nothing is received
-    supervisor    look at the catalog again: is the subscription still the one that was assigned? ────┤ or confirmed until here
+    walreceiver   check publisher and slot ─ open journal ─ START_REPLICATION ─ check again ─ "ready"─┐ nothing is received
+    supervisor    read the catalog again:    is the subscription still the one that was assigned? ────┤ or confirmed until here
     walreceiver   receive, confirm ◀── "go" ───────────────────────────────────────────────────────────┘
 
-The connection string comes through the pipe, so it is on no command line. The end of stdin is the
-order to stop: it arrives also when the supervisor was killed, so no receiver outlives its
-supervisor.
+The connection string is sent through the pipe, so it is in no command line. The end of stdin is the
+order to stop. It also arrives if the supervisor was killed, so no receiver outlives its supervisor.
 
-Two looks are taken twice, because what is looked at may change before the walsender holds the slot,
-and cannot afterwards:
+Two checks are made twice, because what they check may change before the walsender holds the slot,
+and cannot change afterwards:
 
-- The slot. Another receiver may have confirmed it between the check, which is made over a
-  connection of its own, and START_REPLICATION.
-- The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION) comes
-  back when no receiver of before it holds the slot any more
-  (:func:`subscriber.commands.publisher_slots.end_receiver`). One that was just about to take the
-  slot would be missed by it; so a receiver waits for "go", which it gets after the catalog was read
-  with the slot in its hands.
+- The slot. The first check uses a separate connection. Another receiver may have confirmed a
+  position between this check and START_REPLICATION.
+- The catalog. A command that changes what is streamed (ALTER SUBSCRIPTION … ADD PUBLICATION)
+  returns when no receiver that was started before the command holds the slot any more
+  (:func:`subscriber.commands.publisher_slots.end_receiver`). The command would miss a receiver that
+  is just about to take the slot. Therefore a receiver that holds the slot waits for "go", which the
+  supervisor writes after it has read the catalog.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ from subscriber.signals import set_by_signals
 Tell = Callable[..., None]
 
 GO: Final = "go\n"
-"""What the supervisor writes when a receiver that is ready may receive and confirm."""
+"""What the supervisor writes to a receiver that is ready, to let it receive and confirm."""
 _RELEASE_SECONDS: Final = 10.0
 """How long a walsender may take to notice that its connection was closed."""
 _POLL_SECONDS: Final = 0.1
@@ -66,7 +65,7 @@ _POLL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one walreceiver is to do; travels as JSON."""
+    """What one walreceiver is to do; it is sent to the process as JSON."""
 
     subscription: str
     conninfo: str
@@ -82,12 +81,12 @@ class Assignment:
     messages: bool = False
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the assignment as one line of JSON."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Assignment:
-        """The inverse of :meth:`to_json`."""
+        """Return the assignment that :meth:`to_json` has written."""
         fields = json.loads(text)
         return cls(**{**fields, "publications": tuple(fields["publications"])})
 
@@ -95,19 +94,20 @@ class Assignment:
 def receive(
     assignment: Assignment, settings: Settings, stop: threading.Event, tell: Tell, go: threading.Event | None = None
 ) -> None:
-    """Check the publisher, open the journal, stream until ``stop``.
+    """Check the publisher, open the journal, and stream until ``stop`` is set.
 
-    A subscription with ``binary`` streams in binary until a table comes whose values are not read
-    in that form (user-defined types, money, the names of catalogs' objects). Then the stream starts
-    again where the journal ends, and asks for text. PostgreSQL's subscriber receives such values in
-    binary, too; the values are the same.
+    A subscription with the option ``binary`` streams in binary form until a table appears whose
+    values cannot be read in that form (user-defined types, money, the names of catalogs' objects).
+    Then the stream is restarted at the end of the journal, and the values are requested as text.
+    PostgreSQL's subscriber receives such values in binary form, too; the values are the same.
 
     Args:
         assignment: what to do.
         settings: timeouts and sizes.
-        stop: ends it in order.
-        tell: told events (``ready``, ``streaming``, ``warning``) with their fields.
-        go: waited for when ``ready`` was told; cleared then. None: nothing is waited for.
+        stop: ends the stream in order.
+        tell: called with events (``ready``, ``streaming``, ``warning``) and their fields.
+        go: an event that is waited for after ``ready``, and then cleared; None if nothing is waited
+            for.
 
     Raises:
         SubscriberError: see :class:`~subscriber.receive.walreceiver.WalReceiver`,
@@ -140,7 +140,7 @@ def receive(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What the first look at the publisher found."""
+    """What the first check of the publisher has found."""
 
     confirmed: LSN
     is_standby: bool
@@ -155,7 +155,7 @@ def _stream(
     go: threading.Event | None,
     options: StreamOptions,
 ) -> None:
-    """Open the journal and stream from its end."""
+    """Open the journal, and stream from its end."""
     storage = open_storage(assignment.journal)
     with (
         open_writer(
@@ -176,7 +176,8 @@ def _stream(
             relations = _changed_relations(storage, LSN(error.diverged_at))
             raise explain(error, relations, trimmed=journal.control.begin, journal=assignment.journal) from None
         stream.start(start_command(stream.server_version, assignment.slot, journal.durable_lsn, options))
-        # The slot is ours now; whatever another receiver confirmed, it did before.
+        # This process holds the slot now; another receiver can only have confirmed positions
+        # before.
         journal.check_confirmed(_confirmed(assignment))
         journal.receive_on(server.stays_on)
         if go is not None:
@@ -192,8 +193,8 @@ def _stream(
 
 
 def _confirmed(assignment: Assignment) -> LSN:
-    """What the slot has confirmed; nothing of one that was dropped meanwhile, which the stream
-    finds out.
+    """Return the confirmed position of the slot; 0/0 if the slot was dropped meanwhile, which the
+    stream reports.
     """
     with connect_publisher(assignment.conninfo, assignment.subscription) as server:
         slot = Publisher(server).slot(assignment.slot)
@@ -201,7 +202,7 @@ def _confirmed(assignment: Assignment) -> LSN:
 
 
 def _changed_relations(storage: Storage, start: LSN) -> list[str] | None:
-    """The tables with changes after ``start``; None where the journal cannot tell."""
+    """Return the tables with changes after ``start``; None if the journal cannot be read."""
     try:
         return changed_relations(storage, start)
     except SubscriberError:
@@ -209,8 +210,8 @@ def _changed_relations(storage: Storage, start: LSN) -> list[str] | None:
 
 
 def _start_again(begin: Callable[[], None], stop: threading.Event) -> None:
-    """Stream again after a connection that was just closed: its walsender may not have noticed
-    yet.
+    """Restart the stream after a connection that was just closed, whose walsender may not have
+    noticed that yet.
     """
     deadline = time.monotonic() + _RELEASE_SECONDS
     while True:
@@ -226,14 +227,18 @@ def _start_again(begin: Callable[[], None], stop: threading.Event) -> None:
 
 
 def main() -> int:
-    """Read the assignment, work, report how it ended."""
-    # The terminal's Ctrl-C is the supervisor's to handle; it then closes our stdin.
+    """Read the assignment, receive until told to stop, and report how that ended.
+
+    Returns:
+        The exit code.
+    """
+    # The supervisor handles the terminal's Ctrl-C; it then closes the stdin of this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop, go = threading.Event(), threading.Event()
     set_by_signals(stop, [signal.SIGTERM])
     line = sys.stdin.readline()
     if not line:
-        return 0  # the supervisor was killed before it could say what to do
+        return 0  # the supervisor was killed before it wrote the assignment
     assignment = Assignment.from_json(line)
 
     def watch() -> None:
@@ -256,8 +261,8 @@ def _emit(event: str, **fields: Any) -> None:
         sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # The supervisor was killed: nobody listens any more, and the end of our stdin stops us in
-        # order.
+        # The supervisor was killed, so nobody reads the events any more. The end of stdin stops
+        # this process in order.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Reading the publisher's tables again for emulated publications
+"""Reads the publisher's tables again, for emulated publications
 (:mod:`subscriber.catalog.kept_publishing`).
 """
 
@@ -16,15 +16,15 @@ from subscriber.targets import Target
 
 
 def refresh_at_start(target: Target, subscription: Subscription) -> bool:
-    """Read the publisher's tables again where it can be asked, and keep them; tells that this is
-    done.
+    """Read the publisher's tables again and store them, if the publisher can be reached; return
+    True when this is done.
 
-    A partition that was attached or detached looks in the stream as it did before, so nothing else
-    would ask.
+    This is necessary because the stream does not show that a partition was attached or detached:
+    its changes look the same as before.
 
     Raises:
-        UsageError: a publication has been dropped, or the tables have never been read.
-        TargetUnavailable: try again.
+        UsageError: a publication was dropped, or the tables have never been read.
+        TargetUnavailable: the target cannot be reached now.
     """
     if subscription.options.carrier is not None:
         with contextlib.suppress(PublisherError):
@@ -33,13 +33,13 @@ def refresh_at_start(target: Target, subscription: Subscription) -> bool:
 
 
 def refresh_outdated(target: Target, subscription: Subscription, error: PublisherTablesOutdated) -> None:
-    """Read the publisher's tables again and keep them, because the stream has one that is not as it
-    was.
+    """Read the publisher's tables again and store them, because the stream contains a table that
+    differs from the stored one.
 
     Raises:
-        PublisherTablesOutdated: ``error`` itself, where it has no relation message.
-        PublisherError: the publisher cannot be asked.
-        TargetUnavailable: try again.
+        PublisherTablesOutdated: ``error`` itself, if it has no relation message.
+        PublisherError: the publisher cannot be queried.
+        TargetUnavailable: the target cannot be reached now.
     """
     if not isinstance(error.shape, Relation):
         raise error

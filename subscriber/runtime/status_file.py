@@ -1,15 +1,15 @@
-"""What ``subscriber status`` reads while a batch holds the target's file.
+"""The status file: ``subscriber status`` reads it while a batch holds the file of the target.
 
 ::
 
-    subscriber run ──▶ target.duckdb                      held by the batch: nobody else may open it
+    subscriber run ──▶ target.duckdb                      held by the batch: no other process can open it
           └─ thread ─▶ target.duckdb.subscriber-status    the statuses, every few seconds while that lasts
-    subscriber status ─────────────▶ reads that, and says as of when it is
+    subscriber status ─────────────▶ reads the statuses, and shows their time
 
-The file is there only while a batch or a copy has been in progress for a moment. It is written
-under another name and renamed, only the owner may read it, and it holds what ``status --json``
-prints: no passwords and no values. One that a killed run has left is not believed, since its
-process is gone.
+The status file exists only while a batch or a copy has been in progress for a moment. It is written
+under another name and renamed, and only its owner may read it. It contains what ``status --json``
+prints: no passwords and no values. The status file of a run that was killed is ignored, because the
+process of the run no longer exists.
 """
 
 from __future__ import annotations
@@ -40,22 +40,24 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 0.25
 _HELD_SECONDS: Final = 1.0
-"""Whoever opens the target waits longer than that, so a shorter batch needs no file."""
+"""A batch that is shorter needs no status file, because a process that opens the target waits
+longer than this.
+"""
 _REFRESH_SECONDS: Final = 3.0
 _FRESH_SECONDS: Final = 10.0
 _END_SECONDS: Final = 2.0
-"""How long the end of a run waits for a look at the publisher; one that does not answer is not
-waited for.
+"""How long the end of a run waits while the thread queries the publisher; a publisher that does not
+answer must not delay the end further.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class StatusFile:
-    """The statuses that a run has left while its batch holds the target.
+    """The statuses that a run has written while its batch holds the target.
 
     Attributes:
-        statuses: by name; each has ``as_of``.
-        as_of: when they were read, as ISO 8601 has it.
+        statuses: ordered by name; each has ``as_of``.
+        as_of: when they were read (ISO 8601).
     """
 
     statuses: list[SubscriptionStatus]
@@ -63,15 +65,15 @@ class StatusFile:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether a batch must be in progress still; if not, the run may just have been kept from
-        taking the file away.
+        """Whether the batch must still be in progress. If the file is older, the run may have
+        failed to remove it.
         """
         return (datetime.now(UTC) - datetime.fromisoformat(self.as_of)).total_seconds() < _FRESH_SECONDS
 
 
 def read_status_file(path: Path | None) -> StatusFile | None:
-    """What the run that holds the target has left; None where there is none, or its process is
-    gone.
+    """Read the statuses that the run which holds the target has written; None if there is no file,
+    or if the process of the run no longer exists.
     """
     if path is None:
         return None
@@ -80,7 +82,7 @@ def read_status_file(path: Path | None) -> StatusFile | None:
         os.kill(content["pid"], 0)
         return StatusFile([_status(one) for one in content["subscriptions"]], content["as_of"])
     except PermissionError:
-        return None  # somebody else's: either the file or the process
+        return None  # the file or the process belongs to another user
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -89,12 +91,13 @@ def read_status_file(path: Path | None) -> StatusFile | None:
 def keeping_status_file(
     path: Path | None, read: Callable[[], Sequence[SubscriptionStatus]], busy_since: Callable[[], float | None]
 ) -> Iterator[None]:
-    """Keep the file while the block runs; for a target that can be read meanwhile there is none.
+    """Keep the status file up to date while the block runs. There is no file for a target that can
+    be read during a batch.
 
     Args:
-        path: where; None does nothing.
-        read: reads the statuses; called in a thread of its own.
-        busy_since: when the longest batch began that is in progress (monotonic seconds), None where
+        path: the path of the file; None if the target needs no file.
+        read: reads the statuses; a separate thread calls it.
+        busy_since: returns when the longest batch in progress began (monotonic seconds), or None if
             there is none.
     """
     if path is None:

@@ -1,8 +1,8 @@
-"""The status of a subscription, as ``subscriber status`` prints it and the status file keeps it:
-plain data.
+"""The status of a subscription as plain data. ``subscriber status`` prints it, and the status file
+stores it.
 
-It is made by :mod:`subscriber.runtime.read_status`, from what the catalog, the journal and the
-publisher say. What a worker of this process knows of itself is another picture:
+:mod:`subscriber.runtime.read_status` creates it from the catalog, the journal and the publisher.
+The state of a worker in this process is a different object:
 :class:`subscriber.runtime.worker_snapshot.WorkerSnapshot`.
 """
 
@@ -15,7 +15,9 @@ from subscriber import catalog
 
 @dataclass(frozen=True, slots=True)
 class CopyFigures:
-    """How far a table's copy is; see :class:`subscriber.runtime.copy_progress.CopyStatus`."""
+    """The progress of the copy of a table; see
+    :class:`subscriber.runtime.copy_progress.CopyStatus`.
+    """
 
     rows: int
     bytes: int
@@ -27,16 +29,17 @@ class CopyFigures:
 
 @dataclass(frozen=True, slots=True)
 class RelationStatus:
-    """One table of a subscription.
+    """The status of one table of a subscription.
 
     Attributes:
-        schema: at the publisher.
-        name: its name.
-        state: its letter (rule D1).
+        schema: the schema of the table at the publisher.
+        name: the name of the table.
+        state: the letter of the table state (rule D1).
         lsn: the position that belongs to the state.
-        error: why it could not be copied, or could not catch up.
-        error_at: when.
-        copy: how far its copy is, while it is being copied and the journal can be seen from here.
+        error: why the table could not be copied, or could not catch up.
+        error_at: when this error occurred.
+        copy: the progress of the copy; None if the table is not being copied, or if the journal
+            cannot be read from here.
     """
 
     schema: str
@@ -50,18 +53,18 @@ class RelationStatus:
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """The replication slot, as ``pg_replication_slots`` shows it.
+    """The status of the replication slot, as ``pg_replication_slots`` shows it.
 
     Attributes:
-        active: whether a receiver streams from it now.
-        confirmed_lsn: what it has confirmed.
+        active: whether a receiver streams from the slot now.
+        confirmed_lsn: the confirmed position of the slot.
         wal_status: reserved, extended, unreserved or lost; None before PostgreSQL 13.
-        retained_bytes: WAL that the publisher keeps for it; None where it keeps none, or cannot be
-            asked how far it is.
-        safe_wal_bytes: what may still be written before the slot is in danger of being lost; None
-            without such a limit, and before PostgreSQL 13.
-        lost: why it cannot be used any more (``invalidation_reason``, before PostgreSQL 17
-            wal_removed); None where it can.
+        retained_bytes: the size of the WAL that the publisher keeps for the slot; None if it keeps
+            none, or if its current position is not known.
+        safe_wal_bytes: how much WAL may still be written before the slot is in danger of being
+            lost; None without such a limit, and before PostgreSQL 13.
+        lost: why the slot cannot be used any more (``invalidation_reason``, before PostgreSQL 17
+            wal_removed); None if it can be used.
     """
 
     active: bool
@@ -74,16 +77,17 @@ class SlotStatus:
 
 @dataclass(frozen=True, slots=True)
 class RunnerStatus:
-    """The last `subscriber run` of the target; times are UTC, ISO 8601.
+    """The last `subscriber run` of the target. Times are UTC in ISO 8601.
 
     Attributes:
-        alive: whether it works now.
-        host: the machine that it was started on.
-        process_id: its process there.
-        started_at: when.
-        heartbeat_at: when it was last heard of.
-        busy_since: since when a batch or a copy was in progress then; None where none was.
-        ended_at: when it ended in order; None while it works, and where it was killed.
+        alive: whether the run is alive now.
+        host: the machine on which it was started.
+        process_id: the number of its process on this machine.
+        started_at: when it was started.
+        heartbeat_at: the time of its last heartbeat.
+        busy_since: since when a batch or a copy was in progress at the last heartbeat; None if
+            there was none.
+        ended_at: when it ended in order; None while it is alive, and if it was killed.
     """
 
     alive: bool
@@ -97,43 +101,45 @@ class RunnerStatus:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStatus:
-    """One subscription at a glance; LSNs are text, None is "not known from here".
+    """The status of one subscription. LSNs are text; None means that the value is not known from
+    here.
 
     Attributes:
-        name: the subscription.
-        enabled: whether `subscriber run` works for it.
-        connection: where it replicates from, without secrets.
-        publications: what it subscribes to.
-        slot_name: the replication slot.
-        slot_active: whether a receiver streams from it now.
-        publisher_lsn: end of the publisher's WAL.
-        confirmed_lsn: what the slot has confirmed.
-        received_lsn: what the journal holds.
-        applied_lsn: what the target has.
-        lag_bytes: publisher's end of WAL less what was received, plus what is received and not
-            applied; None also where more was received than the publisher has, which was restored to
-            an older state then, and until a run has begun with a slot that was there before.
-        lag_seconds: how old the oldest commit is that is received and not applied, by the
-            publisher's clock; 0 where the target has everything that the publisher has; None where
-            that is not known: the journal is not here, the publisher cannot be asked, or it has WAL
+        name: the name of the subscription.
+        enabled: whether the subscription is enabled, so that `subscriber run` applies it.
+        connection: the connection string, without secrets.
+        publications: the names of the publications.
+        slot_name: the name of the replication slot.
+        slot_active: whether a receiver streams from the slot now.
+        publisher_lsn: the end of the publisher's WAL.
+        confirmed_lsn: the confirmed position of the slot.
+        received_lsn: the LSN up to which the journal has received.
+        applied_lsn: the LSN up to which the target has applied.
+        lag_bytes: the bytes between the end of the publisher's WAL and what was received, plus the
+            bytes that are received and not applied; None also if more was received than the
+            publisher has (it was then restored to an older state), and before the first run with a
+            slot that already existed.
+        lag_seconds: the age of the oldest commit that is received and not applied, by the
+            publisher's clock; 0 if the target has everything that the publisher has; None if that
+            is not known: the journal is not here, the publisher cannot be queried, or it has WAL
             that was not received.
-        tables: state letter → number of tables (rule D1).
-        relations: each table, by schema and name.
-        conflicts: kind → number.
-        apply_errors: how many errors the apply worker has met.
-        sync_errors: how many errors the copies of tables have met.
-        last_error: the report of the last one.
-        last_error_at: when.
-        last_error_resolved_at: since when it is over; None while it is not.
-        schema_changes: what was altered in the target, oldest first.
-        history_diverged: whether more was received than the publisher has: it was restored to an
-            older state.
-        slot: the replication slot; None where the publisher cannot be asked, or has none of that
-            name.
-        slot_missing: whether the publisher was asked, and has no slot of that name.
-        runner: the last `subscriber run` of the target; None where there has been none.
-        as_of: when all this was so, where it is not now: a run that holds the target has left it
-            (ISO 8601).
+        tables: the number of tables by the letter of their state (rule D1).
+        relations: the tables, ordered by schema and name.
+        conflicts: the number of conflicts by their kind.
+        apply_errors: the number of errors of the apply worker.
+        sync_errors: the number of errors of the copies of tables.
+        last_error: the report of the last error.
+        last_error_at: when the last error occurred.
+        last_error_resolved_at: since when the last error is resolved; None while it is not.
+        schema_changes: the tables that were altered in the target, oldest first.
+        history_diverged: whether more was received than the publisher has, because it was restored
+            to an older state.
+        slot: the replication slot; None if the publisher cannot be queried, or has no slot with
+            this name.
+        slot_missing: whether the publisher was queried and has no slot with this name.
+        runner: the last `subscriber run` of the target; None if there was none.
+        as_of: when the status was read (ISO 8601), if it is from the status file of a run that
+            holds the target; None if it is current.
     """
 
     name: str

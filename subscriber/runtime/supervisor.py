@@ -1,15 +1,16 @@
-"""``subscriber run``: a worker for every enabled subscription of one target.
+"""``subscriber run``: the supervisor runs a worker for every enabled subscription of one target.
 
 ::
 
-    catalog ──a look a second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
+    catalog ──read every second──▶ wanted ──▶ start, replace or end workers ──▶ tick each ──▶ done? ──▶ again, 0.1 s later
 
-The catalog in the target says which subscriptions there are; it is read again about once a second,
-so that CREATE and DROP SUBSCRIPTION given elsewhere take effect without a restart.
+The catalog in the target defines which subscriptions exist. The supervisor reads it about once a
+second, so CREATE SUBSCRIPTION and DROP SUBSCRIPTION from another process take effect without a
+restart.
 
-One subscription in trouble does not stop the others, nor make them wait: an error that nobody has
-foreseen stops its worker alone, and a worker that is to end does so in threads of its own; the next
-one for its subscription starts when it has ended. What ends all is only the end of Spark.
+A subscription that fails neither stops nor delays the others. An unexpected error stops only the
+worker in which it occurs. A worker ends in separate threads; the next worker for the same
+subscription starts after that. Only the end of Spark ends all workers.
 """
 
 from __future__ import annotations
@@ -39,22 +40,23 @@ _CATALOG_SECONDS: Final = 1.0
 
 
 class Supervisor:
-    """Runs workers until told to stop, or until all have caught up.
+    """Runs the workers until it is told to stop, or until all subscriptions have caught up.
 
     Args:
-        target: whose subscriptions.
-        pipeline: starts queries, copies tables.
+        target: the target whose subscriptions are run.
+        pipeline: starts queries and copies tables.
         settings: timeouts and sizes.
-        once: end when all have caught up.
-        turn: held by every query while it writes; None lets them take turns where the target has
-            one writer, and elsewhere write side by side.
-        on_message: called with every logical message of the publishers; None asks for none.
-        tick_seconds: between two looks at the workers.
-        catalog_seconds: between two looks at the catalog.
+        once: whether to end when all subscriptions have caught up.
+        turn: held by every query while it writes. With None, the queries take turns if the target
+            has one writer, and write at the same time otherwise.
+        on_message: called with every logical message of the publishers; with None the publishers
+            are not asked to send logical messages.
+        tick_seconds: the interval between two ticks of the workers.
+        catalog_seconds: the interval between two reads of the catalog.
 
     Attributes:
-        workers: by the subscription's number.
-        catalog_watch: what the catalog says.
+        workers: the workers by the number of their subscription.
+        catalog_watch: reads the catalog.
     """
 
     def __init__(
@@ -85,16 +87,16 @@ class Supervisor:
         self._disabled_by: dict[int, SubscriberError | None] = {}
 
     def run(self, stop: threading.Event, on_tick: Callable[[Supervisor], None] | None = None) -> bool:
-        """Work until ``stop`` is set, and tell whether that went well.
+        """Run the workers until ``stop`` is set, and return whether the run was successful.
 
-        With ``once`` it ends when every subscription has caught up or given up, and went well when
-        everything is done that :mod:`subscriber.runtime.once` promises; what is not is logged as an
-        error. Without, it ends when every subscription is stopped for good, and went well when none
-        is.
+        With ``once`` the run ends when every subscription has caught up or given up. It is
+        successful if everything is done that :mod:`subscriber.runtime.once` describes; what is not
+        done is logged as an error. Without ``once`` the run ends when every worker has stopped for
+        good. It is successful if no worker has.
 
         Raises:
-            SubscriberError: the catalog could not be read at all.
-            Exception: what Spark's end has made of whatever was asked of it.
+            SubscriberError: the first read of the catalog has failed.
+            Exception: an error of a worker that was caused by the end of Spark.
         """
         finished = False
         try:
@@ -119,15 +121,15 @@ class Supervisor:
         return not any(one.stopped for one in self.snapshots(look=False).values())
 
     def snapshots(self, *, look: bool = True) -> dict[int, WorkerSnapshot]:
-        """What is known of the workers now, by their subscription's number; see
+        """Return the snapshots of the workers by the number of their subscription; see
         :meth:`SubscriptionWorker.snapshot`.
         """
         return {subid: worker.snapshot(look=look) for subid, worker in dict(self.workers).items()}
 
     @property
     def busy_since(self) -> float | None:
-        """Since when a worker holds the target with a batch or a copy (monotonic seconds); None
-        where none does.
+        """Since when a worker holds the target with a batch or a copy (monotonic seconds); None if
+        no worker does.
         """
         workers = [*dict(self.workers).values(), *dict(self._ending).values()]
         moments = [worker.snapshot(look=False).busy_since for worker in workers]
@@ -139,33 +141,34 @@ class Supervisor:
             self._mark(worker)
         except Exception as error:
             if stop.is_set():
-                return  # whoever has told us to end may have told Spark, too
+                return  # the signal that stops this process may have ended Spark, too
             if self._pipeline.has_ended():
                 raise
             worker.fault(error)
 
     def _mark(self, worker: SubscriptionWorker) -> None:
-        """With ``once``, note how far the publisher is now; the first time it can be asked."""
+        """With ``once``, have the mark written as soon as the publisher can be queried."""
         if not self._once:
             return
         now = worker.snapshot(look=False)
         if not now.stopped and now.mark is None and now.receives:
-            worker.set_mark()  # a position of a publisher whose history has not been checked means nothing
+            worker.set_mark()  # without a check of the publisher's history its position means nothing
 
     def _finished(self) -> bool:
         if self._ending:
-            return False  # another may be about to begin in its place
+            return False  # the next worker of the same subscription may be about to start
         workers = self.snapshots(look=self._once).values()
         if self._once:
             return self._is_done_after_another_look(all(one.caught_up or one.given_up for one in workers))
-        # One that was disabled because of an error waits to be enabled again.
+        # A subscription that was disabled because of an error may be enabled again.
         return bool(workers) and all(one.stopped and not one.disabled for one in workers)
 
     def _is_done_after_another_look(self, seems_done: bool) -> bool:
-        """Whether all that is enabled still seems done when the catalog has been read once more: a
-        command may have come meanwhile.
+        """Return whether everything still seems done after the catalog was read once more, since a
+        command may have changed a subscription meanwhile.
 
-        A catalog that cannot be read is asked again several times, and then no longer waited for.
+        If the catalog cannot be read, this is tried several times; then the run ends without
+        waiting for it.
         """
         watch = self.catalog_watch
         if not seems_done:
@@ -191,7 +194,7 @@ class Supervisor:
     # The catalog ----------------------------------------------------------------------------------
 
     def _reconcile(self) -> None:
-        """Start and stop workers as the catalog says."""
+        """Start and end workers so that they match the catalog."""
         self._let_go()
         wanted = self.catalog_watch.look()
         if wanted is None:
@@ -201,7 +204,7 @@ class Supervisor:
         self._end_unwanted(wanted)
         self._let_go()
         if not self._ending:
-            # A worker that is still ending would leave its position once more.
+            # A worker that is still ending may write its consumer's position once more.
             self._collection.collect(self.catalog_watch.subscriptions)
         for subid, (subscription, relations) in wanted.items():
             self._worked_for[subid] = subscription.name
@@ -215,7 +218,7 @@ class Supervisor:
             self.workers[subid].take_up(subscription, relations)
 
     def _end_unwanted(self, wanted: Wanted) -> None:
-        """Have the workers end whose subscription was dropped, disabled or changed."""
+        """End the workers whose subscription was dropped, disabled or changed."""
         for subid, worker in list(self.workers.items()):
             if subid in wanted and not worker.needs_restart(wanted[subid][0]):
                 continue
@@ -227,7 +230,9 @@ class Supervisor:
             worker.end()
 
     def _let_go(self) -> None:
-        """Forget the workers that have ended; whoever waits for that is started at once."""
+        """Remove the workers that have ended. A new worker for the same subscription can then start
+        at once.
+        """
         for subid, worker in list(self._ending.items()):
             if worker.ended:
                 del self._ending[subid]

@@ -1,4 +1,4 @@
-"""What the table synchronization of one subscription reads and writes in the target's catalog."""
+"""Reads and writes the catalog for the table synchronization of one subscription."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from subscriber.targets import Connection, Target
 
 
 class SyncCatalog:
-    """Each method is a transaction of its own, and raises TargetUnavailable where the target is
-    away.
+    """The catalog as the table synchronization uses it. Each method is a separate transaction, and
+    raises TargetUnavailable if the target cannot be reached.
 
     Args:
-        target: where the catalog is.
-        subscription: whose tables.
+        target: the target that contains the catalog.
+        subscription: the subscription whose tables are synchronized.
         turn: held while the target is written.
 
     Attributes:
-        target: the same.
-        subscription: the same.
-        turn: the same.
+        target: the target that contains the catalog.
+        subscription: the subscription whose tables are synchronized.
+        turn: held while the target is written.
     """
 
     def __init__(self, target: Target, subscription: Subscription, turn: Turn) -> None:
@@ -35,46 +35,47 @@ class SyncCatalog:
         self.turn = turn
 
     def relations(self) -> list[SubscriptionRelation]:
-        """The tables as they are now.
+        """Return the tables of the subscription with their current states.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         with self._read() as connection:
             return catalog.relations_of(connection, self.subscription.subid)
 
     def publishing(self) -> Publishing | None:
-        """What the subscriber publishes the changes by; None where the server does so.
+        """Return the emulated publications; None if the server evaluates the publications.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         with self._read() as connection:
             return read_publishing(connection, self.subscription)
 
     def applied(self) -> LSN:
-        """The position of the apply worker.
+        """Return the position of the apply worker.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         with self._read() as connection:
             return self.subscription.progress.read(connection)
 
     def position(self, relation: SubscriptionRelation) -> LSN:
-        """How far a table is that was copied: the copy's LSN, or how far its catch-up is.
+        """Return the position of a copied table: the LSN of its copy, or the position of its
+        catch-up.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         with self._read() as connection:
             return CatchUpProgress(self.subscription.subid, relation).read(connection)
 
     def has_rows(self, relation: SubscriptionRelation) -> bool:
-        """Whether the target's table has rows; one that is not there has none.
+        """Return whether the target's table has rows; False if the table does not exist.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         place = self.subscription.options.map.local(relation.schema, relation.name)
         with self._read() as connection:
@@ -82,10 +83,10 @@ class SyncCatalog:
             return table is not None and table.has_rows(connection)
 
     def advance(self, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None) -> SubscriptionRelation:
-        """Give a table its next state; gives the table as it is then.
+        """Set the state of a table, and return the table in its new state.
 
         Raises:
-            ProgressConflict: somebody else has changed its state meanwhile.
+            ProgressConflict: another process has changed the state meanwhile.
             TargetUnavailable: the target cannot be written.
         """
         with self.write() as connection:
@@ -93,7 +94,7 @@ class SyncCatalog:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction of the target, when it is its turn.
+        """Begin a transaction of the target in its turn.
 
         Raises:
             TargetUnavailable: the target cannot be written.

@@ -1,5 +1,5 @@
-"""A worker's part for its tables: has them copied, calls those ready that are, and enables
-two-phase when all are.
+"""The part of a worker that has the tables copied, sets synchronized tables to state r, and enables
+two-phase commit when all tables are ready.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SyncPicture:
-    """The copies of a subscription's tables at one moment.
+    """The copies of a subscription's tables, as of one moment.
 
     Attributes:
-        rounds: those that have failed as a whole.
-        failed_tables: the tables whose last attempt has failed, by schema and name.
-        copies: the tables that are being copied.
-        loads_since: since when the transaction of a copy is open (monotonic seconds); None where
-            none is.
+        rounds: the rounds that have failed as a whole.
+        failed_tables: the failed attempts of the tables whose last attempt has failed, by schema
+            and name.
+        copies: the progress of the copies that are in progress.
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None if no
+            transaction is open.
     """
 
     rounds: FailedAttempts = field(default_factory=FailedAttempts)
@@ -44,21 +45,21 @@ class SyncPicture:
 
 
 class SyncHalf:
-    """See the module.
+    """Keeps the table synchronization of one subscription running.
 
     Args:
-        state: the worker's.
-        receiver: starts again when two-phase is enabled.
-        gate: what the batches of the apply worker go through.
+        state: the state of the worker.
+        receiver: the receiving part, which is restarted when two-phase commit is enabled.
+        gate: the gate that the batches of the apply worker pass.
         turn: held while the target is written.
         pipeline: copies tables.
         settings: sizes and intervals.
-        failures: the worker's.
+        failures: the failure log of the worker.
 
     Attributes:
-        attempts: at having tables copied at all.
+        attempts: the attempts to start the table synchronization.
         sync: the table synchronization; None until a receiver streams, and after the end.
-        error: why a copy has failed last; None once every table is ready.
+        error: the error of the last copy that has failed; None once every table is ready.
     """
 
     def __init__(
@@ -84,14 +85,15 @@ class SyncHalf:
         self._failures = failures
 
     def picture(self) -> SyncPicture:
-        """What is known of the copies now; any thread may ask."""
+        """Return the current state of the copies; any thread may call this."""
         sync = self.sync
         if sync is None:
             return SyncPicture()
         return SyncPicture(sync.attempts.failed, sync.failed_tables, tuple(sync.copies), sync.loads_since)
 
     def synchronize(self) -> None:
-        """Have tables copied, call those ready that are, and begin with two-phase when all are.
+        """Have tables copied, set synchronized tables to state r, and enable two-phase commit when
+        all tables are ready.
 
         Raises:
             SubscriberError: the journal cannot be opened.
@@ -117,7 +119,7 @@ class SyncHalf:
             self.enable_two_phase()
 
     def copy_failed(self, error: SubscriberError, relation: SubscriptionRelation | None) -> None:
-        """Note why a copy, or a round of them, has failed; called in the round's thread."""
+        """Record why a copy or a round of copies has failed. The thread of the round calls this."""
         if isinstance(error, PublisherTablesOutdated):
             try:
                 self._state.refresh_publisher_tables(error)
@@ -132,7 +134,7 @@ class SyncHalf:
                 self._failures.disable()
 
     def make_ready(self) -> None:
-        """Call the tables ready that were handed over and whose position the apply worker has
+        """Set the tables to state r that are in state s and whose position the apply worker has
         passed (D5).
 
         Raises:
@@ -143,7 +145,7 @@ class SyncHalf:
         if all(relation.state is not RelationState.SYNCDONE for relation in state.relations.unfinished):
             return
         received, last = state.current_positions()
-        # Where nothing is left to apply, the position is how far the journal has received.
+        # If nothing is left to apply, the position is the LSN up to which the journal has received.
         position = received if last <= state.applied else state.applied
         state.read_relations()
         passed = [
@@ -159,7 +161,8 @@ class SyncHalf:
         self._forget_error_when_ready()
 
     def enable_two_phase(self) -> None:
-        """Enable what waited for the copies (C48): the receiver starts again, and tells the slot.
+        """Enable two-phase commit, which had to wait for the copies (C48). The receiver is
+        restarted, and enables it for the slot.
 
         Raises:
             TargetUnavailable: the catalog cannot be written.
@@ -179,4 +182,5 @@ class SyncHalf:
 
     def _forget_error_when_ready(self) -> None:
         if not self._state.relations.unfinished:
-            self.error = None  # what could not be copied is none of ours any more
+            # the table that could not be copied is no longer part of the subscription
+            self.error = None

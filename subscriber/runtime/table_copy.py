@@ -1,5 +1,5 @@
-"""The copy of one table: one transaction of the target that ends in state f at the snapshot's LSN
-(rules D2, D6).
+"""The copy of one table: one transaction of the target, which ends in state f at the LSN of the
+snapshot (rules D2, D6).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ logger = logging.getLogger(__name__)
 
 
 class TableCopy:
-    """Copies tables of one subscription, one at a time.
+    """Copies the tables of one subscription, one at a time.
 
     Args:
-        states: their states, subscription and target.
-        copies: shows how far a copy is.
+        states: the states of the tables, with their subscription and target.
+        copies: shows the progress of a copy.
         pipeline: copies a table.
-        settings: sizes.
+        settings: the sizes of a copy.
         interruption: ends a copy.
 
     Attributes:
-        loads_since: since when the transaction of a copy is open (monotonic seconds); None where
-            none is.
+        loads_since: since when the transaction of a copy is open (monotonic seconds); None if no
+            transaction is open.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class TableCopy:
         files: TableFiles,
         on_progress: Callable[[], None],
     ) -> SubscriptionRelation:
-        """Copy a table in state i or d; gives it in state f.
+        """Copy a table in state i or d, and return it in state f.
 
         Args:
             relation: the table.
-            snapshot: what of it is copied.
-            files: of the table, from before the snapshot was made.
+            snapshot: the snapshot from which the table is copied.
+            files: the files of the table, as they were before the snapshot was exported.
             on_progress: called after every block.
 
         Raises:
@@ -132,7 +132,7 @@ class TableCopy:
 
     @contextlib.contextmanager
     def _begin(self, relation: SubscriptionRelation, copied: SubscriptionRelation) -> Iterator[Connection]:
-        """The transaction of the rows, at whose end the table is in its next state."""
+        """Begin the transaction of the rows. At its end the table is in its next state."""
         subid = self._states.subscription.subid
         with self._states.write() as connection, self._interruption.of(connection), self._loading():
             yield connection

@@ -6,32 +6,35 @@ worker (D1-D6).
     publisher   ──────┬── L ─────────────────────────────────────────────▶ WAL
                       │   └ one snapshot for all tables of a round, from a temporary slot
     table      i ─ d ═╪═ copy ═ f@L ─ catch-up ─ s@C ─────────── r
-    apply worker ─────┴──────────────── A ───────┘└ its changes are everybody's from C on
+    apply worker ─────┴──────────────── A ───────┘└ the apply worker applies its changes from C on
 
-One *round* copies the tables in i and d, each in one transaction of the target that ends in f@L
-(:mod:`subscriber.runtime.table_copy`). A table is then *handed over*: between two batches of the
-apply worker, whose position A cannot move meanwhile, it goes to s at its own position C, provided
-that C is not behind A. Where it is - the stream of the other tables went on during the copy - a
-second query over the same journal first applies this table's changes from L on (the *catch-up*),
-its position kept in ``srsublsn``. The apply worker waits only for the last stretch, where
-PostgreSQL's waits for all of it (D4, :mod:`subscriber.runtime.hand_over`).
+One *round* copies the tables in states i and d. Each copy is one transaction of the target, which
+ends in f@L (:mod:`subscriber.runtime.table_copy`). After that the table is *handed over*, between
+two batches of the apply worker, because the position A of the apply worker cannot change then. If
+the position C of the table is not behind A, the table goes to state s at C. C is behind A if the
+stream of the other tables has advanced during the copy. Then a second query over the same journal
+first applies the changes of this table from L on (the *catch-up*). The position of the catch-up is
+kept in ``srsublsn``. The apply worker waits only for the last stretch of the catch-up, whereas
+PostgreSQL's apply worker waits for all of it (D4, :mod:`subscriber.runtime.hand_over`).
 
 Invariants:
 
-- A transaction's changes of a table are in exactly one of: the copy (it committed before L), the
-  catch-up (up to C), the stream.
-- What a step leaves behind is in the target, in the transaction of the data; a crash anywhere
-  repeats a step, or does nothing.
-- The journal keeps everything from L on while the round lasts: the round is a consumer of its own.
-- A table in f whose changes the journal has lost all the same goes back to i, and keeps its
-  position there: the rows of its first copy are in it, so it is copied again only when somebody has
-  emptied it. That it says, and looks again.
-- A table that fails stays where it is, with its error; the others go on. It is tried again in a
-  round of its own, with a new snapshot, not sooner than ``wal_retrieve_retry_interval`` (D15).
+- The changes that a transaction makes to a table are in exactly one of these: the copy (the
+  transaction committed before L), the catch-up (up to C), the stream.
+- The result of a step is in the target, in the transaction of the data. After a crash, a step is
+  repeated or has nothing to do.
+- The journal keeps everything from L on while the round lasts, because the round is a separate
+  consumer.
+- If the journal has lost changes of a table in state f nevertheless, the table goes back to state
+  i, and keeps its position. The table still contains the rows of its first copy, so it is copied
+  again only after somebody has removed them. The error says so, and later rounds check again.
+- A table that fails keeps its state, and its error is recorded; the other tables go on. The table
+  is tried again in another round with a new snapshot, not sooner than
+  ``wal_retrieve_retry_interval`` (D15).
 
-Rejected: one slot and one stream a table, as PostgreSQL has. The journal already holds every
-table's changes from before L, and each slot more costs the publisher a walsender that decodes all
-of its WAL once more.
+*Rejected:* one slot and one stream for each table, as in PostgreSQL. The journal already contains
+the changes of every table from before L, and for each further slot the publisher needs a walsender
+that decodes all of the publisher's WAL once more.
 """
 
 from __future__ import annotations
@@ -76,33 +79,34 @@ logger = logging.getLogger(__name__)
 
 _INTERRUPT_SECONDS: Final = 0.2
 _HOLD_SECONDS: Final = 5.0
-"""How long the apply worker waits for the first round: tables that are copied by then need no
-catch-up.
+"""How long the apply worker waits for the first round. Tables that are copied within this time need
+no catch-up.
 """
 _COPIED: Final = (RelationState.INIT, RelationState.DATASYNC)
 PENDING: Final = (*_COPIED, RelationState.FINISHEDCOPY)
-"""The states of a table that still has to be copied, or handed over."""
+"""The states of a table that still has to be copied or handed over."""
 _FOR_ALL: Final = (PublisherUnavailable, SlotInUse, TargetUnavailable, JournalUnavailable)
-"""Errors that are not about one table: the round ends, and the next one begins with a new
+"""Errors that concern more than one table. They end the round, and the next round begins with a new
 snapshot.
 """
 
 
 class TableSync:
-    """See the module.
+    """Runs the rounds of one subscription, one at a time, each in a thread.
 
     Args:
-        subscription: whose tables.
-        target: where they are copied to.
-        consumers: the subscription's, in its journal.
-        gate: what the batches of the apply worker go through.
+        subscription: the subscription whose tables are synchronized.
+        target: the target that they are copied to.
+        consumers: the consumers of the subscription in its journal.
+        gate: the gate that the batches of the apply worker pass.
         turn: held while the target is written.
         pipeline: copies tables, and starts the query of a catch-up.
         settings: sizes and intervals.
-        on_error: told each failure, with the table unless it is about all of them.
+        on_error: called with each failure, and with its table, or None if it concerns the whole
+            round.
 
     Attributes:
-        attempts: at rounds as a whole.
+        attempts: the attempts at whole rounds.
     """
 
     def __init__(
@@ -148,7 +152,7 @@ class TableSync:
     # From the worker's thread ---------------------------------------------------------------------
 
     def tick(self, relations: Iterable[SubscriptionRelation]) -> None:
-        """Begin a round where there is something to do, and it is time."""
+        """Begin a round if a table is pending and its next attempt is due."""
         if self.running or not self.attempts.is_due() or self._stop.is_set():
             return
         now = time.monotonic()
@@ -163,13 +167,13 @@ class TableSync:
             self._thread.start()
 
     def cancel(self) -> None:
-        """Have it end, without waiting for that; a copy in progress is rolled back by the
-        target.
+        """Tell the round to end, without waiting for that. The target rolls back a copy that is in
+        progress.
         """
         self._stop.set()
 
     def stop(self) -> None:
-        """End it, and wait until it has."""
+        """End the round, and wait for its end."""
         self.cancel()
         while self._thread is not None and self._thread.is_alive():
             self._interruption.interrupt()
@@ -182,17 +186,19 @@ class TableSync:
 
     @property
     def copies(self) -> list[CopyStatus]:
-        """The tables that are being copied now."""
+        """The progress of the copies that are in progress."""
         return self._copies.current()
 
     @property
     def loads_since(self) -> float | None:
-        """Since when the transaction of a copy is open (monotonic seconds); None where none is."""
+        """Since when the transaction of a copy is open (monotonic seconds); None if no transaction
+        is open.
+        """
         return self._table_copy.loads_since
 
     @property
     def failed_tables(self) -> Mapping[tuple[str, str], FailedAttempts]:
-        """The tables whose last attempt has failed, by schema and name."""
+        """The failed attempts of the tables whose last attempt has failed, by schema and name."""
         return dict(self._failed_tables)
 
     def _failed_attempts(self, relation: SubscriptionRelation) -> FailedAttempts:
@@ -208,7 +214,7 @@ class TableSync:
             pass
         except SubscriberError as error:
             self._round_failed(error)
-        except Exception as error:  # a thread that dies of something unforeseen would do so again ten times a second
+        except Exception as error:  # otherwise a new thread would fail in the same way ten times a second
             self._round_failed(
                 PipelineError(
                     "the table synchronization failed",
@@ -251,18 +257,18 @@ class TableSync:
                     release()
 
     def _apply_held(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
-        """Keep the apply worker back for a while when all that it could apply is still to be
-        copied.
+        """Stop the batches of the apply worker for a while, if all tables that it could apply
+        changes to are still to be copied.
 
-        Gives a function that lets it go when the while is over.
+        Gives a function that lets the batches continue once the time is over.
         """
         if all(relation.state in _COPIED for relation in self._states.relations()):
             return self._gate.closed_at_first(_HOLD_SECONDS)
         return contextlib.nullcontext(_nothing)
 
     def _attempt(self, relation: SubscriptionRelation, step: Callable[[SubscriptionRelation], None]) -> None:
-        """Do one table's step; what is wrong with this table alone is kept with it, and the others
-        go on.
+        """Do one step for one table. An error of this table is recorded with the table, and the
+        other tables go on.
         """
         began = time.monotonic()
         if self._stop.is_set():
@@ -270,8 +276,8 @@ class TableSync:
         try:
             step(relation)
         except (ProgressConflict, PublicationsChanged) as error:
-            # Nobody's fault: a command has changed the subscription meanwhile, and its tables are
-            # looked at again.
+            # This is not an error: a command has changed the subscription meanwhile, and its tables
+            # are read again.
             logger.info('table "%s": %s', relation.qualified_name, error.message)
         except SubscriberError as error:
             if self._stop.is_set():
@@ -279,7 +285,8 @@ class TableSync:
             if isinstance(error, _FOR_ALL):
                 raise
             self._on_error(error, relation)
-            self._note_failure(relation, error, began)  # last: whoever waits for it looks at the catalog next
+            # last: a thread that waits for this reads the catalog next
+            self._note_failure(relation, error, began)
         else:
             self._failed_tables.pop(_key(relation), None)
 
@@ -316,8 +323,8 @@ class TableSync:
 
 
 def _must_be_empty(relation: SubscriptionRelation) -> bool:
-    """Whether a table was copied before, and may be copied again only when somebody has emptied
-    it.
+    """Return whether a table was copied before, so that it may be copied again only after somebody
+    has removed its rows.
     """
     return relation.state is RelationState.INIT and relation.lsn is not None
 

@@ -1,24 +1,25 @@
-"""The worker of one subscription: it keeps receiver and query running, and has the tables copied.
+"""The worker of one subscription: it keeps the receiver and the query running, and has the tables
+copied.
 
 ::
 
              ┌─ ReceiverHalf: a walreceiver process ───┐        transient failure: wait, then start that part again
     tick ───▶│─ ApplyHalf: a Spark query ──────────────├─▶ caught up?   (0.5 s, doubling up to wal_retrieve_retry_interval)
-             └─ SyncHalf: rounds of copies ────────────┘        lasting failure: stay stopped, say why (``failures``)
+             └─ SyncHalf: rounds of copies ────────────┘        lasting failure: stop for good, and report it (``failures``)
 
     ReceiverHalf ──▶ WorkerState ◀── ApplyHalf           what they share: subscription, tables, journal, positions
-                         └──▶ snapshot() ──▶ whoever shows the worker, or waits for it
+                         └──▶ snapshot() ──▶ code that shows the worker, or waits for it
 
-The parts fail and restart independently: while the target is away the receiver goes on, and the
-other way round.
+The parts fail and restart independently: while the target cannot be reached, the receiver goes on,
+and while the publisher cannot be reached, the query goes on.
 
 Invariants:
 
-- ``tick`` and ``end`` wait for no server: what may wait is done beside
+- ``tick`` and ``end`` do not wait for a server. Work that may wait runs in the background
   (:mod:`subscriber.runtime.background`), or in a thread that ends a part.
-- A worker that has stopped for good stays so: nobody streams from a slot past what could not be
-  read.
-- Nobody else reads the parts: what is known of a worker is in its snapshot.
+- A worker that has stopped for good does not start again: the stream must not go past data that
+  could not be read.
+- Code outside of the worker does not read its parts. It uses the snapshot of the worker.
 """
 
 from __future__ import annotations
@@ -50,15 +51,16 @@ logger = logging.getLogger(__name__)
 
 
 class SubscriptionWorker:
-    """See the module.
+    """Runs one subscription; see the module's docstring.
 
     Args:
-        subscription: what it works for.
-        target: where the changes go.
-        pipeline: starts the query, copies tables.
+        subscription: the subscription.
+        target: the target that the changes are applied to.
+        pipeline: starts the query, and copies tables.
         settings: timeouts and sizes.
         turn: held while the target is written.
-        on_message: called with every logical message of the publisher; None asks for none.
+        on_message: called with every logical message of the publisher; with None the publisher is
+            not asked to send logical messages.
     """
 
     def __init__(
@@ -86,11 +88,11 @@ class SubscriptionWorker:
     # What is known of it --------------------------------------------------------------------------
 
     def snapshot(self, *, look: bool = True) -> WorkerSnapshot:
-        """What is known of it now; any thread may ask.
+        """Return the current state of the worker; any thread may call this.
 
         Args:
-            look: ask the journal how far it is, which may be a request; else its positions are
-                those that were read last.
+            look: whether to read the positions of the journal now, which may need a request to a
+                remote journal; otherwise the positions are those that were read last.
         """
         state, receiving, applying, synchronizing = self._state, self._receiving, self._applying, self._synchronizing
         # Positions before progress: see WorkerSnapshot.has_applied.
@@ -128,26 +130,28 @@ class SubscriptionWorker:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing of it is left, once it was told to end."""
+        """Whether all parts have ended after the worker was told to end."""
         self._ending = [thread for thread in self._ending if thread.is_alive()]
         return not self._ending
 
     def needs_restart(self, stored: Subscription) -> bool:
-        """Whether the subscription has changed in a way that a worker takes up only when it starts
-        (rule C39).
+        """Return whether the subscription has changed in a way that needs another worker (rule
+        C39).
         """
         return needs_restart(self._state.subscription, stored)
 
     # Running --------------------------------------------------------------------------------------
 
     def take_up(self, stored: Subscription, relations: TableStates) -> None:
-        """Go by what the catalog says now; of the subscription only what needs no restart may have
-        changed.
+        """Use the subscription and the table states that the catalog has now. The subscription may
+        differ only in what needs no restart.
         """
         self._state.subscription, self._state.relations = stored, relations
 
     def tick(self) -> None:
-        """Look after all of it; never blocks for long and never raises a SubscriberError."""
+        """Check all parts, and start what is due. This never blocks for long and never raises a
+        SubscriberError.
+        """
         state, receiving, applying, synchronizing = self._state, self._receiving, self._applying, self._synchronizing
         if not state.stopped:
             self._watch()
@@ -169,19 +173,19 @@ class SubscriptionWorker:
             self._failures.resolve()
 
     def set_mark(self) -> None:
-        """Have the mark written, up to which :attr:`WorkerSnapshot.caught_up` asks; a later call
-        finds it.
+        """Have the mark written that :attr:`WorkerSnapshot.caught_up` compares with. It is written
+        in the background; a later call finds the result.
         """
         self._mark.write()
 
     def fault(self, error: Exception) -> None:
-        """Stop for good because of an error that nobody has foreseen: what is wrong with one
-        subscription is nothing to the others.
+        """Stop the worker for good because of an unexpected error. The other subscriptions are not
+        affected.
         """
         place = traceback.extract_tb(error.__traceback__)[-1]
         found = PipelineError(
             "the apply worker failed",
-            # Not its text, which may have values.
+            # The text of the error is left out, because it may contain values.
             detail=f"{type(error).__name__} at {Path(place.filename).name}:{place.lineno}",
             hint="This is a fault of the program: please report it.",
         )
@@ -189,15 +193,16 @@ class SubscriptionWorker:
         self._stop_for_good()
 
     def end(self) -> None:
-        """Have all of it end, and wait for nothing: :attr:`ended` tells when it has. What is not
-        durable or not committed comes again.
+        """Tell all parts to end, and do not wait for that: :attr:`ended` is true when they have
+        ended. Data that is not durable or not committed is sent or applied again later.
         """
-        self._gave_up = self.snapshot(look=False).given_up  # which asks the table synchronization
+        # before the table synchronization is removed
+        self._gave_up = self.snapshot(look=False).given_up
         sync, self._synchronizing.sync = self._synchronizing.sync, None
         query, self._applying.query = self._applying.query, None
         receiver, self._receiving.process = self._receiving.process, None
-        # First all are told, then each is waited for: a round of copies may wait for the batch, and
-        # the batch for nobody.
+        # All parts are told first, and then waited for: a round of copies may wait for the batch,
+        # but the batch waits for no other part.
         if sync is not None:
             sync.cancel()
         if query is not None:
@@ -209,7 +214,7 @@ class SubscriptionWorker:
                 self._ending.append(thread)
 
     def stop(self) -> None:
-        """End all of it, and wait until it has."""
+        """End all parts, and wait for their end."""
         self.end()
         for thread in self._ending:
             thread.join()
@@ -217,7 +222,7 @@ class SubscriptionWorker:
     # Failures -------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Notice what ended, and what works again."""
+        """Check which parts have ended, and which work again after a failure."""
         failure = self._receiving.watch()
         if failure is not None:
             self._failed(self._receiving.attempts, failure)
@@ -236,7 +241,7 @@ class SubscriptionWorker:
             try:
                 self._failures.disable()
             except SubscriberError as away:
-                # The target, which would have to know it: then the next failure disables the
+                # The catalog in the target cannot be written. The next failure then disables the
                 # subscription.
                 name = self._state.subscription.name
                 logger.warning('subscription "%s" cannot be disabled now: %s', name, away.message)

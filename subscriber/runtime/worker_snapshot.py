@@ -1,14 +1,14 @@
-"""One picture of a running subscription, as of one moment: what is shown, logged, waited for and
-reported of a worker.
+"""The snapshot of a worker: its state as of one moment, as data, for everything that shows, logs or
+waits for a worker.
 
 ::
 
     worker.snapshot() ──▶ WorkerSnapshot ──▶ live table, demo, log ── run --once ── scenario engine ── status file
 
-A snapshot is data: whoever has one may ask it anything, in any thread. All of it is taken from
-memory, but for the journal's positions. These only move forward, both are of one reading, and the
-target's progress is taken after them; so :meth:`WorkerSnapshot.has_applied` may be late and is
-never wrong.
+A snapshot is immutable data, so any thread may read it. All of it is taken from memory, except for
+the positions of the journal. The positions only increase, both are from the same read, and the
+target's progress is read after them. Therefore :meth:`WorkerSnapshot.has_applied` may become true
+late, but it is never true too early.
 """
 
 from __future__ import annotations
@@ -24,49 +24,50 @@ from subscriber.runtime.attempts import FailedAttempts
 from subscriber.runtime.copy_progress import CopyStatus
 
 PATIENT_FAILURES: Final = 5
-"""How many failures in a row `run --once` puts up with: about ten seconds of a publisher or target
-that restarts.
+"""The number of failures in a row after which `run --once` gives up: about ten seconds, in which a
+publisher or a target may restart.
 """
 PATIENT_COPIES: Final = 2
-"""How many failed copies of one table it puts up with."""
+"""The number of failed copies of one table after which `run --once` gives up."""
 
 NONE_FAILED: Final = FailedAttempts()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshot:
-    """See the module.
+    """The state of one worker.
 
     Attributes:
-        subscription: what the worker works for.
-        began: when it was started (monotonic seconds), which tells it from another worker of the
+        subscription: the subscription of the worker.
+        began: when the worker was started (monotonic seconds); it distinguishes the workers of the
             same subscription.
-        relations: its tables, as they were when the catalog was last read.
-        stopped: whether it has failed for good.
-        disabled: whether that has disabled the subscription, as ``disable_on_error`` asks.
-        receives: whether a receiver streams, which has checked the publisher's history.
-        applies: whether a query runs.
-        received: how far the journal has received.
-        last_entry: where the journal's last entry ends.
+        relations: the states of the tables, as they were when the catalog was last read.
+        stopped: whether the worker has failed for good.
+        disabled: whether this failure has disabled the subscription (option ``disable_on_error``).
+        receives: whether a receiver streams, and has therefore checked the publisher's history.
+        applies: whether a query is started.
+        received: the LSN up to which the journal has received.
+        last_entry: the end of the last entry of the journal.
         applied: the target's progress; 0/0 while it is not known.
-        transactions: how many were applied since the worker began.
-        changes: how many changes they had.
+        transactions: the number of transactions that were applied since the worker began.
+        changes: the number of changes in these transactions.
         receiving: failed attempts to receive.
         applying: failed attempts to apply.
-        synchronizing: failed attempts to begin with the tables' copies.
+        synchronizing: failed attempts to start the table synchronization.
         rounds: failed rounds of copies.
         marking: failed attempts to write the mark.
-        copy_error: why a copy has failed last; None once every table is ready.
-        failed_tables: the tables whose last copy or hand-over has failed, by schema and name.
-        copies: the tables that are being copied.
-        mark: the publisher's position that ``run --once`` waits for; None where it is not set.
-        busy_since: since when a batch or a copy holds the target (monotonic seconds); None where
-            none does.
-        stuck_since: when the batch began that holds a change which cannot be applied (monotonic
-            seconds); None where there is none. Only a change of the target's own, made after that,
-            can let it go on.
-        waiting_for: the questions to a server that have no answer yet, in words.
-        gave_up: whether it had given up when it was told to end.
+        copy_error: the error of the last copy that has failed; None once every table is ready.
+        failed_tables: the failed attempts of the tables whose last copy or hand-over has failed, by
+            schema and name.
+        copies: the progress of the copies that are in progress.
+        mark: the position of the publisher that ``run --once`` waits for; None if it is not set.
+        busy_since: since when a batch or a copy holds the target (monotonic seconds); None if none
+            does.
+        stuck_since: when the batch began that contains a change which cannot be applied (monotonic
+            seconds); None if there is no such change. Only a change that somebody makes in the
+            target after this time can let the batch succeed.
+        waiting_for: the requests to servers that are not answered yet, in words.
+        gave_up: whether the worker had given up when it was told to end.
     """
 
     subscription: Subscription
@@ -97,7 +98,7 @@ class WorkerSnapshot:
 
     @property
     def failure(self) -> SubscriberError | None:
-        """The last failure of what does not work; None while everything does."""
+        """The last failure of a part that does not work now; None while all parts work."""
         return (
             self.receiving.error
             or self.applying.error
@@ -108,7 +109,7 @@ class WorkerSnapshot:
 
     @property
     def state(self) -> Literal["stopped", "retrying", "copying", "streaming", "starting"]:
-        """One word for people."""
+        """The state of the worker as one word, for display."""
         if self.stopped:
             return "stopped"
         if self.failure is not None:
@@ -119,33 +120,33 @@ class WorkerSnapshot:
 
     @property
     def lag_bytes(self) -> int:
-        """Bytes of WAL that are received and not applied."""
+        """The bytes of WAL that are received and not applied."""
         return max(0, self.last_entry - self.applied)
 
     @property
     def failed_attempts(self) -> tuple[int, int, int]:
-        """How often the receiver, the query and a round of copies have failed since the worker
-        began.
+        """The number of failures since the worker began: of the receiver, of the query and of whole
+        rounds of copies.
         """
         return self.receiving.in_all, self.applying.in_all, self.rounds.in_all
 
     @property
     def stream_caught_up(self) -> bool:
-        """Whether everything up to the mark is in those tables of the target that are ready."""
+        """Whether everything up to the mark is applied to the tables that are ready."""
         return self.mark is not None and self.has_applied(self.mark)
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything up to the mark is in the target."""
+        """Whether everything up to the mark is applied, and all tables are ready."""
         return self.stream_caught_up and not self.relations.unfinished
 
     @property
     def given_up(self) -> bool:
-        """Whether somebody who waits for it should not: it is stopped, or nothing that could still
-        succeed is left to be waited for.
+        """Whether it is useless to wait for the worker: it has stopped, it has failed too often, or
+        only tables are left whose copies fail.
 
-        A table that fails does not end the copies of others, nor the stream. It stays true when the
-        worker has ended.
+        A table that fails ends neither the copies of other tables nor the stream. The value stays
+        true after the worker has ended.
         """
         parts = (self.receiving, self.applying, self.marking, self.rounds)
         return (
@@ -168,27 +169,27 @@ class WorkerSnapshot:
         return self.failed_tables.get((schema, name), NONE_FAILED)
 
     def has_applied(self, position: LSN) -> bool:
-        """Whether everything that the publisher has committed before ``position`` is in those
-        tables that are ready.
+        """Return whether everything that the publisher has committed before ``position`` is applied
+        to the tables that are ready.
         """
-        # Under load there is always something after the position that is not applied yet; without,
-        # nothing is applied that is as far.
+        # Under load, the journal always has an entry after the position that is not applied yet.
+        # Without load, the progress may stay before the position, because nothing is left to apply.
         reached = self.applied >= position or self.applied >= self.last_entry
         return self.applies and self.received >= position and reached
 
     def copies_settled(self, relations: TableStates, since: float) -> bool:
-        """Whether no table's copy is worth waiting for.
+        """Return whether no table has to be waited for.
 
-        A table is ready, or an attempt to copy it has failed that began after ``since``.
+        That is so if every table is ready, or has a failed attempt that began after ``since``.
 
         Args:
-            relations: the tables as they are now.
-            since: monotonic seconds.
+            relations: the tables with their current states.
+            since: a time in monotonic seconds.
         """
         return all(self._failed_copies(one.schema, one.name).began > since for one in relations.unfinished)
 
     def summary(self) -> str:
-        """One line for people."""
+        """Return the state as one line, for display."""
         return (
             f"{self.subscription.name} {self.state}, received {format_lsn(self.received)}, applied {format_lsn(self.applied)},"
             f" lag {self.lag_bytes:,} B, {self.transactions:,} transactions, {self.changes:,} changes"

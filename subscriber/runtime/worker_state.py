@@ -1,4 +1,4 @@
-"""What the parts of one worker share: the subscription, its tables, and how far it is."""
+"""The state that the parts of one worker share: the subscription, its tables, and its positions."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class WorkerState:
-    """See the module. The supervisor's thread writes it; batches move ``applied`` on, a failed copy
-    may disable.
+    """The shared state of one worker. The supervisor's thread writes it, with two exceptions:
+    batches advance ``applied``, and a failed copy may disable the subscription.
 
     Attributes:
-        target: where the changes go.
-        subscription: what the worker works for.
-        relations: its tables, as they were when the catalog was last read.
-        applied: the target's progress, once known.
-        consumers: its consumers in the journal, once there is one.
-        watched: asks the journal for its positions, once there is one.
-        positions: how far the journal has received, and where its last entry ends, as last read.
+        target: the target that the changes are applied to.
+        subscription: the subscription of the worker.
+        relations: the states of the tables, as they were when the catalog was last read.
+        applied: the target's progress; 0/0 while it is not known.
+        consumers: the consumers of the subscription in the journal; None until the journal is
+            opened.
+        watched: reads the positions of the journal; None until the journal is opened.
+        positions: the LSN up to which the journal has received, and the end of its last entry, as
+            last read.
         stopped: whether the worker has failed for good.
-        disabled: whether the subscription was disabled because of that (``disable_on_error``).
+        disabled: whether this failure has disabled the subscription (option ``disable_on_error``).
     """
 
     target: Target
@@ -46,7 +48,7 @@ class WorkerState:
     disabled: bool = False
 
     def read_positions(self) -> None:
-        """Read :attr:`positions` now.
+        """Update :attr:`positions` from the journal.
 
         Raises:
             JournalError: the journal cannot be read.
@@ -55,26 +57,28 @@ class WorkerState:
             self.positions = self.watched.get()
 
     def current_positions(self) -> tuple[LSN, LSN]:
-        """:attr:`positions` as of now, or as of when the journal could last be read."""
-        with contextlib.suppress(SubscriberError):  # whoever needs the journal says what is wrong with it
+        """Return the current :attr:`positions`, or the last known ones if the journal cannot be
+        read now.
+        """
+        with contextlib.suppress(SubscriberError):  # the code that needs the journal reports its error
             self.read_positions()
         return self.positions
 
     def read_relations(self) -> None:
-        """Read :attr:`relations` now.
+        """Update :attr:`relations` from the catalog.
 
         Raises:
-            TargetUnavailable: the target cannot be asked.
+            TargetUnavailable: the target cannot be queried.
         """
         with self.target.reporting(), self.target.engine.connect() as connection:
             self.relations = catalog.read_states(connection, self.subscription.subid)
 
     def refresh_publisher_tables(self, outdated: PublisherTablesOutdated) -> None:
-        """Read the publisher's tables again, which have changed since the subscription read them.
+        """Read the publisher's tables again, because they have changed since they were stored.
 
         Raises:
-            PublisherError: the publisher cannot be asked.
-            TargetUnavailable: they cannot be stored.
+            PublisherError: the publisher cannot be queried.
+            TargetUnavailable: the target cannot be written.
         """
         refresh_outdated(self.target, self.subscription, outdated)
         logger.info(
@@ -83,8 +87,8 @@ class WorkerState:
 
 
 def needs_restart(subscription: Subscription, stored: Subscription) -> bool:
-    """Whether ``stored`` differs from ``subscription`` in what a worker takes up only when it
-    starts (rule C39).
+    """Return whether ``stored`` differs from ``subscription`` in a way that needs another worker
+    (rule C39).
     """
     options = replace(
         subscription.options,

@@ -1,11 +1,21 @@
-"""Pure functions over the journal's batches: they run on Spark's executors and in one process
-alike.
+"""Pure functions over the batches of the journal and of COPY. They run on Spark's executors, and
+also in one process without Spark.
 
 ::
 
-    journal's rows ──decode_frames──▶ Frame ──publish──▶ Frame as the subscription's own publications publish it ──▶ apply
+    journal's rows ──decode_frames──▶ Frame ──publish──▶ Frame as the emulated publications publish it ──▶ apply
     COPY's text    ──blocks──▶ Arrow blocks of a table ──▶ a target's loader
 
-``emulate`` runs the stages of the stream in this process, ``explain_journal`` says why each change
-was sent or left out. Nothing here imports pyspark: that is :mod:`subscriber.pipeline`.
+The modules:
+
+- ``decode_frames`` decodes rows of the journal into frames.
+- ``publish`` filters and rewrites frames by emulated publications. Without these, the server has
+  filtered the changes, and the stage is left out.
+- ``blocks`` decodes the data of COPY for the initial copy.
+- ``emulate`` runs the stages of the stream in this process, and applies their result.
+- ``explain_journal`` reports why each change was sent or left out.
+
+Not here: nothing in this package imports pyspark. The Spark jobs that run the stages are in
+:mod:`subscriber.pipeline`, the rules of publications are in :mod:`subscriber.publication`, the form
+of frames is in :mod:`subscriber.protocol.changes`, and applying is in :mod:`subscriber.apply`.
 """

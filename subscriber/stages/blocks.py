@@ -1,4 +1,4 @@
-r"""COPY's bytes → blocks that a target's loader takes: pure, runs on the executors.
+r"""COPY data → blocks that a target's loader reads. These pure functions run on the executors.
 
 ::
 
@@ -6,12 +6,12 @@ r"""COPY's bytes → blocks that a target's loader takes: pure, runs on the exec
     COPY … (text)        ───────────────────────────────────────────▶ the same bytes   targets that read COPY's text
     COPY … (binary)      ───────────────────────────────────────────▶ the same bytes   PostgreSQL, where types match
 
-CSV, because Arrow reads it at some millions of rows a second, and because it tells NULL (nothing)
-from the empty string (quotes with nothing in between). Delimiter and quote are control characters
-that values hardly ever hold, so hardly a value is quoted, and none of JSON's or an array's quotes
-is doubled.
+CSV is used for two reasons: Arrow reads it at some millions of rows a second, and it distinguishes
+NULL (nothing) from the empty string (two quotes). Delimiter and quote are control characters that
+values hardly ever contain. So hardly any value is quoted, and the quotes in JSON and in arrays are
+not doubled.
 
-Blocks are compressed: they pass through the JVM, where each of them is copied a few times.
+Blocks are compressed, because they pass through the JVM, which copies each of them a few times.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class LoadBlock:
 
     Attributes:
         data: the block, or its compressed form.
-        rows: how many.
-        size: of the COPY data that they came as.
-        compressed_from: the size of ``data`` when it is decompressed; None where it is not
-            compressed as a whole.
+        rows: the number of rows.
+        size: the size of the COPY data of these rows.
+        compressed_from: the size of ``data`` after decompression; None if it is not compressed as a
+            whole.
     """
 
     data: bytes
@@ -54,32 +54,33 @@ class LoadBlock:
     compressed_from: int | None = None
 
     def content(self) -> bytes:
-        """What the loader takes."""
+        """Return the block as the loader reads it, decompressed if necessary."""
         if self.compressed_from is None:
             return self.data
         return bytes(pa.decompress(self.data, self.compressed_from, codec=_CODEC, asbytes=True))
 
 
 def copied_block(block: CopyBlock) -> LoadBlock:
-    """COPY's bytes for a target that reads them itself."""
+    """Return COPY data unchanged, but compressed, for a target that reads COPY data itself."""
     compressed = pa.compress(block.data, codec=_CODEC, asbytes=True)
     return LoadBlock(compressed, block.rows, len(block.data), len(block.data))
 
 
 def arrow_block(relation: Relation, block: CopyBlock) -> LoadBlock:
-    """COPY's CSV, decoded.
+    """Return COPY's CSV as an Arrow block.
 
     Raises:
-        ProtocolError: a value that is none of its type's (relation and column; no values).
+        ProtocolError: a value is not valid for its type (relation and column; no values).
     """
     return LoadBlock(write_block(decode_csv(relation, block)), block.rows, len(block.data))
 
 
 def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
-    """Rows of ``relation`` in COPY's CSV as a record batch, columns in the relation's order.
+    """Return the rows of ``relation`` in COPY's CSV as a record batch, with the columns in the
+    relation's order.
 
     Raises:
-        ProtocolError: as :func:`arrow_block`.
+        ProtocolError: for the same reasons as :func:`arrow_block`.
     """
     if not relation.columns:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * block.rows, pa.struct([])))
@@ -93,10 +94,10 @@ def decode_csv(relation: Relation, block: CopyBlock) -> pa.RecordBatch:
 
 
 def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
-    """The bytes of every column."""
+    """Return the bytes of every column."""
     data = block.data
-    # Arrow takes a byte order mark in front for one; PostgreSQL has none, so it is the first
-    # value's.
+    # Arrow would remove a byte order mark at the beginning. PostgreSQL writes none, so it is part
+    # of the first value.
     marked = data.startswith(_BYTE_ORDER_MARK)
     if marked:
         data = b"\n" + data
@@ -119,7 +120,7 @@ def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
             ),
         )
     except pa.ArrowInvalid:
-        table = None  # its text shows the row
+        table = None  # the text of the error would show the row
     if table is None or table.num_rows != block.rows:
         raise ProtocolError(
             "the publisher's COPY data is not in the form that was asked for", relation=relation.qualified_name
@@ -128,11 +129,16 @@ def _parse(relation: Relation, block: CopyBlock) -> list[pa.Array]:
 
 
 def check_absent(rows: bytes, refused: Mapping[int, SubscriberError]) -> None:
-    """Raise the error of a column that has a value other than NULL.
+    """Raise the error of a column if one of its values is not NULL.
 
     Args:
-        rows: in COPY's text, which is what a target gets whose types are not the publisher's.
-        refused: by the place of the column in a row, from 0; for none there is nothing to look at.
+        rows: rows in COPY's text format, which is used if the types of the target differ from the
+            publisher's.
+        refused: the errors by the place of the column in a row, from 0; if it is empty, nothing is
+            checked.
+
+    Raises:
+        SubscriberError: the error of the first such column.
     """
     if refused:
         for row in rows.split(b"\n")[:-1]:
@@ -143,20 +149,20 @@ def check_absent(rows: bytes, refused: Mapping[int, SubscriberError]) -> None:
 
 
 def load_block(relation: Relation, copy_format: CopyFormat, block: CopyBlock) -> LoadBlock:
-    """The block that the target's loader takes."""
+    """Return the block in the form that the target's loader reads."""
     return arrow_block(relation, block) if copy_format == "csv" else copied_block(block)
 
 
 def read_part(
     reader: CopyReader, relation: Relation, part: CopyRange, most_bytes: int, nothing: Iterable[object]
 ) -> Iterator[LoadBlock | CopyRange | SubscriberError]:
-    """What a Spark task gives: the blocks of a range, then perhaps the rest of it, or the error
-    that ended it.
+    """Return the result of a Spark task: the blocks of a range, and then the rest of the range, or
+    the error that ended it, if there is one.
 
-    Errors are handed over as they are, because Spark would make text of them.
+    Errors are returned as objects, because Spark would convert an exception into text.
     """
-    # Spark uses a Python worker again only if it has read its input to the end, also where there is
-    # none.
+    # Spark reuses a Python worker only if the worker has read its input to the end, even if the
+    # input is empty.
     deque(nothing, maxlen=0)
     try:
         for item in reader.read_range(part, most_bytes):

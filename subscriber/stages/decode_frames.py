@@ -1,4 +1,4 @@
-"""Rows of the journal → frames: the decode stage, pure, runs on the executors.
+"""Rows of the journal → frames: the decode stage, a pure function that runs on the executors.
 
 ::
 
@@ -6,13 +6,13 @@
     (Arrow batch)  ──▶  same shape together ──▶ types.decode_column ──▶    Frame(groups, controls)
 
 Each batch of rows becomes one frame. A decoder keeps the relation map from batch to batch, so a
-partition is read from its beginning; the reader puts the descriptions that a segment relies on
-before its rows.
+partition must be read from its beginning. The reader puts the relation messages that a segment
+needs before the rows of the segment.
 
-Absence is typed (absence_is_typed): the rows of a group have the same *set of sent columns*, and a
-column that was not sent is not there. Two updates of one table, one of which left a long text
-alone, are two groups. So are those of which one came as text and the other in binary form, and the
-group remembers which (rule C5).
+A column that was not sent is missing from its group (absence_is_typed): all rows of a group have
+the same *set of sent columns*. For example, two updates of one table become two groups if only one
+of them has left a long text unchanged. They also become two groups if one was sent as text and the
+other in binary form; the group records which (rule C5).
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class FrameDecoder:
     """Decodes consecutive batches of messages.
 
     Args:
-        as_text: leave every value in PostgreSQL's own text, for a target that parses it itself.
+        as_text: whether to leave every value in PostgreSQL's text form, for a target that parses it
+            itself.
     """
 
     def __init__(self, *, as_text: bool = False) -> None:
@@ -53,16 +54,17 @@ class FrameDecoder:
         self._relations: Mapping[int, Relation] = {}
 
     def decode(self, messages: pa.BinaryArray, lsns: pa.Int64Array, finish_lsns: pa.Int64Array | None = None) -> Frame:
-        """One batch of messages as a frame.
+        """Decode one batch of messages into a frame.
 
         Args:
-            messages: pgoutput messages in stream order, outside stream blocks.
-            lsns: WAL position of each, for error reports.
-            finish_lsns: where the entry of each ends, for those who apply prepared transactions.
+            messages: pgoutput messages in stream order, outside of stream blocks.
+            lsns: the WAL position of each message, for error reports.
+            finish_lsns: the end of the entry of each message, for appliers that apply prepared
+                transactions.
 
         Raises:
-            ProtocolError: a message or a value does not decode (relation, column, LSN, byte offset,
-                type).
+            ProtocolError: a message or a value cannot be decoded (relation, column, LSN, byte
+                offset, type).
         """
         positions = lsns.to_numpy(zero_copy_only=False)
         batch = group_changes(messages, self._relations, positions)
@@ -88,7 +90,7 @@ class FrameDecoder:
                 raise error.replace(lsn=int(lsns[row])) from None
 
     def _groups(self, batch: MessageBatch, rows: ChangeRows, lsns: npt.NDArray[np.int64]) -> Iterator[ChangeGroup]:
-        """Cut rows of one action where the set of sent columns differs."""
+        """Divide the rows of one action into groups with the same set of sent columns."""
         forms = [_forms(columns) for columns in (rows.old, rows.new) if columns is not None]
         for chosen in _same_forms(np.concatenate(forms) if forms else np.empty((0, len(rows.rows)), np.uint8)):
             binary: set[str] = set()
@@ -116,8 +118,8 @@ class FrameDecoder:
         *,
         identity_only: bool,
     ) -> pa.RecordBatch | None:
-        """The sent columns of the chosen rows as a record batch; adds to ``came_as_binary`` those
-        that did.
+        """Return the sent columns of the chosen rows as a record batch. The names of columns that
+        were sent in binary form are added to ``came_as_binary``.
         """
         if columns is None:
             return None
@@ -153,12 +155,15 @@ class FrameDecoder:
 def decode_frames(
     batches: Iterable[pa.RecordBatch], *, as_text: bool, publishing: Publishing | None = None
 ) -> Iterator[Frame]:
-    """Frames of a partition: one a batch.
+    """Return the frames of a partition, one for each batch that is not empty.
 
     Args:
-        batches: rows of the journal, of which ``lsn``, ``message`` and ``finish_lsn`` are read.
+        batches: rows of the journal; the columns ``lsn``, ``message`` and ``finish_lsn`` are read.
         as_text: see :class:`FrameDecoder`.
-        publishing: what the changes are published by; None: the server has done that.
+        publishing: the emulated publications; None if the server has filtered the changes.
+
+    Raises:
+        SubscriberError: a message, a value or a change cannot be decoded or published.
     """
     decoder = FrameDecoder(as_text=as_text)
     programs = None if publishing is None else compiled(publishing)
@@ -173,7 +178,7 @@ def decode_frames(
 
 
 def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) -> int:
-    """Which value it is that makes the column fail."""
+    """Return the row of the first value that makes the column fail."""
     for row in range(len(values)):
         try:
             decode_values(values.slice(row, 1))
@@ -183,8 +188,8 @@ def _first_bad(decode_values: Callable[[pa.Array], pa.Array], values: pa.Array) 
 
 
 def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation, ...]:
-    """The relations that a TRUNCATE names, as they were at its place; nothing for other
-    messages.
+    """Return the relations that a TRUNCATE names, as they were described at its place; nothing for
+    other messages.
     """
     if message[0] != _TRUNCATE:
         return ()
@@ -200,8 +205,8 @@ def _truncated(message: bytes, row: int, batch: MessageBatch) -> tuple[Relation,
 
 
 def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
-    """How each column of each row was sent: as text, as binary, or not; NULL goes with its column's
-    others.
+    """Return how each column of each row was sent: as text, in binary form, or not at all. NULL
+    gets the form of the other values of its column.
     """
     table = np.zeros(256, np.uint8)
     table[KIND_BINARY], table[KIND_UNCHANGED] = _BINARY, _UNSENT
@@ -215,8 +220,8 @@ def _forms(columns: TupleColumns) -> npt.NDArray[np.uint8]:
 
 
 def _same_forms(forms: npt.NDArray[np.uint8]) -> Iterator[Any]:
-    """Row numbers of each distinct column of ``forms``; None for all rows alike (the usual
-    case).
+    """Return the row numbers of each distinct column of ``forms``; None if all rows are alike (the
+    usual case).
     """
     if not forms.size or bool((forms == forms[:, :1]).all()):
         yield None

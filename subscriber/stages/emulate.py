@@ -1,5 +1,5 @@
-"""The same stages in one process, without Spark: for tests, and for people who want the semantics
-in their own pytest.
+"""Runs the same stages in one process without Spark, for tests, and for users who want the
+semantics in their own pytest.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def emulate(
     *,
     publishing: Publishing | None = None,
 ) -> ApplyResult:
-    """Apply what the journal holds after ``start`` (up to ``end``) as one micro-batch.
+    """Apply the entries of the journal after ``start`` (up to ``end``) as one micro-batch.
 
     Args:
-        journal: what was received.
-        applier: applies it.
-        start: the end of the batch before.
-        end: the end of this one; None: of the journal.
-        publishing: what the changes are published by; None: the server has done that.
+        journal: the journal.
+        applier: applies the batch.
+        start: the end of the previous batch.
+        end: the end of this batch; with None the end of the journal.
+        publishing: the emulated publications; None if the server has filtered the changes.
 
     Raises:
-        SubscriberError: what the Spark pipeline would end with.
+        SubscriberError: the error that would end the Spark pipeline.
     """
     stop = journal.latest(start) if end is None else end
     journal.require(start, stop)

@@ -1,9 +1,8 @@
-"""Why each change in a journal was sent, rewritten or left out by a subscription's own
-publications.
+"""Reports why emulated publications have sent, rewritten or left out each change of a journal.
 
-The journal holds what the carrier brought, so the question can be asked afterwards, as long as the
-changes are kept. The answer is by the definitions of today: what ALTER PUBLICATION has changed
-since, the journal does not know.
+The journal contains everything that the carrier has sent, so the question can be answered later, as
+long as the changes are kept. The answer uses the current definitions: the journal does not record
+what ALTER PUBLICATION has changed since then.
 """
 
 from __future__ import annotations
@@ -27,22 +26,23 @@ from subscriber.types.output import output_text
 _TRUNCATE: Final = ord("T")
 
 Values = Mapping[str, str | None]
-"""Columns and their text; NULL is None, and what was not sent is not there."""
+"""The columns with their values as text. NULL is None, and columns that were not sent are missing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change and what became of it.
+    """A change, and its result.
 
     Attributes:
-        finish_lsn: of its transaction.
-        lsn: its own.
-        xid: of its transaction.
-        relations: what it was of: one relation, or those that a TRUNCATE named.
-        explanation: of a row's change; None for a TRUNCATE.
-        truncated: what a TRUNCATE was sent for.
-        old: the old row as far as it was sent.
-        new: the new row as far as it was sent.
+        finish_lsn: the finish LSN of its transaction.
+        lsn: the LSN of the change.
+        xid: the ID of its transaction.
+        relations: the relation of the change, or the relations that a TRUNCATE named.
+        explanation: the explanation of a row's change; None for a TRUNCATE.
+        truncated: the relations for which a TRUNCATE was sent.
+        old: the sent columns of the old row.
+        new: the sent columns of the new row.
     """
 
     finish_lsn: LSN
@@ -57,13 +57,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which changes are asked for: those that all of this is true of.
+    """Selects changes: those that fulfil all conditions that are not None.
 
     Attributes:
-        lsn: a change's own, or its transaction's finish LSN.
-        xid: the transaction.
+        lsn: the LSN of the change, or the finish LSN of its transaction.
+        xid: the ID of the transaction.
         relation: ``schema.table`` as the carrier names it.
-        key: columns with the text that they have in the old or in the new row.
+        key: columns with the values, as text, that they have in the old or in the new row.
     """
 
     lsn: LSN | None = None
@@ -73,11 +73,11 @@ class Wanted:
 
 
 def explain_journal(journal: JournalReader, publishing: Publishing, wanted: Wanted) -> Iterator[Change]:
-    """The wanted changes of a journal in commit order.
+    """Return the selected changes of a journal in commit order.
 
     Raises:
         JournalGap: there is no journal, or a part of it is missing.
-        SubscriberError: a change that cannot be published exactly (relation, LSN).
+        SubscriberError: a change cannot be published exactly (relation, LSN).
     """
     programs = compiled(publishing)
     begin = journal.control().begin
@@ -89,7 +89,7 @@ def explain_journal(journal: JournalReader, publishing: Publishing, wanted: Want
 
 
 class _Rows:
-    """The journal's own columns of a batch, by position."""
+    """The journal's columns of a batch, by the position of the row."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._finish, self._lsn, self._xid = (batch.column(name).to_pylist() for name in ("finish_lsn", "lsn", "xid"))
@@ -130,7 +130,7 @@ def _of_group(
 
 @dataclass(frozen=True, slots=True)
 class _Explained:
-    """A row's change, explained when it is its turn."""
+    """A row's change, which is explained when the changes before it have been returned."""
 
     change: ChangeGroup
     position: int

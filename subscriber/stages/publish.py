@@ -1,14 +1,14 @@
-"""Frames as they were sent → frames as the subscription's own publications publish them: a stage on
-the executors, after decode.
+"""Frames as the carrier has sent them → frames as the emulated publications publish them. This
+stage runs on the executors, after decoding.
 
 ::
 
     Frame (the carrier's) ──▶ groups    transform: filtered, rewritten, under the name and with the columns that are published
-                              T         the relations that publish truncate, as what they are published; none left: no T
-                              the rest  as it is: transactions begin and end where they did, even if nothing is left in them
+                              T         only relations that publish truncate, under the published names; without any: no message
+                              the rest  unchanged: transactions begin and end at the same places, even if no change is left in them
 
-Positions stay as they are, and with them the order (commit_order). An error says which change it
-was, by its LSN.
+Positions do not change, so the order does not change either (commit_order). An error names the
+change that caused it by its LSN.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ Positions = npt.NDArray[np.int64]
 
 
 def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame]:
-    """What is published of a frame.
+    """Return what is published of a frame.
 
-    Where a change cannot be published, what is before it comes first and then the error: the
-    transactions before have been sent by then, as the server would have done (rule C35).
+    If a change cannot be published, the changes before it are returned first, and then the error is
+    raised. The earlier transactions are thereby applied, as if the server had sent them before its
+    error (rule C35).
 
     Args:
-        frame: all changes that the carrier sent.
-        programs: of the publications.
+        frame: all changes that the carrier has sent.
+        programs: the compiled publications.
         lsns: the WAL position of each change, by its position in the frame.
 
     Raises:
-        PublisherTablesOutdated: the frame has a table that the publisher's tables do not know as it
-            is.
+        PublisherTablesOutdated: the frame has a table that differs from the stored tables of the
+            publisher.
         SubscriberError: a change cannot be published exactly (relation, LSN).
     """
     made, failures = _attempt(frame, programs)
@@ -64,8 +65,8 @@ def publish(frame: Frame, programs: Compiled, lsns: Positions) -> Iterator[Frame
 
 
 def _attempt(frame: Frame, programs: Compiled) -> tuple[Frame, list[tuple[int, SubscriberError]]]:
-    """What is published, and what cannot be: of each group and control the first position with its
-    error.
+    """Return what is published, and the errors: for each group and control that cannot be
+    published, the first position with its error.
     """
     groups: list[ChangeGroup] = []
     controls: list[Control] = []
@@ -98,7 +99,7 @@ def _published(group: ChangeGroup, programs: Compiled) -> tuple[ChangeGroup, ...
 
 
 def _first_failure(group: ChangeGroup, programs: Compiled, error: SubscriberError) -> tuple[int, SubscriberError]:
-    """The position of the first change that cannot be published, found by halving, and its
+    """Return the position of the first change that cannot be published, found by bisection, and its
     error.
     """
     start, stop = 0, len(group)
