@@ -57,7 +57,7 @@ bench: .venv/.installed ## the figures of docs/performance.md (ARGS="..." goes t
 docs: .venv/.docs ## the pages that are made from the code, and the site of all pages in site/
 	$(BIN)/python -m subscriber.filters.row_filters_page > docs/row-filters.md
 	$(BIN)/python -m subscriber.targets.types_page > docs/types.md
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Whoever runs it all in Docker needs no virtual environment for this.
 secrets: ## the passwords of docker-compose.yml
