@@ -131,7 +131,7 @@ def _call(listener: MessageListener, message: ReceivedMessage) -> None:
         raise MessageListenerError(
             f'the message listener "{listener_name(listener)}" failed: {type(error).__name__}',
             detail=f"It was raised in {last.filename}, line {last.lineno}.",
-            hint="Fix the function and start again: the message will be offered once more.",
+            hint="Fix the function and start again: the function is called for the message again.",
             lsn=message.lsn,
         ) from None
 

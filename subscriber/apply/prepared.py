@@ -86,7 +86,7 @@ def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message
     raise ApplyError(
         f'prepared transaction with identifier "{gid}" does not exist',
         sqlstate="42704",
-        hint="It was rolled back in the target by somebody else: drop the subscription and create it again, with a new copy.",
+        hint="Another session has rolled it back in the target: drop the subscription and create it again, with a new copy.",
     )
 
 

@@ -211,7 +211,7 @@ def _advance(
     if connection.execute(sa.update(table).where(unchanged).values(**values)).rowcount != 1:
         raise ProgressConflict(
             f'table "{relation.qualified_name}" is not in state {relation.state.value} any more',
-            hint="A command has changed the subscription meanwhile; its tables are looked at again.",
+            hint="A command has changed the subscription at the same time; its tables are read again.",
         )
     return replace(relation, state=state, lsn=lsn, error=None, error_at=None)
 
@@ -283,7 +283,7 @@ class CatchUpProgress:
     def _conflict(self) -> ProgressConflict:
         return ProgressConflict(
             f'the table of replication origin "{self.name}" is not catching up any more',
-            hint="A command has changed the subscription meanwhile, or another `subscriber run` works for it.",
+            hint="A command has changed the subscription at the same time, or another `subscriber run` applies its changes.",
         )
 
 

@@ -76,7 +76,7 @@ def forget(journal: str | None, consumer: str, yes: bool) -> None:
     if not yes:
         raise UsageError(
             f"nothing was removed: {_whose(found)} is at {format_lsn(found.lsn)}",
-            hint="Give --yes if nobody will ever read on from there.",
+            hint="Give --yes if no subscription will read from there again.",
         )
     storage.delete([found.file])
     click.echo(f"forgot {_whose(found)}")

@@ -45,7 +45,11 @@ _POLL_SECONDS: Final = 1.0
 
 @click.command("run")
 @target_option
-@click.option("--once", is_flag=True, help="Stop when everything committed at the publisher by now is in the target.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Stop when the target has everything that was committed at the publisher when the command began.",
+)
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option(
     "--on-message",

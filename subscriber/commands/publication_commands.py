@@ -100,7 +100,7 @@ def _replace(target: Target, before: Publication, after: Publication) -> None:
     with target.begin() as connection:
         if catalog.get_publication(connection, before.name) != before:
             raise UsageError(
-                f'publication "{before.name}" was changed by another command meanwhile',
+                f'publication "{before.name}" was changed by another command at the same time',
                 sqlstate="40001",
                 hint="Give the command again.",
             )

@@ -153,7 +153,7 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
         if not existed:
             raise PublisherNotReady(
                 f'replication slot "{slot}" does not exist',
-                hint="Somebody has dropped it. Use ALTER SUBSCRIPTION ... DISABLE and then "
+                hint="The slot has been dropped. Use ALTER SUBSCRIPTION ... DISABLE and then "
                 "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to drop the subscription without it.",
             )
 

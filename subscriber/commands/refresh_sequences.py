@@ -201,7 +201,7 @@ def _warn_if_behind(
                 notify,
                 f'subscription "{subscription.name}" is behind: it has everything up to {format_lsn(reached)},'
                 f" and the publisher is at {format_lsn(end)}",
-                detail=None if has_receiver else "Nobody receives from its slot: is `subscriber run` running?",
+                detail=None if has_receiver else "No receiver is connected to its slot: is `subscriber run` running?",
                 hint=_AGAIN,
             )
             return

@@ -125,7 +125,7 @@ def remove_journal_of(system_identifier: str, slot: str, settings: Settings, not
         warning(
             notify,
             f'the journal of slot "{slot}" is left: {error.message}',
-            hint="Nobody needs it any more; remove it.",
+            hint="No subscription needs it any more; remove it.",
         )
 
 

@@ -114,8 +114,8 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
                     raise
                 raise PipelineError(
                     "Spark's Java process has ended",
-                    detail="It was out of memory, or somebody has ended it.",
-                    hint=f"{log_file} may say more. Start again: what is not in the target comes once more.",
+                    detail="It ran out of memory, or another process has ended it.",
+                    hint=f"{log_file} may say more. Start again: changes that are not in the target are applied then.",
                 ) from None
             finally:
                 if not has_ended(session):
@@ -124,7 +124,7 @@ def spark_session(master: str, log_file: Path) -> Iterator[SparkSession]:
 
 
 _NOT_AUTHENTICATED: Final = (
-    'Spark does not authenticate its connections on master "%s": whoever reaches its ports can run programs as this user. Set'
+    'Spark does not authenticate its connections on master "%s": anybody who can reach its ports can run programs as this user. Set'
     " spark.authenticate and spark.authenticate.secret in the spark-defaults.conf of the cluster's machines and of this one"
 )
 

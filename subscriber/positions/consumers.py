@@ -79,7 +79,11 @@ def collect_consumers(
         try:
             removed += _collect(open_storage(url), target_identifier, subscriptions, keep)
         except SubscriberError as error:
-            logger.debug('consumers that nobody needs may be left in the journal at "%s": %s', url, error.message)
+            logger.debug(
+                'consumers of the dropped subscription could not be removed from the journal at "%s": %s',
+                url,
+                error.message,
+            )
             complete = False
     return removed, complete
 

@@ -250,7 +250,7 @@ def outdated(relation: Relation) -> PublisherTablesOutdated:
     """The error that asks for the publisher's tables to be read again."""
     return PublisherTablesOutdated(
         f'the publisher\'s table "{relation.qualified_name}" is not as it was when the tables were read',
-        hint="The tables are read again, and the changes tried once more.",
+        hint="The tables are read again, and the changes are retried.",
         relation=relation.qualified_name,
         shape=relation,
     )

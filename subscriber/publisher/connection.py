@@ -279,12 +279,15 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
     """A server's error in our tree; the class tells whether trying again may help."""
     if is_unreadable_text(sqlstate):
         message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
-        detail, hint = None, "Mend it at the publisher; a database of encoding SQL_ASCII takes any bytes for text."
+        detail, hint = (
+            None,
+            "Correct the value at the publisher; a database of encoding SQL_ASCII accepts any bytes as text.",
+        )
     if sqlstate == "55006":
         kind: type[PublisherError] = SlotInUse
         hint = (
             hint
-            or "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it is gone."
+            or "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."
         )
     elif sqlstate[:2] in ("08", "57", "53", "XX", "58"):
         # Connection, operator intervention (shutdown), resources, internal and system errors pass

@@ -129,8 +129,8 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
         raise PublisherNotReady(
             f"the publisher does not have the history file of its timeline {timeline}",
             detail=error.message,
-            hint="Restore the file to the publisher's pg_wal folder: it is in the WAL archive. Without it nobody can tell whether"
-            " what was received is part of the publisher's history.",
+            hint="Restore the file to the publisher's pg_wal folder: it is in the WAL archive. Without it, it cannot be"
+            " proven that the received changes are part of the publisher's history.",
         ) from error
     return parse_timeline_history(content or "")
 

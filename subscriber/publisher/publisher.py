@@ -204,7 +204,7 @@ class Publisher:
         if slot.active_pid is not None:
             raise SlotInUse(
                 f'replication slot "{name}" is active for PID {slot.active_pid}',
-                hint="Another receiver streams from this slot. Stop it, or wait until the server has noticed that it is gone.",
+                hint="Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended.",
             )
         return slot
 

@@ -182,6 +182,6 @@ class _Definitions:
         if any(catalog.find_publication(connection, one.name) != one for one in publishing.publications):
             raise PublicationsChanged(
                 "the subscription's publications have changed",
-                hint="The changes are filtered anew, by what they are now.",
+                hint="The changes are filtered again, by the definitions that the publications have now.",
             )
         self._checked = publishing, versions

@@ -44,9 +44,9 @@ class ConsumerCollection:
                 released = [(one.system_identifier, one.slot) for one in catalog.released_slots(connection)]
             removed, complete = collect_consumers(self._settings.journal, identifier, subscriptions, keep=released)
         except SubscriberError as error:
-            logger.debug("consumers that nobody needs may be left in the journals: %s", error.message)
+            logger.debug("consumers of dropped subscriptions could not be removed from the journals: %s", error.message)
             removed, complete = [], False
         self._collected = slots
         self._again = float("inf") if complete else time.monotonic() + _AGAIN_SECONDS
         for file in removed:
-            logger.info('forgot consumer "%s": its subscription is gone, or has another slot', file)
+            logger.info('removed consumer "%s" of the journal: its subscription was dropped, or has another slot', file)

@@ -93,7 +93,9 @@ def has_done_everything(target: Target, outcome: Outcome) -> bool:
     if not outcome.finished:
         logger.error("the run was told to end before everything had caught up")
     if not outcome.catalog_is_known:
-        logger.error("the catalog cannot be read: whether a subscription or a table was added meanwhile is not known")
+        logger.error(
+            "the catalog cannot be read, so a subscription or a table may have been added without being noticed"
+        )
     remaining = list(_remaining(target, outcome))
     for one in remaining:
         logger.error("%s", one)

@@ -82,7 +82,7 @@ class WorkerState:
         """
         refresh_outdated(self.target, self.subscription, outdated)
         logger.info(
-            'subscription "%s" has read the publisher\'s tables anew: %s', self.subscription.name, outdated.message
+            'subscription "%s" has read the publisher\'s tables again: %s', self.subscription.name, outdated.message
         )
 
 

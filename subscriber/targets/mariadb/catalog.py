@@ -86,7 +86,7 @@ def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str,
     ):
         raise TargetUnavailable(
             f'a table is being altered, and what is known of table "{place["name"]}" is not complete',
-            hint="It is tried again; SHOW PROCESSLIST in the target tells who alters what, and for what it waits.",
+            hint="It is retried; SHOW PROCESSLIST in the target shows which session alters the table, and what that session waits for.",
         )
     return rows
 

@@ -134,7 +134,7 @@ def translate_number(number: int, text: str) -> SubscriberError:
     if number == _LOCK_WAIT_TIMEOUT:
         return TargetUnavailable(
             f"MariaDB is not available ({known})",
-            detail="Another transaction holds a lock on a row that is to be changed or read past.",
+            detail="Another transaction holds a lock on a row that the change needs.",
             hint="A prepared transaction holds its locks until COMMIT PREPARED (XA RECOVER lists them); if the publisher has finished it"
             " since, XA COMMIT or XA ROLLBACK it here likewise. A row of a table without a key is found by reading the table, past every"
             " lock on it: give the table a primary key.",

@@ -48,11 +48,11 @@ _HINTS: Final = {
     "28000": "Check the user of the target's URL, and the server's pg_hba.conf.",
     "28P01": "Check the password of the target's URL, or of the user's password file.",
     "3D000": "Check the database of the target's URL.",
-    "53100": "Free space on the target's disk; it is tried again meanwhile.",
-    "53300": "Raise max_connections of the target, or close some; it is tried again meanwhile.",
-    "55P03": "Another transaction holds a lock (pg_locks shows whose) for longer than lock_timeout allows; it is tried again meanwhile.",
-    "57014": "Somebody has canceled it, or statement_timeout of the target's role or database is shorter than a batch takes; it is"
-    " tried again.",
+    "53100": "Free space on the target's disk; the transaction is retried until then.",
+    "53300": "Raise max_connections of the target, or close connections; the transaction is retried until then.",
+    "55P03": "Another transaction holds a lock (pg_locks shows which) for longer than lock_timeout allows; the transaction is retried until then.",
+    "57014": "The statement was canceled, or statement_timeout of the target's role or database is shorter than a batch takes;"
+    " the transaction is retried.",
 }
 
 
