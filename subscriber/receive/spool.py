@@ -12,9 +12,9 @@ changes are removed as well. They belong to the subtransaction or to its childre
 cannot write while it is open. Nothing is applied, and no relation map changes, before the
 transaction commits.
 
-Blocks must come in the order that rule C44 demands; the error texts are PostgreSQL's. As in
-PostgreSQL, it is an error if a transaction continues or finishes that has no spool. PostgreSQL has
-no text of its protocol for that (its file is missing), so the text is this program's.
+Blocks must come in the order that rule C44 demands; the error texts are PostgreSQL's. A transaction
+that continues or finishes must have a spool. PostgreSQL fails in that case, too, since its spool
+file is missing; the error text for that case is specific to this program.
 """
 
 from __future__ import annotations
