@@ -19,7 +19,7 @@ def announced_relations(connection: Connection, tables: Sequence[PublishedTable]
     out.
 
     Raises:
-        psycopg.Error: the server refused the query.
+        psycopg.Error: the query failed.
     """
     features = features_of(connection)
     generated = "a.attgenerated <> ''" if features.generated_columns else "false"

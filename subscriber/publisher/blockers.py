@@ -73,7 +73,7 @@ def receiver_of(server: Connection, slot: str) -> list[str]:
     """The walsender that streams from a slot. ``server`` is a connection that does not wait itself.
 
     Raises:
-        psycopg.Error: the server refused the query.
+        psycopg.Error: the query failed.
     """
     return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
 

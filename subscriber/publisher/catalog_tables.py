@@ -53,7 +53,7 @@ def read_publisher_tables(connection: Connection) -> PublisherTables:
     of the system are without columns.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

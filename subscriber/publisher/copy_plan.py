@@ -177,7 +177,7 @@ def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> di
     tables are left out.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     rows = connection.execute(
         "WITH RECURSIVE tree(schema, name, leaf) AS (SELECT n.nspname::text, c.relname::text, c.oid FROM pg_class c"
@@ -220,7 +220,7 @@ def plan_copy(
             lists, or the role may not read it.
         PublisherError: the table is no longer published; or it was rewritten since the snapshot, so
             that a new snapshot is needed (``transient``).
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     row = connection.execute(
         "SELECT c.oid::int8, c.relreplident::text, c.relkind = 'p',"

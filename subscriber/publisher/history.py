@@ -139,8 +139,8 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
 
 
 def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
-    r"""The lines of a timeline's history file: parent timeline, the LSN where it ended, and a reason
-    that is ignored.
+    r"""The lines of a timeline's history file: parent timeline and the LSN where it ended. The
+    reason in a line is ignored.
 
     >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
     (TimelineEnd(timeline=1, end=50331744),)

@@ -45,7 +45,7 @@ def unreadable_tables(connection: Connection, tables: Sequence[PublishedTable]) 
     exist are left out.
 
     Raises:
-        psycopg.Error: the server refused the query.
+        psycopg.Error: the query failed.
     """
     # Without column lists, the server publishes every column that is not generated.
     features = features_of(connection)

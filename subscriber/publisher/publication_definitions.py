@@ -24,7 +24,7 @@ def read_publications(connection: Connection, names: Sequence[str] | None = None
     appear with their schema.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     with connection.transaction():
         connection.execute("SELECT set_config('search_path', '', true)")

@@ -69,7 +69,7 @@ class ServerPublications:
 
         Raises:
             PublisherNotReady: 0A000, the publications publish different columns of the table.
-            psycopg.Error: the server refused a query.
+            psycopg.Error: a query failed.
         """
         features = features_of(self.connection)
         if not features.column_lists:
@@ -102,7 +102,7 @@ class ServerPublications:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         rows = self.connection.execute(
             "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"

@@ -129,7 +129,7 @@ class Publisher:
         """The system identifier of the server's cluster (``pg_control_system()``).
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         return str(self._one("SELECT system_identifier FROM pg_control_system()")[0])
 
@@ -137,7 +137,7 @@ class Publisher:
         """A replication slot, or None when there is no slot of that name.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         reason = "NULL::text"
         if self.features.slot_wal_status:
@@ -213,7 +213,7 @@ class Publisher:
         """The publications in ``names`` that do not exist, in the order given.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
         existing = {row[0] for row in rows}
@@ -248,7 +248,7 @@ class Publisher:
         """See :func:`~subscriber.publisher.publication_definitions.read_publications`.
 
         Raises:
-            psycopg.Error: the server refused a query.
+            psycopg.Error: a query failed.
         """
         return read_publications(self.connection, names)
 
@@ -257,7 +257,7 @@ class Publisher:
         and name.
 
         Raises:
-            psycopg.Error: the server refused a query.
+            psycopg.Error: a query failed.
         """
         return published_sequences(self.connection, tables)
 
@@ -266,7 +266,7 @@ class Publisher:
         replayed.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         return parse_lsn(
             self._one(
@@ -280,7 +280,7 @@ class Publisher:
         """Whether the server is in recovery.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
@@ -293,7 +293,7 @@ class Publisher:
         position is returned, which its walsender has read.
 
         Raises:
-            psycopg.Error: the server refused the query.
+            psycopg.Error: the query failed.
         """
         if self.is_standby():
             return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])

@@ -32,7 +32,7 @@ def read_attributes(
             publications.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     features = features_of(connection)
     with connection.transaction():

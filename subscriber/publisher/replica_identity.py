@@ -46,7 +46,7 @@ def tables_without_identity(connection: Connection, publications: Sequence[str])
     sorted by name.
 
     Raises:
-        psycopg.Error: the server refused the query.
+        psycopg.Error: the query failed.
     """
     key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(

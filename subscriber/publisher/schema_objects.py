@@ -24,7 +24,7 @@ def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> 
     kind and name.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     if not tables:
         return []

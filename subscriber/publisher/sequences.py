@@ -34,7 +34,8 @@ class PublishedSequence:
         columns: the columns of the requested tables that take values from it, in the order of
             tables and columns.
         used: whether any column of the database takes values from it.
-        position: the sequence's position; None where the role may not read it.
+        position: the sequence's position; None where the role may not read it, or where only
+            columns of other tables use the sequence.
         grants: the statements that let the role read it, without their semicolons; empty where the
             role may read it.
     """
@@ -80,7 +81,7 @@ def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]
     A position is not read for a sequence that only columns of other tables use.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     rows = connection.execute(
         _SEQUENCES.encode(), ([schema for schema, _ in tables], [name for _, name in tables])

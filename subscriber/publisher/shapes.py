@@ -37,7 +37,7 @@ def read_shapes(connection: Connection) -> dict[int, TableShape]:
     tables and temporary tables.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     return _read(connection, sql.SQL("n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"))
 
@@ -46,7 +46,7 @@ def read_shape(connection: Connection, schema: str, table: str) -> TableShape | 
     """The shape of one table; None where there is no ordinary or partitioned table of that name.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     condition = sql.SQL("n.nspname = {} AND c.relname = {}").format(sql.Literal(schema), sql.Literal(table))
     return next(iter(_read(connection, condition).values()), None)
@@ -57,7 +57,7 @@ def read_published_shape(connection: Connection, table: PublishedTable) -> Table
     exists.
 
     Raises:
-        psycopg.Error: the server refused a query.
+        psycopg.Error: a query failed.
     """
     shape = read_shape(connection, table.schema, table.name)
     return None if shape is None else published_shape(shape, table.columns)
