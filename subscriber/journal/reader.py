@@ -1,6 +1,6 @@
 """Reading the journal: segments are planned by their names alone, and then read in parallel.
 
-:func:`JournalReader.plan` turns a range of LSNs into the segments to read, in commit order::
+:meth:`JournalReader.plan` turns a range of LSNs into the segments to read, in commit order::
 
     entries      t 0/100   p(7) 0/180   t 0/200   k(7) 0/240        p(9) 0/250   r(9) 0/260
     plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ──────────────────  r(9)

@@ -27,8 +27,8 @@ IDENTITY_FLAG: Final = 1
 class Absence(enum.Enum):
     """Why a column of a tuple has no value (rule A11).
 
-    This is an enum and not None, so that ``if value`` does not confuse the two members with an
-    empty value, pickling keeps their identity, and mypy checks that both are handled.
+    This is an enum and not None: its members are true in a boolean context, keep their identity
+    when they are pickled, and mypy checks that code distinguishes them.
     """
 
     NULL = "n"

@@ -161,7 +161,7 @@ class CopyReader:
             block_size = 0
             while block_size < BLOCK_BYTES:
                 size, data = pgconn.get_copy_data(1)
-                if size > 0:  # the server sends each row in a message of its own
+                if size > 0:  # the server sends each row in a separate message
                     # Copied at once: to keep thousands of libpq's buffers costs three times as
                     # much.
                     rows.append(bytes(data))

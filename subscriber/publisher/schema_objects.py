@@ -157,7 +157,7 @@ _STORAGE: Final = {"s": "STORED", "v": "VIRTUAL"}
 
 def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
     """Columns that are not published, columns that are generated only at the publisher, and columns
-    with a user-defined collation or type.
+    with a collation other than their type's, or with a user-defined type.
     """
     generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(_COLUMNS.replace("<generated>", generated).encode(), {"oids": list(tables)}).fetchall()

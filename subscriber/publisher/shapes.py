@@ -170,7 +170,7 @@ def _constants(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dic
     listed = sorted(wanted)
     if not listed:
         return {}
-    # Both halves come from the server's own functions, which quote what they print.
+    # Both parts come from the server's functions, which quote their output.
     casts = ", ".join(f"CAST(({expression}) AS {type_name})" for expression, type_name in listed)
     with connection.cursor() as cursor, cursor.copy(f"COPY (SELECT {casts}) TO STDOUT".encode()) as copy:
         (row,) = copy.rows()

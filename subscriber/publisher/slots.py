@@ -57,7 +57,7 @@ def create_slot(
     """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the syntax of the server's version.
 
     The command waits for every transaction in progress at the publisher, including prepared ones.
-    If that takes long, the transactions are logged.
+    If that takes long, these transactions are reported (:mod:`subscriber.waiting`).
 
     Args:
         connection: the replication connection.

@@ -5,7 +5,7 @@ have finished.
 
     B O I U D T M C  B I C  b I P  K  M          one builder holds them, in stream order
     └─────────────┴──────┘  └───┘  │  └ a message between transactions is finished as it arrives (rule A25)
-      group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: an entry of its own
+      group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: a separate entry
                                └ an entry "prepared" (rules C49 to C51)
 
 Finished transactions wait for :meth:`PlainTransactions.publish_finished`, so that small

@@ -93,7 +93,7 @@ class StreamedTransaction(Generic[B]):
             return
         self.builder.truncate(position)
         self.current = b""
-        self.first_changes.forget_from(position)  # what began later is gone with it
+        self.first_changes.forget_from(position)  # later subtransactions were removed, too
 
     def discard(self) -> None:
         """Remove the whole transaction."""

@@ -8,7 +8,7 @@ feedback.
               ├── S … E blocks ▶ spool per xid ── c (commit) ────────────────────┤   segment is full
               │                              └── A (abort) ─▶ gone / truncated   │
               ├── b … P ─────────────────────────▶ entry "prepared" ─────────────┤
-              └── K, r ──────────────────────────▶ entry of its own ─────────────┘──▶ journal ──▶ feedback
+              └── K, r ──────────────────────────▶ separate entry ───────────────┘──▶ journal ──▶ feedback
 
 Invariants
 
