@@ -1,4 +1,4 @@
-"""The contract between the two halves: what was received, durable, in commit order, readable again.
+"""The journal: the durable copy of what a replication slot has sent, in commit order.
 
 ::
 
@@ -6,12 +6,24 @@
                                           ▲    │
                        retention (trim) ──┘    └── consumer positions
 
-A replication slot cannot be read again below its confirmed position, so a slow or restarted target
-would hold the publisher back. The journal takes that role over: the slot is confirmed as soon as
-the journal is durable, and Spark's offsets stay readable until every consumer has committed what
-they stand for.
+A replication slot cannot be read again below its confirmed position. Without a journal, a slow or
+restarted target would therefore make the publisher keep its WAL. With the journal, the slot is
+confirmed as soon as the journal is durable. Spark's offsets stay readable until every consumer has
+committed the transactions up to them.
 
-One folder a slot: immutable Arrow files (:mod:`~subscriber.journal.segment` names them,
-:mod:`~subscriber.journal.builder` fills them), a control file (:mod:`~subscriber.journal.control`),
-and the position of each consumer (:mod:`~subscriber.journal.retention`).
+Each slot has one folder, in which there are immutable Arrow files, a control file and the position
+of each consumer. The modules, in the order in which data passes:
+
+* :mod:`~subscriber.journal.builder` collects the messages of an entry and writes its segments.
+* :mod:`~subscriber.journal.writer` publishes entries; a journal has one writer at a time.
+* :mod:`~subscriber.journal.segment` defines segment names, entries and their chain.
+* :mod:`~subscriber.journal.storage` reads and writes the files, on a local disk or at a URL.
+* :mod:`~subscriber.journal.control` reads and writes the control file.
+* :mod:`~subscriber.journal.reader` plans which segments to read, and reads them.
+* :mod:`~subscriber.journal.retention` keeps consumer positions and decides what is trimmed.
+* :mod:`~subscriber.journal.sparing` limits how often a remote journal is asked for a position.
+* :mod:`~subscriber.journal.browse` shows journals and their messages to people.
+
+Receiving the stream is in :mod:`subscriber.receive`, the format of messages in
+:mod:`subscriber.protocol`.
 """

@@ -1,6 +1,4 @@
-"""Looking into journals: which there are, and what one holds, message by message (like
-pg_waldump).
-"""
+"""Inspection of journals: lists them, and shows the messages of one (like pg_waldump)."""
 
 from __future__ import annotations
 
@@ -56,15 +54,17 @@ class JournalSummary:
 
     @property
     def end(self) -> LSN:
-        """Finish LSN of the last entry."""
+        """Finish LSN of the last entry; the journal's ``begin`` where it has no entries."""
         return LSN(max([self.control.begin, *(entry.end for entry in self.entries)]))
 
     def behind(self, consumer: ConsumerPosition) -> int:
-        """How many bytes of WAL lie between a consumer's position and the last entry."""
+        """The distance in bytes of WAL between a consumer's position and the last entry."""
         return max(0, self.end - consumer.lsn)
 
     def holds_back(self, consumer: ConsumerPosition) -> bool:
-        """Whether entries are kept because of this consumer, however far the others are."""
+        """Whether entries are kept because of this consumer: it is the slowest, and is behind the
+        end.
+        """
         slowest = min(one.lsn for one in self.consumers)
         return consumer.lsn == slowest and self.behind(consumer) > 0
 
@@ -82,7 +82,9 @@ class Line:
 
 
 def list_journals(base: str) -> list[JournalSummary]:
-    """The journals below the configured folder or URL, or the one that it is itself."""
+    """The journals directly below the configured folder or URL, and the one at the URL itself, if
+    any.
+    """
     summaries = []
     for url in (base, *journal_folders(base)):
         storage = open_storage(url)
@@ -96,7 +98,7 @@ def browse(url: str, start: LSN, end: LSN, *, show_values: bool) -> Iterator[Lin
     """The messages of entries that finished in (``start``, ``end``], in commit order.
 
     Raises:
-        JournalGap: there is no journal there.
+        JournalGap: there is no journal at ``url``, or an entry is missing.
         JournalCorrupt: a segment cannot be read.
     """
     reader = JournalReader(open_storage(url))
@@ -108,7 +110,7 @@ def browse(url: str, start: LSN, end: LSN, *, show_values: bool) -> Iterator[Lin
 
 
 def segments_of(summary: JournalSummary) -> list[Segment]:
-    """Every segment, in stream order."""
+    """Every segment of the journal, in stream order."""
     return [segment for entry in summary.entries for segment in entry.segments]
 
 
@@ -128,7 +130,9 @@ def _lines(batch: pa.RecordBatch, relations: dict[int, Relation], *, show_values
 
 
 def describe(message: Message, relations: dict[int, Relation], *, show_values: bool) -> str:
-    """One message in words; values only when asked for, since what is printed is kept somewhere."""
+    """One message in words. Values are left out unless ``show_values`` is set, since output is
+    often kept in logs.
+    """
     match message:
         case Begin(final_lsn=lsn):
             return f"BEGIN, commits at {format_lsn(lsn)}"

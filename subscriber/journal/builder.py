@@ -1,10 +1,11 @@
-"""A transaction, or a run of them, on its way into segments.
+"""Collects the messages of an entry and writes them as segments.
 
-The receiver appends CopyData frames as they come (this is the hot path: an append and an addition a
-message, so that nobody ever has to count what is there). When enough bytes have gathered, or the
-transaction ends, the frames become one Arrow table with numpy over one buffer: position and
-message, without the envelope and without the xid that messages carry inside a stream block (rule
-A3), so that the journal holds one form only.
+The receiver appends CopyData frames as they arrive. This is the hot path: it costs one list append
+and one addition for each message, so that the size is always known without counting. When enough
+bytes have been collected, or the transaction ends, numpy turns the frames into one Arrow table over
+one buffer. The table has the position and the message of each frame, without the envelope and
+without the xid that messages have inside a stream block (rule A3). The journal therefore has one
+form of each message only.
 
 ::
 
@@ -13,14 +14,14 @@ A3), so that the journal holds one form only.
     row     lsn = start_lsn   message =     I     relation 'N' tuple
 
 The table is checked before anything is made durable:
-:func:`~subscriber.protocol.message_batch.group_changes` parses every tuple's structure. A message
-that does not decode therefore never becomes a segment, and the slot never moves past it. The same
-walk tells which relation descriptions the rows need from before; they go into the segment's
-metadata, which makes it self-contained.
+:func:`~subscriber.protocol.message_batch.group_changes` parses the structure of every tuple. A
+message that cannot be decoded therefore never becomes part of a segment, and the slot is never
+confirmed past it. The same pass finds the earlier relation messages that the rows need. They are
+written into the segment's metadata, so that a segment can be read without the segments before it.
 
-*Rejected: a spool format of its own for streamed transactions,* copied into the journal at commit
-as PostgreSQL's worker replays its spool file. Writing the spool as unpublished segments makes the
-commit of a large streamed transaction a few renames.
+*Rejected: a separate spool format for streamed transactions* that is copied into the journal at
+commit, as PostgreSQL's worker replays its spool file. Here the spool is a set of unpublished
+segments, so that the commit of a large streamed transaction is a few renames.
 """
 
 from __future__ import annotations
@@ -50,20 +51,21 @@ from subscriber.protocol.messages import Relation, Truncate
 SEGMENT_SCHEMA: Final = pa.schema(
     [pa.field("lsn", pa.int64(), nullable=False), pa.field("message", pa.binary(), nullable=False)]
 )
-"""``lsn``: the WAL position of the record (0 for descriptions). ``message``: pgoutput, outside
-stream blocks.
+"""``lsn``: the WAL position of the record (0 for relation messages). ``message``: the pgoutput
+message in the form that it has outside of stream blocks.
 """
 
 RELATIONS_KEY: Final = b"subscriber.relations"
-"""Schema metadata: JSON list of base64 R messages that the rows need and that stand in an earlier
-segment.
+"""Schema metadata: JSON list of the base64 relation messages (R) that the rows need and that are in
+an earlier segment.
 """
 FINISH_KEY: Final = b"subscriber.finish"
-"""Schema metadata of an entry's last part: base64 of the message that finished it (C, P, K or r).
+"""Schema metadata of an entry's last part: base64 of the message that finished the entry (C, P, K
+or r).
 """
 
 CHECKSUM_KEY: Final = b"subscriber.crc32"
-"""Schema metadata: :func:`checksum` of the rest; Arrow files have none of their own."""
+"""Schema metadata: the :func:`checksum` of rows and metadata. Arrow files have no checksum."""
 
 _XID_SIZE: Final = 4
 _PREFIXED_IN_STREAM: Final = np.frombuffer(b"RYIUDTM", np.uint8)
@@ -72,7 +74,7 @@ _temporary_names = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A durable, unpublished file; only its first ``rows`` rows count."""
+    """A durable, unpublished file. Only its first ``rows`` rows belong to the entry."""
 
     name: str
     rows: int
@@ -83,15 +85,15 @@ class SegmentBuilder:
     """Collects one entry of the journal.
 
     Args:
-        storage: where it goes.
-        relations: the relation map that it begins with.
-        in_stream: whether the frames are of stream blocks.
-        make_room: called when the disk is full, before a part is tried once more.
+        storage: the files of the journal.
+        relations: the relation map before the first message.
+        in_stream: whether the frames are from stream blocks.
+        make_room: called when the disk is full, before the part is written a second time.
 
     Attributes:
         relations: the relation map as of the first unwritten frame (rule C1). A map is never
-            changed but replaced by another, since thousands of descriptions may be in it and only
-            few batches bring one.
+            modified but replaced by a new map: it may hold thousands of descriptions, and few
+            batches contain a relation message.
         unwritten_bytes: size of the CopyData frames that are not yet written (invariant
             bounded_memory).
     """
@@ -115,16 +117,18 @@ class SegmentBuilder:
 
     @property
     def position(self) -> int:
-        """How many messages were appended so far, less what :meth:`truncate` cut."""
+        """The number of messages in the entry: those appended, less those that :meth:`truncate`
+        removed.
+        """
         return self._written_rows + len(self._frames)
 
     @property
     def unwritten(self) -> int:
-        """How many of them are in memory only."""
+        """The number of messages that are in memory only."""
         return len(self._frames)
 
     def append(self, frame: bytes) -> None:
-        """Add a message: the whole CopyData payload."""
+        """Add one message, given as its whole CopyData payload."""
         self._frames.append(frame)
         self.unwritten_bytes += len(frame)
 
@@ -134,7 +138,7 @@ class SegmentBuilder:
         self.unwritten_bytes += _size(frames)
 
     def split(self, count: int) -> list[bytes]:
-        """Take out the unwritten messages after the first ``count``, and give them back."""
+        """Remove and return the unwritten messages after the first ``count``."""
         rest = self._frames[count:]
         del self._frames[count:]
         self.unwritten_bytes -= _size(rest)
@@ -144,7 +148,7 @@ class SegmentBuilder:
         """Write the collected frames to a durable temporary file, to be published later.
 
         Raises:
-            ProtocolError: a message does not decode; nothing was written.
+            ProtocolError: a message cannot be decoded; nothing was written.
             JournalUnavailable: the file could not be written.
         """
         if not self._frames:
@@ -162,10 +166,12 @@ class SegmentBuilder:
         self._forget_frames()
 
     def truncate(self, position: int) -> None:
-        """Forget every message from ``position`` on: a subtransaction was rolled back (rule C43).
+        """Remove every message from ``position`` on, because a subtransaction was rolled back (rule
+        C43).
 
-        Relation descriptions among them are kept. The publisher tracks what it has described per
-        top-level transaction (rule A24), so it will not repeat them for the changes that follow.
+        Relation messages among them are kept. The publisher remembers for each top-level
+        transaction which relations it has described (rule A24), so it does not repeat them for
+        later changes.
         """
         cut = self.split(max(0, position - self._written_rows))
         if position < self._written_rows:
@@ -173,8 +179,11 @@ class SegmentBuilder:
         self.extend([frame for frame in cut if frame[XLOGDATA_HEADER_SIZE] == ord("R")])
 
     def prepend(self, frame: bytes) -> None:
-        """Put the Begin before everything else, now that a streamed transaction's commit has told
-        it.
+        """Put the Begin message before all others. For a streamed transaction its content is known
+        only at commit.
+
+        Raises:
+            JournalUnavailable: the file could not be written.
         """
         if not self._parts:
             self._frames.insert(0, frame)
@@ -186,17 +195,18 @@ class SegmentBuilder:
         self._written_rows += 1
 
     def publish(self, begin: LSN, end: LSN, kind: Kind, xid: int, finish: bytes) -> list[Segment]:
-        """Make everything durable and give it its place in the journal.
+        """Make the entry durable and visible in the journal.
 
         Args:
-            begin: finish LSN of the entry before.
-            end: finish LSN of this one.
-            kind: what it is.
-            xid: its transaction; 0 for a run of several.
-            finish: the message that finished it.
+            begin: finish LSN of the previous entry.
+            end: finish LSN of this entry.
+            kind: the kind of this entry.
+            xid: the transaction of this entry; 0 for a run of several transactions.
+            finish: the message that finished this entry.
 
         Raises:
-            ProtocolError, JournalUnavailable: as :meth:`spill`; nothing is visible then.
+            ProtocolError, JournalUnavailable: as :meth:`spill`; then nothing of the entry is
+                visible.
         """
         self.spill(finish)
         parts = [self._rewritten(part) for part in self._parts]
@@ -206,10 +216,10 @@ class SegmentBuilder:
         return segments
 
     def discard(self) -> None:
-        """Forget every message: the transaction was rolled back, or is in the journal already.
+        """Remove every message: the transaction was rolled back, or is in the journal already.
 
-        What they described stays in :attr:`relations`: the publisher will not describe it again
-        (rule A24).
+        The relation messages still count in :attr:`relations`, because the publisher does not send
+        them again (rule A24).
         """
         described: dict[int, Relation] = {}
         for frame in self._frames:
@@ -224,7 +234,7 @@ class SegmentBuilder:
         self._forget_frames()
 
     def _create(self, name: str, table: pa.Table) -> None:
-        """Write a temporary file; on a full disk once more when room was made."""
+        """Write a temporary file. If the disk is full, make room and try once more."""
         try:
             self._storage.create(name, table)
         except JournalUnavailable as error:
@@ -234,7 +244,7 @@ class SegmentBuilder:
             self._storage.create(name, table)
 
     def _truncate_parts(self, position: int) -> None:
-        """Cut what is on disk: whole parts go at once, the one with the cut in it counts fewer
+        """Truncate the parts on disk: later parts are deleted, and the part at the cut keeps fewer
         rows.
         """
         kept, rows = [], 0
@@ -267,7 +277,7 @@ def _size(frames: Iterable[bytes]) -> int:
 
 
 def checksum(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> bytes:
-    """CRC-32 of a segment's rows and of what its metadata says, as decimal text."""
+    """CRC-32 of a segment's rows and metadata, as decimal text."""
     crc = 0
     for key in (RELATIONS_KEY, FINISH_KEY):
         crc = zlib.crc32(metadata.get(key, b""), crc)
@@ -280,7 +290,7 @@ def checksum(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> bytes:
 
 
 def _sealed(table: pa.Table, metadata: Mapping[bytes, bytes]) -> pa.Table:
-    """A segment's table with its metadata, checksum included."""
+    """A segment's table with its metadata and checksum."""
     (batch,) = table.to_batches()
     return table.replace_schema_metadata({**metadata, CHECKSUM_KEY: checksum(batch, metadata)})
 
@@ -290,7 +300,9 @@ def _temporary_name() -> str:
 
 
 def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
-    """Strip the envelopes (and stream xids) off many frames at once; :data:`SEGMENT_SCHEMA`."""
+    """Remove the envelopes (and stream xids) of many frames at once. The result has
+    :data:`SEGMENT_SCHEMA`.
+    """
     buffer = np.frombuffer(bytearray().join(frames), np.uint8)
     lengths = np.fromiter(map(len, frames), np.int64, len(frames))
     ends = np.cumsum(lengths)
@@ -303,7 +315,7 @@ def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
         types = buffer[starts]
         prefixed = np.isin(types, _PREFIXED_IN_STREAM)
         starts = starts + _XID_SIZE * prefixed
-        buffer[starts] = types  # over the xid's last byte: the message now begins with its type again
+        buffer[starts] = types  # overwrites the xid's last byte: the message begins with its type again
     offsets = np.empty(2 * len(frames), np.int32)
     offsets[0::2], offsets[1::2] = starts, ends
     slices = pa.Array.from_buffers(
@@ -314,8 +326,8 @@ def _table(frames: list[bytes], *, in_stream: bool) -> pa.Table:
 
 
 def _int64(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Int64Array:
-    """As ``pa.array`` does, which imports pandas first: a walreceiver would start half a second
-    later.
+    """Like ``pa.array``, which imports pandas and would delay the start of a walreceiver by half a
+    second.
     """
     return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
 
@@ -323,7 +335,9 @@ def _int64(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Int64Array:
 def _truncated_relations(
     messages: pa.BinaryArray, controls: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> frozenset[int]:
-    """The relations that T messages name: TRUNCATE needs their descriptions as a change does."""
+    """The relations that Truncate messages (T) name: TRUNCATE needs their descriptions, as changes
+    do.
+    """
     found: set[int] = set()
     for row in controls:
         message = messages[int(row)].as_buffer()

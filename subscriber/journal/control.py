@@ -1,13 +1,17 @@
-"""The journal's control file: whose journal it is, and the positions that no segment shows.
+"""The journal's control file: the identity of the journal, and the positions that no segment shows.
 
-Like ``pg_control`` it is small, replaced whole and synced. ``begin`` is where the chain of segments
-starts (everything at or before it was applied by every consumer, and trimmed). ``received`` is how
-far the publisher's stream is known to hold nothing else for us: on an idle slot it moves on while
-no segment is written, and it is made durable *before* the slot is confirmed that far. A slot
-confirmed beyond it therefore proves that the journal lost something. ``end`` is the last entry's
-end at that moment: an entry that is lost afterwards is missed by it, though ``received`` lies
-beyond. ``timeline`` is the publisher's timeline that all of this was received on; it proves later
-that the publisher still has that history (:mod:`subscriber.publisher.history`).
+Like ``pg_control``, the file is small, and is always replaced as a whole and synced.
+
+* ``begin`` is where the chain of segments starts. Every consumer has applied all entries at or
+  before it, and they were trimmed.
+* ``received`` is the LSN up to which the stream is known to contain nothing more than the journal
+  has. On an idle slot it moves forward although no segment is written. It is made durable *before*
+  the slot is confirmed up to it. A slot that is confirmed beyond it therefore proves that the
+  journal has lost changes.
+* ``end`` is the end of the last entry when ``received`` was written. It shows the loss of an entry
+  that was deleted afterwards, although ``received`` lies beyond that entry.
+* ``timeline`` is the publisher's timeline on which the journal's content was received. It later
+  proves that the publisher still has that history (:mod:`subscriber.publisher.history`).
 """
 
 from __future__ import annotations
@@ -23,22 +27,22 @@ from subscriber.lsn import LSN, format_lsn, parse_lsn
 CONTROL_FILE: Final = "journal.json"
 FORMAT: Final = 2
 _READABLE: Final = (1, FORMAT)
-"""Format 1 had no timeline."""
+"""The formats that this version reads. Format 1 has no timeline."""
 _POSITIONS: Final = ("begin", "received", "end")
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the control file says.
+    """The content of the control file.
 
     Attributes:
-        system_identifier: of the publisher's cluster.
-        slot: the replication slot.
-        begin: the chain of segments starts here.
-        received: nothing unrecorded was published up to here.
-        end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was
-            none.
-        timeline: of the publisher when it was last connected to; 0 is unknown.
+        system_identifier: the system identifier of the publisher's cluster.
+        slot: the name of the replication slot.
+        begin: the LSN at which the chain of segments starts.
+        received: the LSN up to which everything that was published is in the journal.
+        end: finish LSN of the last entry when ``received`` was written; ``begin`` when there was no
+            entry.
+        timeline: the publisher's timeline at the last connection; 0 if it is unknown.
     """
 
     system_identifier: str
@@ -49,7 +53,7 @@ class Control:
     timeline: int = 0
 
     def moved(self, *, begin: LSN | None = None, received: LSN | None = None, end: LSN | None = None) -> Control:
-        """The same with positions moved forward; a position never moves back."""
+        """A copy with the given positions moved forward; a position never moves back."""
         return replace(
             self,
             begin=LSN(max(self.begin, begin or 0)),
@@ -62,7 +66,7 @@ def read_control(storage: Storage) -> Control | None:
     """The control file, or None when there is no journal here.
 
     Raises:
-        JournalCorrupt: the file is there and is not a control file of a format we know.
+        JournalCorrupt: the file exists, but is not a control file of a known format.
     """
     content = storage.read(CONTROL_FILE)
     if content is None:
@@ -83,7 +87,11 @@ def read_control(storage: Storage) -> Control | None:
 
 
 def write_control(storage: Storage, control: Control) -> None:
-    """Replace the control file, durably."""
+    """Replace the control file, durably.
+
+    Raises:
+        JournalUnavailable: the file could not be written.
+    """
     fields = asdict(control)
     fields |= {name: format_lsn(fields[name]) for name in _POSITIONS}
     storage.replace(CONTROL_FILE, json.dumps({"format": FORMAT, **fields}, indent=1).encode(), durable=True)
@@ -93,7 +101,8 @@ def check_identity(control: Control, *, system_identifier: str, slot: str, url: 
     """Refuse a journal that belongs to another cluster or slot.
 
     Raises:
-        JournalGap: naming both identities.
+        JournalGap: the journal belongs to another cluster or slot; the message names both
+            identities.
     """
     if (control.system_identifier, control.slot) != (system_identifier, slot):
         raise JournalGap(

@@ -1,17 +1,17 @@
-"""Reading the journal: plan by names alone, then read segments in parallel, each by itself.
+"""Reading the journal: segments are planned by their names alone, and then read in parallel.
 
-:func:`plan` turns a range of LSNs into the segments to read, in commit order::
+:meth:`JournalReader.plan` turns a range of LSNs into the segments to read, in commit order::
 
     entries      t 0/100   p(7) 0/180   t 0/200   k(7) 0/240        p(9) 0/250   r(9) 0/260
     plan         t 0/100 ─────────────  t 0/200 ─ p(7), k(7) ──────────────────  r(9)
     two_phase    t 0/100 ─ p(7) ──────  t 0/200 ─ k(7) ──────────── p(9) ──────  r(9)
 
-A prepared transaction's changes are read where its COMMIT PREPARED stands, and never after a
-ROLLBACK PREPARED; with ``two_phase``, for a target that can prepare them, each entry is read where
-it stands.
+The changes of a prepared transaction are read at the place of its COMMIT PREPARED, and are not read
+at all after a ROLLBACK PREPARED. With ``two_phase``, for a target that supports prepared
+transactions, each entry is read at its own place.
 
-:func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation descriptions
-the segment relies on, so that whoever reads a segment needs nothing else.
+:func:`read_rows` yields rows of :data:`ROW_SCHEMA`. The first rows are the relation messages that
+the segment needs, so that a segment can be read without the segments before it.
 """
 
 from __future__ import annotations
@@ -59,25 +59,32 @@ ROW_SCHEMA: Final = pa.schema(
         pa.field("message", pa.binary()),
     ]
 )
-"""A message of the journal.
+"""One row is one message of the journal.
 
-``finish_lsn``: end of the commit record of its transaction, the place in commit order; ``xid``: its
-transaction (0 outside one); ``commit_timestamp``: when the publisher committed it; ``lsn``:
-position of the change itself;
-``action``: the message's type byte; ``relation``: ``schema.table`` of R, I, U and D; ``message``:
+``finish_lsn``: end of the commit record of the message's transaction, which is the place in commit
+order; ``xid``: the transaction (0 outside of a transaction); ``commit_timestamp``: when the
+publisher committed the transaction; ``lsn``: the position of the change itself; ``action``: the
+message's type byte; ``relation``: ``schema.table`` of R, I, U and D messages; ``message``: the
 pgoutput bytes.
 """
 
 BATCH_ROWS: Final = 16_384
-"""Rows a batch: large enough that numpy's cost per call vanishes, small enough to stay in cache."""
+"""Rows in a batch: enough that numpy's cost for each call is negligible, and few enough that they
+fit in the CPU cache.
+"""
 
 _POSTGRESQL_EPOCH_US: Final = 946_684_800_000_000
 _RELATION_ID_AT: Final = 1
 
 
 def journal_positions(url: str) -> tuple[LSN, LSN]:
-    """How far a journal has received, and where its last entry ends; 0/0 while there is no
-    journal.
+    """The received position of a journal and the end of its last entry; 0/0 for both while there is
+    no journal.
+
+    Raises:
+        UsageError: no file system handles the URL.
+        JournalCorrupt: the control file cannot be read.
+        JournalUnavailable: the journal cannot be reached now.
     """
     storage = open_storage(url)
     control = read_control(storage)
@@ -88,10 +95,11 @@ def journal_positions(url: str) -> tuple[LSN, LSN]:
 
 
 def watched_positions(url: str) -> Sparing[tuple[LSN, LSN]]:
-    """What :func:`journal_positions` gives, for somebody who asks all the time; of a remote journal
+    """The :func:`journal_positions` for callers that ask often; a remote journal is asked at most
     once a second.
 
-    Both are of one moment, so that who has applied the last entry has everything that was received.
+    Both positions are read at the same time. A consumer that has applied the last entry has
+    therefore applied everything that was received.
     """
     return Sparing(partial(journal_positions, url), open_storage(url).remote)
 
@@ -101,10 +109,10 @@ class Reading:
     """One segment to read.
 
     Attributes:
-        segment: which.
-        end: finish LSN of the entry that it is read for; a prepared transaction is read for its
-            COMMIT PREPARED, but with ``two_phase`` for itself.
-        finish: the segment that holds the message which finished it.
+        segment: the segment.
+        end: finish LSN of the entry that the segment is read for. A prepared transaction is read
+            for its COMMIT PREPARED, but with ``two_phase`` for its PREPARE.
+        finish: the segment that has the message which finished the entry.
     """
 
     segment: Segment
@@ -114,8 +122,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """How a transaction finished: its place in commit order and what the publisher said
-    about it.
+    """The end of a transaction, as the publisher sent it.
+
+    Attributes:
+        lsn: finish LSN, which is the transaction's place in commit order.
+        xid: the transaction; 0 outside of a transaction.
+        timestamp: microseconds since 2000-01-01 UTC; 0 if there is none.
     """
 
     lsn: LSN
@@ -124,7 +136,9 @@ class Finish:
 
 
 class JournalReader:
-    """Lists and plans; needs no lock and may run anywhere the storage can be reached."""
+    """Lists entries and plans what to read. It needs no lock, and works wherever the storage can be
+    reached.
+    """
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -144,13 +158,13 @@ class JournalReader:
         return control
 
     def entries(self, start: LSN) -> list[Entry]:
-        """The complete entries after ``start``, in order, their chain checked.
+        """The complete entries after ``start``, in order. Their chain is checked.
 
         Raises:
-            JournalGap: changes after ``start`` are missing, with both LSNs.
+            JournalGap: changes after ``start`` are missing; the message names both LSNs.
         """
         entries = journal_entries(self.storage)
-        control = self.control()  # read after the listing, so it is no older than any removal that the listing shows
+        control = self.control()  # read after the listing, so that it includes every trim that the listing shows
         if start < control.begin:
             raise JournalGap(
                 f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
@@ -160,11 +174,11 @@ class JournalReader:
         return [entry for entry in self._chain(control.begin, entries) if entry.end > start]
 
     def _chain(self, begin: LSN, entries: list[Entry]) -> list[Entry]:
-        """The entries, their chain checked.
+        """The entries, after a check of their chain.
 
-        A file that gets its name while the folder is being listed may be missed though a later one
-        is not. All that the first listing shows was there before a second one begins, so that one
-        shows everything before it.
+        A file that gets its name while the folder is being listed may be missing in the list
+        although a later file is not. If the check fails, the folder is listed a second time. The
+        second listing shows every file that comes before the files of the first one.
         """
         try:
             check_chain(begin, entries)
@@ -175,11 +189,11 @@ class JournalReader:
         return entries
 
     def require(self, start: LSN, end: LSN) -> None:
-        """Make sure that the batch (``start``, ``end``] is here to its end, or was applied by every
-        consumer.
+        """Check that the journal still has the end of the batch (``start``, ``end``], or has
+        trimmed it.
 
         Raises:
-            JournalGap: the journal ended at ``end`` once and does not any more.
+            JournalGap: an entry that ended at ``end`` is no longer in the journal.
         """
         entries = journal_entries(self.storage)
         if max(start, self.control().begin) < end and all(entry.end != end for entry in entries):
@@ -191,8 +205,11 @@ class JournalReader:
             )
 
     def latest(self, start: LSN, max_bytes: int | None = None) -> LSN:
-        """The end of what there is after ``start``, at most ``max_bytes`` of it (but at least one
-        entry).
+        """The end of the entries after ``start``, limited to ``max_bytes`` in total, but to at
+        least one entry.
+
+        Raises:
+            JournalGap: as :meth:`entries`.
         """
         end, total = start, 0
         for entry in self.entries(start):
@@ -203,16 +220,16 @@ class JournalReader:
         return end
 
     def plan(self, start: LSN, end: LSN, *, two_phase: bool = False) -> list[Reading]:
-        """What to read for ``(start, end]``, in commit order.
+        """The segments to read for ``(start, end]``, in commit order.
 
         Args:
-            start: the end of what was read before.
-            end: of what is to be read.
-            two_phase: prepared transactions are read where they were prepared.
+            start: the end of the range that was read before.
+            end: the end of the range to read.
+            two_phase: whether prepared transactions are read at the place of their PREPARE.
 
         Raises:
-            JournalGap: an entry is missing, or a prepared transaction is to be committed and its
-                changes are not here.
+            JournalGap: an entry is missing, or the changes of a prepared transaction that is to be
+                committed are missing.
         """
         entries = journal_entries(self.storage)
         entries = self._chain(self.control().begin, entries)
@@ -236,7 +253,7 @@ class JournalReader:
 
 
 def changed_relations(storage: Storage, start: LSN) -> list[str]:
-    """The relations that have changes after ``start`` in a journal, by name, as far as it still has
+    """The names of the relations that have changes after ``start``, as far as the journal still has
     them.
 
     Raises:
@@ -248,14 +265,14 @@ def changed_relations(storage: Storage, start: LSN) -> list[str]:
             for segment in entry.segments:
                 reading = Reading(segment, entry.end, entry.segments[-1])
                 for rows in read_rows(storage, reading, read_finish(storage, reading)):
-                    # A segment describes each relation that it has changes of, truncates included.
+                    # A segment has a relation message for each changed or truncated relation.
                     found.update(name for name in rows.column("relation").unique().to_pylist() if name is not None)
     return sorted(found)
 
 
 def read_finish(storage: Storage, reading: Reading) -> Finish | None:
-    """How the transaction finished that is being read; None for a run of several, which say it
-    themselves.
+    """The end of the transaction that is being read; None for a run of transactions, whose rows
+    contain their ends.
 
     Raises:
         JournalCorrupt, JournalUnavailable: as :func:`read_rows`.
@@ -269,8 +286,8 @@ def read_finish(storage: Storage, reading: Reading) -> Finish | None:
 
 
 def oldest_commit(storage: Storage, start: LSN) -> datetime | None:
-    """When the first transaction after ``start`` was committed at the publisher, by its clock; None
-    where the journal has none.
+    """The commit time of the first transaction after ``start``, by the publisher's clock; None
+    where the journal has no such transaction.
 
     Raises:
         JournalError: the journal cannot be read.
@@ -297,16 +314,17 @@ def _datetime(microseconds: int) -> datetime:
 
 
 def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of one segment, :data:`ROW_SCHEMA`, at most :data:`BATCH_ROWS` a batch.
+    """The rows of one segment as batches of :data:`ROW_SCHEMA`, each of at most :data:`BATCH_ROWS`
+    rows.
 
     Args:
-        storage: where the journal is.
-        reading: which segment, and for which entry.
-        finish: what :func:`read_finish` said of it.
+        storage: the files of the journal.
+        reading: the segment, and the entry that it is read for.
+        finish: the result of :func:`read_finish` for ``reading``.
 
     Raises:
-        JournalCorrupt: the file is not what was written, or is gone.
-        JournalUnavailable: it cannot be reached now.
+        JournalCorrupt: the file is missing, or its content was changed.
+        JournalUnavailable: the file cannot be reached now.
     """
     segment = reading.segment
     with _opened(storage, segment) as file:
@@ -316,7 +334,7 @@ def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) 
             yield _rows(described, names, finish or Finish(reading.end, segment.xid, 0))
         for index in range(file.num_record_batches):
             batch = file.get_batch(index)
-            batch.validate(full=True)  # numpy and Arrow follow offsets blindly
+            batch.validate(full=True)  # numpy and Arrow do not check offsets
             if checksum(batch, file.schema.metadata) != file.schema.metadata[CHECKSUM_KEY]:
                 raise _corrupt(segment)
             finishes = None if finish else _finishes(batch, segment)
@@ -326,8 +344,8 @@ def read_rows(storage: Storage, reading: Reading, finish: Finish | None = None) 
 
 @contextlib.contextmanager
 def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileReader]:
-    """A segment's file. Whatever fails in the block is the file's fault: it was checked before it
-    was written.
+    """An open segment. Every error in the block means a corrupt file, since its content was checked
+    before it was written.
     """
     try:
         file = storage.open(segment.name)
@@ -359,7 +377,7 @@ def _finish_message(file: pa.ipc.RecordBatchFileReader) -> bytes:
 
 
 def _described(file: pa.ipc.RecordBatchFileReader) -> pa.RecordBatch:
-    """The relation descriptions that the segment relies on."""
+    """The relation messages that the segment needs."""
     messages = [base64.b64decode(text) for text in json.loads(file.schema.metadata[RELATIONS_KEY])]
     return pa.record_batch(
         [pa.array([0] * len(messages), pa.int64()), pa.array(messages, pa.binary())], ["lsn", "message"]
@@ -404,8 +422,8 @@ def _relation_names(
     offsets: npt.NDArray[np.int32],
     names: dict[int, str],
 ) -> pa.StringArray:
-    """``schema.table`` for the rows that name one relation; learns from the R messages it
-    passes.
+    """``schema.table`` for each row that names one relation; ``names`` is updated from the relation
+    messages.
     """
     named = np.isin(types, np.frombuffer(b"RIUD", np.uint8))
     ids = np.full(len(types), -1, np.int64)
@@ -429,7 +447,7 @@ def _names_of(ids: npt.NDArray[np.int64], names: dict[int, str]) -> pa.StringArr
 
 
 def _finishes(batch: pa.RecordBatch, segment: Segment) -> list[tuple[int, Finish]]:
-    """For every transaction of the batch: its last row, and how it finished."""
+    """For every transaction of the batch: its last row, and its :class:`Finish`."""
     messages = batch.column("message")
     offsets = np.frombuffer(messages.buffers()[1], np.int32, batch.num_rows + 1, messages.offset * 4)
     types = np.frombuffer(messages.buffers()[2], np.uint8)[offsets[:-1]]
@@ -458,7 +476,7 @@ def _finish_of(message: object, xid: int) -> Finish | None:
 
 
 def _spread(finishes: Sequence[tuple[int, Finish]], offset: int, rows: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """Give every row the finish of its transaction: the first one at or after it."""
+    """The finish LSN, xid and timestamp of each row, from the first finish at or after the row."""
     last_rows = np.array([row for row, _ in finishes], np.int64)
     which = np.searchsorted(last_rows, np.arange(offset, offset + rows), side="left")
     columns = (

@@ -1,9 +1,9 @@
-"""What may be removed: the entries that every consumer has passed.
+"""Which entries may be removed: those that every consumer has passed.
 
-A consumer leaves its position in a small file of its own beside the segments, after its target has
-committed. The writer alone removes, so the control file has one writer. A prepared transaction
-stays until the verdict on it (COMMIT PREPARED or ROLLBACK PREPARED) may go too: its changes are
-applied at that place, which may be much later in the stream.
+A consumer writes its position to a small separate file beside the segments, after its target has
+committed. Only the writer removes entries, so that the control file has one writer. A prepared
+transaction is kept until its COMMIT PREPARED or ROLLBACK PREPARED may be removed, too: its changes
+are applied at that place, which may be much later in the stream.
 
 ::
 
@@ -11,9 +11,10 @@ applied at that place, which may be much later in the stream.
              │       └ subscription's number
              └ target's identifier
 
-A file is named by what never changes: a subscription may be renamed, a target may be moved. Who is
-meant is told by what it says. Earlier versions named it by the subscription, and it held the
-position alone; such a file counts like any other until its subscription's worker has replaced it.
+The file's name is made of identifiers that never change, because a subscription may be renamed and
+a target may be moved. Their current names are in the file. Earlier versions named the file after
+the subscription and wrote only the position into it. Such a file counts like any other until the
+worker of its subscription has replaced it.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ _FILE: Final = re.compile(r"consumer-([0-9a-f]{32})-(\d+)(?:-(sync|released))?\.
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who keeps entries from being trimmed.
+    """A reader of the journal for which entries are kept.
 
     Attributes:
         target: the target's identifier, 32 hexadecimal digits.
-        subid: the subscription's number there.
-        purpose: ``"apply"``; ``"sync"`` for what its tables still have to catch up; ``"released"``
-            when it was taken off the slot, for the subscription that goes on with it.
+        subid: the subscription's number in the target's catalog.
+        purpose: ``"apply"`` for the apply worker; ``"sync"`` for the changes that tables in
+            synchronization still have to apply; ``"released"`` for a subscription that was detached
+            from the slot, whose entries are kept for the subscription that takes over the slot.
     """
 
     target: str
@@ -56,22 +58,22 @@ class Consumer:
 
     @property
     def file(self) -> str:
-        """The name of its file."""
+        """The name of the consumer's file."""
         return f"{_PREFIX}{self.target}-{self.subid}{'' if self.purpose == 'apply' else f'-{self.purpose}'}{_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPosition:
-    """What a consumer's file says.
+    """The content of a consumer's file.
 
     Attributes:
-        file: its name.
-        consumer: whose it is; None in a file of an earlier version.
-        lsn: everything up to here has been applied; 0/0 when the file cannot be read, and then
-            nothing may go.
-        subscription: the subscription's name when it was written; None when the file cannot be
-            read.
-        place: where the target was then, without its password.
+        file: the file's name.
+        consumer: the consumer; None in a file of an earlier version.
+        lsn: the LSN up to which everything was applied; 0/0 when the file cannot be read, and then
+            nothing may be removed.
+        subscription: the subscription's name when the file was written; None when the file cannot
+            be read.
+        place: the target's URL at that time, without its password.
     """
 
     file: str
@@ -82,7 +84,7 @@ class ConsumerPosition:
 
     @property
     def purpose(self) -> Purpose:
-        """What it is for."""
+        """The purpose of the consumer, also for a file of an earlier version."""
         if self.consumer is not None:
             return self.consumer.purpose
         return "sync" if self.file.endswith(f"{_EARLIER_SYNC}{_SUFFIX}") else "apply"
@@ -94,39 +96,43 @@ def write_consumer(
     """Record that a consumer has applied everything up to ``lsn``.
 
     Args:
-        storage: where the journal is.
-        consumer: who.
+        storage: the files of the journal.
+        consumer: the consumer.
         lsn: its position.
-        subscription: the subscription's name, for people.
-        place: where the target is, without its password, for people.
-        durable: whether the position outlives a power failure. One that only moves forward need
-            not: an older one that comes back holds trimming back for a moment.
+        subscription: the subscription's name, for display.
+        place: the target's URL without its password, for display.
+        durable: whether the position must survive a power failure. A position that only moves
+            forward need not: an older position that comes back only delays trimming.
 
     Raises:
-        JournalUnavailable: it could not be written.
+        JournalUnavailable: the file could not be written.
     """
     content = {"lsn": format_lsn(lsn), "subscription": subscription, "place": place}
     storage.replace(consumer.file, json.dumps(content).encode(), durable=durable)
 
 
 def remove_consumer(storage: Storage, consumer: Consumer) -> None:
-    """Forget a consumer; forgetting an unknown one is no error."""
+    """Remove a consumer's file; an unknown consumer is no error.
+
+    Raises:
+        JournalUnavailable: the file could not be removed.
+    """
     storage.delete([consumer.file])
 
 
 def read_consumer(storage: Storage, consumer: Consumer) -> LSN:
-    """How far a consumer has come; 0/0 when it never said."""
+    """The position of a consumer; 0/0 when it has not recorded any."""
     return _position(storage, consumer.file)
 
 
 def list_consumers(storage: Storage) -> list[ConsumerPosition]:
-    """All consumers of a journal, by the names of their files."""
+    """All consumers of a journal, in the order of their files' names."""
     found = (read_consumer_file(storage, file) for file in sorted(consumer_files(storage, storage.names())))
     return [position for position in found if position is not None]
 
 
 def read_consumer_file(storage: Storage, file: str) -> ConsumerPosition | None:
-    """What a consumer's file says; None when it is not there."""
+    """The content of a consumer's file; None when there is no such file."""
     content = storage.read(file)
     if content is None:
         return None
@@ -143,54 +149,54 @@ def read_consumer_file(storage: Storage, file: str) -> ConsumerPosition | None:
 
 
 def _earlier_name(file: str) -> str:
-    """The subscription of a file of an earlier version."""
+    """The subscription's name from the name of an earlier version's file."""
     return file.removeprefix(_PREFIX).removesuffix(_SUFFIX).removesuffix(_EARLIER_SYNC)
 
 
 def earlier_files(subscription: str) -> tuple[str, str]:
-    """The files that an earlier version kept for a subscription: apply's, and that of its tables'
-    synchronization.
+    """The names of a subscription's files in earlier versions: the file of apply, and the file of
+    table synchronization.
     """
     return f"{_PREFIX}{subscription}{_SUFFIX}", f"{_PREFIX}{subscription}{_EARLIER_SYNC}{_SUFFIX}"
 
 
 def consumer_files(storage: Storage, names: Iterable[tuple[str, int]], known: Iterable[str] = ()) -> frozenset[str]:
-    """The files of the journal's consumers.
+    """The names of the files of the journal's consumers.
 
     Args:
-        storage: where the journal is.
-        names: its files, as :meth:`Storage.names` lists them.
-        known: the consumers' files of a listing before. A file that is replaced while its folder is
-            listed may be missing from the list, so these are gone only if they cannot be read
-            either.
+        storage: the files of the journal.
+        names: the files, as :meth:`Storage.names` lists them.
+        known: the consumers' files that a previous listing showed. A file that is replaced while
+            its folder is listed may be missing from the list. A known file is therefore gone only
+            if it cannot be read either.
     """
     listed = frozenset(name for name, _ in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX))
     return listed | {file for file in known if file not in listed and storage.read(file) is not None}
 
 
 def slowest_consumer(storage: Storage, files: Iterable[str]) -> LSN:
-    """The position that every consumer of ``files`` has passed; 0/0 when there is none, or when a
-    file is gone.
-    """
+    """The lowest position in ``files``; 0/0 when there are no files, or when a file is gone."""
     return LSN(min((_position(storage, file) for file in files), default=INVALID_LSN))
 
 
 def trimmable(entries: Sequence[Entry], passed: LSN) -> list[Entry]:
-    """The entries that may go when every consumer has passed ``passed``."""
+    """The entries that may be removed when every consumer has passed ``passed``."""
     behind = [entry for entry in entries if entry.end <= passed]
     judged = {entry.xid for entry in behind if entry.kind in (Kind.COMMIT_PREPARED, Kind.ROLLBACK_PREPARED)}
     return [entry for entry in behind if entry.kind is not Kind.PREPARED or entry.xid in judged]
 
 
 def without_kept(entries: Sequence[Entry], keep_size: int) -> list[Entry]:
-    """The entries but for the newest ones, of which together ``keep_size`` bytes are kept."""
+    """The entries without the newest ones, of which ``keep_size`` bytes are kept."""
     newest_first = sorted(entries, key=lambda entry: entry.end, reverse=True)
     sizes = accumulate(entry.size for entry in newest_first)
     return [entry for entry, size in zip(newest_first, sizes, strict=True) if size > keep_size][::-1]
 
 
 def undecided(entries: Iterable[Entry]) -> list[Entry]:
-    """The prepared transactions of ``entries`` (in their order) whose verdict is not among them."""
+    """The prepared transactions in ``entries`` (in their order) that have no COMMIT PREPARED or
+    ROLLBACK PREPARED there.
+    """
     prepared: dict[int, Entry] = {}
     for entry in entries:
         if entry.kind is Kind.PREPARED:

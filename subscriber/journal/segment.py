@@ -1,4 +1,4 @@
-"""A segment's name says everything a planner needs, so that listing a journal opens no file.
+"""Segments and entries. A segment's name has all that a plan needs, so that listing opens no file.
 
 ::
 
@@ -6,13 +6,14 @@
     begin            end              │ xid      part      parts
                                       └ kind
 
-``(begin, end]`` is the range of finish LSNs that the segment's entry covers, and ``begin`` is
-always the ``end`` of the entry before it: the names form a chain, so a segment that somebody
-deleted in the middle shows as a gap instead of as silently missing changes.
+``(begin, end]`` is the range of finish LSNs that the segment's entry covers. ``begin`` is always
+the ``end`` of the previous entry, so that the names form a chain. If a segment in the middle is
+deleted, the chain has a gap, and no change can go missing unnoticed.
 
 An *entry* is what finishes at one place in the stream: a run of small transactions, one large
-transaction in several parts, a prepared transaction, or the verdict on one. An entry exists once
-all its parts do; the writer renames them in order, so until the last rename nobody sees it.
+transaction in several parts, a prepared transaction, or its COMMIT PREPARED or ROLLBACK PREPARED.
+An entry exists once all its parts exist. The writer renames the parts in order, so that the entry
+is not visible before the last rename.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 
 class Kind(StrEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     TRANSACTIONS = "t"
     """Committed transactions, in commit order (and non-transactional messages between them)."""
     PREPARED = "p"
-    """One prepared transaction: applied only when its COMMIT PREPARED is."""
+    """One prepared transaction; its changes are applied only at its COMMIT PREPARED."""
     COMMIT_PREPARED = "k"
     ROLLBACK_PREPARED = "r"
 
@@ -46,13 +47,13 @@ class Segment:
     """One immutable file of the journal.
 
     Attributes:
-        begin: finish LSN of the entry before (exclusive start of the range).
-        end: finish LSN of the last transaction in it; of its transaction for a part of a large one.
-        kind: what the entry is.
-        xid: the transaction of a prepared transaction or its verdict, or of an entry in parts; else
-            0.
-        part: 1-based.
-        parts: how many the entry has.
+        begin: finish LSN of the previous entry (exclusive start of the range).
+        end: finish LSN of the entry, which is that of its last transaction.
+        kind: the kind of the entry.
+        xid: the transaction, for a prepared transaction, its COMMIT PREPARED or ROLLBACK PREPARED,
+            or an entry in several parts; otherwise 0.
+        part: the number of this part, from 1.
+        parts: the number of parts that the entry has.
         size: bytes on disk (not part of the name).
     """
 
@@ -73,7 +74,7 @@ class Segment:
 
 
 def parse_segment_name(name: str, size: int = 0) -> Segment | None:
-    """The segment of that name, or None when the name is not a segment's."""
+    """The segment that a file name stands for, or None when the name is not that of a segment."""
     if not name.endswith(SUFFIX):
         return None
     fields = name.removesuffix(SUFFIX).split("-")
@@ -88,28 +89,28 @@ def parse_segment_name(name: str, size: int = 0) -> Segment | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All parts of what finished at :attr:`end`, in order."""
+    """All parts of one entry, in order."""
 
     segments: tuple[Segment, ...]
 
     @property
     def begin(self) -> LSN:
-        """Finish LSN of the entry before."""
+        """Finish LSN of the previous entry."""
         return self.segments[0].begin
 
     @property
     def end(self) -> LSN:
-        """Finish LSN: where the entry stands in the stream."""
+        """Finish LSN of the entry: its place in the stream."""
         return self.segments[0].end
 
     @property
     def kind(self) -> Kind:
-        """What the entry is."""
+        """The kind of the entry."""
         return self.segments[0].kind
 
     @property
     def xid(self) -> int:
-        """The transaction, where the entry is one."""
+        """The transaction, where the entry is a single transaction; otherwise 0."""
         return self.segments[0].xid
 
     @property
@@ -119,7 +120,9 @@ class Entry:
 
 
 def group_entries(segments: Iterable[Segment]) -> tuple[list[Entry], list[Segment]]:
-    """Put parts together: complete entries in stream order, and the segments of incomplete ones."""
+    """Group segments into entries: the complete entries in stream order, and the segments of
+    incomplete entries.
+    """
     by_entry: dict[Segment, list[Segment]] = {}
     for segment in sorted(segments):
         by_entry.setdefault(replace(segment, part=1, size=0), []).append(segment)
@@ -139,14 +142,15 @@ def journal_entries(storage: Storage) -> list[Entry]:
 
 
 def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
-    """Hold every entry's begin against the end of the one before; the first against the journal's
+    """Check that each entry begins where the previous one ends, and the first at the journal's
     ``begin``.
 
-    Entries at or before ``begin`` are prepared transactions that wait for their verdict
-    (:mod:`subscriber.journal.retention`), or files that a crash kept from being deleted.
+    Entries at or before ``begin`` are not checked. They are prepared transactions that are not
+    finished yet (:mod:`subscriber.journal.retention`), or files that were not deleted because of a
+    crash.
 
     Raises:
-        JournalGap: entries in between are gone, with both LSNs.
+        JournalGap: entries in between are missing; the message names both LSNs.
         JournalCorrupt: two entries overlap.
     """
     end = begin

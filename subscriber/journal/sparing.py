@@ -1,5 +1,5 @@
-"""Asking a store no more often than it is worth: a request to a remote journal takes milliseconds,
-and may cost money.
+"""A cached answer, to limit how often a remote journal is read. A request takes milliseconds and
+may cost money.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 REMOTE_SECONDS: Final = 1.0
-"""How old an answer about a remote journal may be. It is late, never wrong: positions only move
-forward.
+"""How old an answer about a remote journal may be. An old position may be too low but is never too
+high, since positions only move forward.
 """
 
 
 class Sparing(Generic[T]):
-    """An answer that may be asked for many times a second.
+    """An answer that may be requested many times a second.
 
     Args:
-        ask: gives it.
-        remote: whether asking is a request; otherwise every answer is new.
-        clock: monotonic seconds.
+        ask: the function that gives the answer.
+        remote: whether ``ask`` sends a request to a server. If not, it is called every time.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, ask: Callable[[], T], remote: bool, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,7 +32,9 @@ class Sparing(Generic[T]):
         self._answer: tuple[float, T] | None = None
 
     def get(self) -> T:
-        """The answer; what ``ask`` raises is raised, and asked again the next time."""
+        """The answer, at most :data:`REMOTE_SECONDS` old. An exception of ``ask`` is raised and not
+        cached.
+        """
         now = self._clock()
         if self._answer is not None and self._remote and now - self._answer[0] < REMOTE_SECONDS:
             return self._answer[1]
@@ -41,5 +43,5 @@ class Sparing(Generic[T]):
         return answer
 
     def forget(self) -> None:
-        """The next answer is to be new."""
+        """Forget the cached answer, so that the next :meth:`get` calls ``ask``."""
         self._answer = None

@@ -1,16 +1,16 @@
-"""Where a journal's files are: a local folder, or any ``pyarrow.fs`` URL.
+"""The files of a journal: in a local folder, or at any ``pyarrow.fs`` URL.
 
-Everything above asks for six things only: list, read, create a temporary file, publish it under its
-name, replace a small file, delete. *Durable* means: on a local disk, ``fsync`` of the file before
-the rename and of the folder after it; on an object store, that the store has acknowledged the
-object.
+The rest of the package needs six operations only: list, read, create a temporary file, publish it
+under its final name, replace a small file, and delete. *Durable* means on a local disk: ``fsync``
+of the file before the rename, and of the folder after it. On an object store it means that the
+store has acknowledged the object.
 
-A local journal holds the publisher's rows: its folder is for its user alone (0700, its files 0600),
-as PostgreSQL's data directory.
+A local journal contains the publisher's rows. Only its user has access to the folder (mode 0700,
+files 0600), as with PostgreSQL's data directory.
 
-On a disk without a free byte the target's progress could not be written down, so nothing could be
-trimmed, so nothing would ever become free. A local journal therefore has a *reserve*, a file that
-nobody reads: it is given up when a small file cannot be written, and made again when there is room.
+On a full disk, the target's progress could not be recorded. Then nothing could be trimmed, and no
+space would ever become free. A local journal therefore has a *reserve*, a file that is never read.
+It is deleted when a small file cannot be written, and recreated when there is space again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from subscriber.errors import JournalUnavailable, UsageError
 
 RESERVE_FILE: Final = "journal.reserve"
 RESERVE_BYTES: Final = 256 * 1024
-"""Room for many small files: each takes a block or two while it is replaced."""
+"""Space for many small files: each needs one or two blocks while it is replaced."""
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRIVATE_FOLDER: Final = 0o700
@@ -43,55 +43,79 @@ class Storage(Protocol):
     """The files of one journal.
 
     Attributes:
-        url: where they are.
-        remote: whether each file that is read, and each listing, is a request to a server.
+        url: the folder or URL of the files.
+        remote: whether each read and each listing is a request to a server.
     """
 
     url: str
     remote: bool
 
     def names(self) -> list[tuple[str, int]]:
-        """Every file's name and size in bytes, in no order."""
+        """The name and the size in bytes of every file, in no particular order.
+
+        Raises:
+            JournalUnavailable: the folder cannot be listed now.
+        """
 
     def change_token(self) -> int | None:
-        """Differs when files came or went since it was last asked; None when only listing
-        can tell.
+        """A number that changes when files are added or removed; None where only a listing shows
+        that.
         """
 
     def read(self, name: str) -> bytes | None:
-        """A small file's content, or None when there is none of that name."""
+        """A small file's content, or None when there is no file of that name.
+
+        Raises:
+            JournalUnavailable: the file cannot be read now.
+        """
 
     def open(self, name: str) -> pa.NativeFile:
-        """A segment, for reading at random."""
+        """Open a segment for random access."""
 
     def create(self, name: str, table: pa.Table) -> int:
-        """Write a temporary Arrow file, durable when this returns; gives its size in bytes."""
+        """Write a temporary Arrow file. It is durable when this returns. Returns its size in bytes.
+
+        Raises:
+            JournalUnavailable: the file could not be written.
+        """
 
     def publish(self, renames: list[tuple[str, str]]) -> None:
-        """Give durable temporary files their names, in order; durable when this returns."""
+        """Rename durable temporary files to their final names, in order. The names are durable when
+        this returns.
+
+        Raises:
+            JournalUnavailable: a file could not be renamed.
+        """
 
     def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:
-        """Write a small file whole, so that a reader sees the old or the new content.
+        """Write a small file as a whole, so that a reader sees either the old or the new content.
 
         Args:
-            name: the file.
-            content: of all of it.
-            durable: whether it outlives a power failure.
-            from_reserve: whether the reserve may be given up for it.
+            name: the file's name.
+            content: the complete new content.
+            durable: whether the content must survive a power failure.
+            from_reserve: whether the reserve may be deleted to make space for the file.
+
+        Raises:
+            JournalUnavailable: the file could not be written.
         """
 
     def make_reserve(self) -> None:
-        """Have the reserve again, where it is missing and there is room."""
+        """Recreate the reserve if it is missing and there is space."""
 
     def delete(self, names: list[str]) -> None:
-        """Remove files, in order; one that is not there is no error."""
+        """Remove files, in order; a missing file is no error.
+
+        Raises:
+            JournalUnavailable: a file could not be removed.
+        """
 
     def lock(self) -> contextlib.AbstractContextManager[bool]:
-        """Be the only writer; gives False when somebody else is."""
+        """Lock the journal against other writers; yields False when another writer has the lock."""
 
 
 def journal_url(base: str, system_identifier: str, slot: str) -> str:
-    """Where one slot's journal is, below the configured folder or URL.
+    """The URL of one slot's journal, below the configured folder or URL.
 
     >>> journal_url("/var/lib/subscriber", "7301", "s1")
     '/var/lib/subscriber/7301_s1'
@@ -113,10 +137,10 @@ def open_storage(url: str) -> Storage:
 
 
 def move_journal(old: str, new: str) -> None:
-    """Give the folder of a journal another name, in the same place.
+    """Rename the folder of a journal within the same file system.
 
     Raises:
-        JournalUnavailable: it could not be moved.
+        JournalUnavailable: the folder could not be moved.
         UsageError: no file system handles the URL.
     """
     if "://" not in old or old.startswith("file://"):
@@ -131,11 +155,12 @@ def move_journal(old: str, new: str) -> None:
 
 
 def journal_folders(base: str) -> list[str]:
-    """The folders directly below a folder or URL, by name; none where there is no such folder.
+    """The folders directly below a folder or URL, sorted by name; empty where there is no such
+    folder.
 
     Raises:
         UsageError: no file system handles the URL.
-        JournalUnavailable: it cannot be listed now.
+        JournalUnavailable: the folder cannot be listed now.
     """
     if "://" not in base or base.startswith("file://"):
         folder = Path(base.removeprefix("file://"))
@@ -148,10 +173,10 @@ def journal_folders(base: str) -> list[str]:
 
 
 def open_to_others(base: str) -> list[str]:
-    """The journals below a local folder, or the one that it is, of which group or others may read
-    or write something.
+    """The journals at or below a local folder that have files which group or others may read or
+    write.
 
-    Those of other users, which this one may not look into, are not among them.
+    Journals of other users that this user may not read are left out.
 
     Raises:
         JournalUnavailable: the folder cannot be listed now.
@@ -176,7 +201,9 @@ def _is_open(folder: Path) -> bool:
 
 
 def is_out_of_space(error: JournalUnavailable) -> bool:
-    """Whether a file could not be written because the disk, or the user's part of it, is full."""
+    """Whether a file could not be written because the disk is full or the user's quota is
+    exhausted.
+    """
     return isinstance(error.__cause__, OSError) and error.__cause__.errno in _NO_SPACE
 
 
@@ -211,7 +238,9 @@ class LocalStorage:
         return found
 
     def change_token(self) -> int | None:
-        """See :class:`Storage`; the folder's modification time, which a rename into it moves."""
+        """See :class:`Storage`. The token is the folder's modification time, which a rename into
+        the folder changes.
+        """
         with _reading(self.url), contextlib.suppress(FileNotFoundError):
             return self.folder.stat().st_mtime_ns
         return 0
@@ -284,8 +313,8 @@ class LocalStorage:
             raise
 
     def make_reserve(self) -> None:
-        """See :class:`Storage`; bytes that no file system can leave out, synced because some find
-        their place only then.
+        """See :class:`Storage`. The bytes are random, so that no file system can compress them
+        away, and are synced, because some file systems allocate blocks only then.
         """
         path = self.folder / RESERVE_FILE
         try:
@@ -299,7 +328,7 @@ class LocalStorage:
             self._give_up_reserve()
 
     def _give_up_reserve(self) -> bool:
-        """Whether there was one."""
+        """Delete the reserve; returns whether it existed."""
         try:
             (self.folder / RESERVE_FILE).unlink()
         except OSError:
@@ -314,7 +343,9 @@ class LocalStorage:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """See :class:`Storage`; an ``flock``, which the kernel releases with the process."""
+        """See :class:`Storage`. The lock is an ``flock``, which the kernel releases when the
+        process ends.
+        """
         try:
             _make_private(self.folder)
             file = _private(self.folder / "journal.lock")
@@ -337,10 +368,10 @@ class LocalStorage:
 
 
 class RemoteStorage:
-    """A prefix of any ``pyarrow.fs`` file system.
+    """The files below a prefix of any ``pyarrow.fs`` file system.
 
-    An object appears whole or not at all, and the store's acknowledgement is its durability. There
-    is no lock: the replication slot itself admits one receiver only.
+    An object appears as a whole or not at all, and is durable when the store has acknowledged it.
+    There is no lock: a replication slot has at most one receiver at a time.
     """
 
     remote = True
@@ -372,8 +403,8 @@ class RemoteStorage:
         return None
 
     def open(self, name: str) -> pa.NativeFile:
-        """See :class:`Storage`; one request, and no I/O error while the file is being taken
-        apart.
+        """See :class:`Storage`. The file is read with one request, so that there is no I/O error
+        while it is parsed.
         """
         with self._fs.open_input_file(self._at(name)) as file:
             return pa.BufferReader(file.read_buffer())
@@ -402,7 +433,7 @@ class RemoteStorage:
             raise _unavailable(self.url, error) from error
 
     def replace(self, name: str, content: bytes, *, durable: bool, from_reserve: bool = True) -> None:  # noqa: ARG002 - an interface's arguments
-        """See :class:`Storage`; an object store is always durable, and has no end."""
+        """See :class:`Storage`. Objects are always durable, and an object store is never full."""
         try:
             self._fs.create_dir(os.path.dirname(self._at(name)), recursive=True)
             with self._fs.open_output_stream(self._at(name)) as file:
@@ -429,7 +460,7 @@ class RemoteStorage:
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone."""
+    """Create a folder and its missing parents, with access for this user only."""
     if not folder.exists():
         _make_private(folder.parent)
         with contextlib.suppress(FileExistsError):
@@ -437,7 +468,7 @@ def _make_private(folder: Path) -> None:
 
 
 def _private(path: Path) -> BinaryIO:
-    """A file to write, empty, and for this user alone if it is new."""
+    """Open an empty file for writing; if it is new, only this user has access."""
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, _PRIVATE_FILE))
 
 
@@ -448,9 +479,7 @@ def _write_arrow(file: Any, table: pa.Table) -> None:
 
 @contextlib.contextmanager
 def _reading(url: str) -> Iterator[None]:
-    """A file that is not there is for the caller to judge; whatever else keeps it from being read
-    may pass.
-    """
+    """Turn I/O errors into JournalUnavailable, except a missing file, which the caller handles."""
     try:
         yield
     except FileNotFoundError:

@@ -1,4 +1,5 @@
-"""The journal's one writer: entries in, a durable position out.
+"""The only writer of a journal. It takes entries and gives the position up to which they are
+durable.
 
 ::
 
@@ -6,14 +7,14 @@
                                                                                       │
                                                               feedback may confirm ◀──┘   (slot_after_disk)
 
-Invariants: ``durable_lsn`` never passes what a crash would leave on disk; entries form a chain
-(:mod:`subscriber.journal.segment`); an entry at or before the journal's end is never written again,
-so a publisher that resends a transaction after a crash changes nothing. Nothing is removed that a
-consumer may still need: who consumes is looked up in the folder in the same turn.
+Invariants: ``durable_lsn`` never exceeds what is on disk after a crash. Entries form a chain
+(:mod:`subscriber.journal.segment`). An entry at or before the journal's end is never written again,
+so that a publisher may send a transaction again after a crash. Nothing is removed that a consumer
+may still need: each trim lists the consumers' files in the folder first.
 
-The folder may hold thousands of segments, and the receiver asks for the consumers' position many
-times a second. So between two trims only the consumers' own files are read, those that the last
-listing showed; and those of a remote journal, each a request, once a second.
+The folder may have thousands of segments, and the receiver asks for the consumers' position many
+times a second. Between two trims, therefore, only the consumers' files that the last listing showed
+are read. In a remote journal, where each read is a request, they are read once a second.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from subscriber.protocol.messages import Relation
 def open_writer(
     storage: Storage, *, system_identifier: str, slot: str, confirmed_lsn: LSN, applied_lsn: LSN, keep_size: int = 0
 ) -> Iterator[JournalWriter]:
-    """Open the journal for writing, or begin a new one, and be its only writer.
+    """Open the journal as its only writer, and create it if there is none.
 
-    A new journal begins at the target's position: everything before it is applied.
+    A new journal begins at the target's position, since everything before it is applied.
 
     Args:
-        storage: where the journal is.
-        system_identifier: of the publisher.
+        storage: the files of the journal.
+        system_identifier: the publisher's system identifier.
         slot: the replication slot.
-        confirmed_lsn: the slot's ``confirmed_flush_lsn``: the publisher no longer has what is
+        confirmed_lsn: the slot's ``confirmed_flush_lsn``; the publisher no longer has the changes
             before it.
         applied_lsn: the target's progress.
-        keep_size: bytes of what every target has that are kept all the same.
+        keep_size: bytes of passed entries that are not trimmed.
 
     Raises:
         SlotInUse: another process writes this journal.
-        JournalGap: slot, journal and target disagree, with both LSNs.
+        JournalGap: slot, journal and target contradict each other; the message names both LSNs.
     """
     with storage.lock() as locked:
         if not locked:
@@ -66,21 +67,21 @@ def open_writer(
         check_identity(control, system_identifier=system_identifier, slot=slot, url=storage.url)
         writer = JournalWriter(storage, control, keep_size)
         if confirmed_lsn <= applied_lsn and writer.durable_lsn < applied_lsn:
-            # Left over from a subscription that had this slot's name before: the target has all of
-            # it, the slot all the rest.
+            # The journal is left from an earlier subscription whose slot had the same name. The
+            # target has everything in it, and the slot has all later changes.
             writer.restart(applied_lsn)
         writer.check_confirmed(confirmed_lsn)
         _refuse_gaps(writer, applied_lsn)
         write_control(storage, writer.control)
-        writer.trim()  # first of all: the disk may be full, and the target further than it was
+        writer.trim()  # first: the disk may be full, and consumers may have passed more entries
         yield writer
 
 
 class JournalWriter:
-    """See the module; made by :func:`open_writer`.
+    """The writer of a journal (see the module); :func:`open_writer` creates it.
 
     Attributes:
-        control: what the control file says.
+        control: the content of the control file.
         end: finish LSN of the last entry.
     """
 
@@ -98,8 +99,8 @@ class JournalWriter:
         self.end = LSN(max([control.begin, *(entry.end for entry in entries)]))
 
     def restart(self, begin: LSN) -> None:
-        """Forget every entry and begin anew at ``begin``, without the consumers that lie before it:
-        they can never read on.
+        """Remove every entry and begin again at ``begin``. Consumers before it are removed, since
+        they can never continue.
         """
         names = self._storage.names()
         behind = [one.file for one in list_consumers(self._storage) if one.lsn < begin]
@@ -111,15 +112,17 @@ class JournalWriter:
 
     @property
     def durable_lsn(self) -> LSN:
-        """Everything published up to here is on disk (or was nothing for us)."""
+        """The LSN up to which everything that was published is on disk."""
         return LSN(max(self.end, self.control.received))
 
     def check_confirmed(self, confirmed_lsn: LSN) -> None:
-        """Refuse a slot that was confirmed beyond the journal's end (invariant slot_after_disk):
-        never skip what nobody has.
+        """Refuse a slot that was confirmed beyond the journal's end (invariant slot_after_disk).
+
+        The changes in between are neither in the slot nor in the journal and must not be skipped.
 
         Raises:
-            JournalGap: with both LSNs.
+            JournalGap: the slot was confirmed beyond the journal's end; the message names both
+                LSNs.
         """
         if confirmed_lsn > self.durable_lsn:
             raise JournalGap(
@@ -130,8 +133,10 @@ class JournalWriter:
             )
 
     def receive_on(self, timeline: int) -> None:
-        """Keep durably on which timeline of the publisher the following is received; 0 is
-        unknown.
+        """Record durably the publisher's timeline that is received from now on; 0 if it is unknown.
+
+        Raises:
+            JournalUnavailable: the control file could not be written.
         """
         if timeline != self.control.timeline:
             self.control = replace(self.control, timeline=timeline)
@@ -145,8 +150,9 @@ class JournalWriter:
         """Make an entry durable and visible, unless it is in the journal already.
 
         Raises:
-            ProtocolError: a message does not decode; nothing was written.
-            JournalUnavailable: nothing is visible; the transaction will come again.
+            ProtocolError: a message cannot be decoded; nothing was written.
+            JournalUnavailable: the entry could not be written and is not visible. The publisher
+                will send the transaction again.
         """
         if end <= self.end:
             builder.discard()
@@ -155,8 +161,10 @@ class JournalWriter:
         self.end = end
 
     def advance(self, received: LSN) -> None:
-        """Record durably that nothing was published for us between the last entry and
-        ``received``.
+        """Record durably that nothing was published between the last entry and ``received``.
+
+        Raises:
+            JournalUnavailable: the control file could not be written.
         """
         if received > self.durable_lsn:
             self.control = self.control.moved(received=received, end=self.end)
@@ -168,19 +176,21 @@ class JournalWriter:
         return any(entry.kind is Kind.PREPARED and entry.xid == xid for entry in entries)
 
     def applied(self) -> LSN:
-        """How far the slowest consumer has come, of those that were there when the folder was last
-        listed.
+        """The position of the slowest consumer, among the consumers that the last listing showed.
 
-        Of a remote journal: at the last look, which is at most
-        :data:`~subscriber.journal.sparing.REMOTE_SECONDS` ago.
+        In a remote journal, the position may be up to
+        :data:`~subscriber.journal.sparing.REMOTE_SECONDS` old.
         """
         return self._slowest.get()
 
     def trim(self) -> None:
-        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), but for what
-        is kept to be looked at.
+        """Remove what every consumer has passed (:mod:`subscriber.journal.retention`), except
+        ``keep_size`` bytes.
 
-        Lists the folder, which takes some 5 µs a file; about once a second is often enough.
+        This lists the folder, which takes about 5 µs for each file. Once a second is often enough.
+
+        Raises:
+            JournalUnavailable: files could not be listed, written or removed.
         """
         self._remove_passed()
         self._storage.make_reserve()
@@ -201,15 +211,15 @@ class JournalWriter:
         trimmed = trimmable(without_kept(group_entries(behind)[0], self._keep_size), passed)
         if not trimmed:
             return
-        # The chain's new beginning is durable first: a crash in between leaves files that are
-        # merely old.
+        # The chain's new beginning is made durable first. After a crash in between, the remaining
+        # files are before it and do no harm.
         self.control = self.control.moved(begin=LSN(max(entry.end for entry in trimmed)))
         write_control(self._storage, self.control)
         self._storage.delete([segment.name for entry in trimmed for segment in entry.segments])
 
 
 def _refuse_gaps(writer: JournalWriter, applied_lsn: LSN) -> None:
-    """Refuse a journal that does not have what the target has not applied."""
+    """Refuse a journal that lacks changes which the target has not applied."""
     if writer.end < writer.control.end and applied_lsn < writer.control.end:
         raise JournalGap(
             f"the journal held changes up to {format_lsn(writer.control.end)}, but now ends at {format_lsn(writer.end)}",

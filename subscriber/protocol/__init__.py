@@ -1,4 +1,5 @@
-"""The wire: bytes to messages and back, pure, in both directions.
+"""The replication protocol: conversion between bytes and messages, in both directions, without side
+effects.
 
 ::
 
@@ -6,21 +7,31 @@
                                          ─tuples▶ Arrow columns    many changes of one relation
     Message  ─encode──▶ payload          ─envelope▶ CopyData
 
-``messages`` holds the types, ``reader`` the one bounds-checked cursor, ``decode`` and ``encode``
-are exact inverses, ``envelope`` is what CopyBoth wraps around them. ``tuples`` reads the same tuple
-layout column by column with numpy; it is not imported here, so that the walreceiver, which only
-looks at message types and transaction IDs, starts without numpy and pyarrow.
+The modules:
+
+* ``messages`` has the message types.
+* ``byte_reader`` has the bounds-checked cursor over the bytes of a message.
+* ``decode`` and ``encode`` convert between bytes and messages; they are exact inverses.
+* ``envelope`` has the messages of CopyBoth mode that contain the pgoutput messages.
+* ``tuples`` reads the tuples of many messages column by column with numpy.
+* ``message_batch`` groups the changes of a batch of messages for ``tuples``.
+* ``changes`` has the frames of columnar changes, which executors pass to the driver.
+
+The last three are not imported here. The walreceiver, which only reads message types and
+transaction IDs, therefore starts without numpy and pyarrow. The connection is in
+:mod:`subscriber.publisher`, the receiving of the stream in :mod:`subscriber.receive`.
 
 Invariants:
 
-1. Decoding looks at nothing but its arguments: no socket, catalog, clock or logger. What depends on
-   the session (are we inside a stream block, was ``streaming 'parallel'`` asked for) is an
-   argument.
-2. Whatever the bytes, decoding ends in a message or in a ProtocolError with the offset. A message
-   re-encodes to the very bytes it came from, so no column can have moved on the way.
-3. Nothing is looked up: a tuple is as many columns as it says, and whether that fits its Relation
-   is for the reader of both to judge (a decoder that asks a catalog gives the past today's
-   columns).
+1. Decoding depends on its arguments only: it uses no socket, catalog, clock or logger. Facts about
+the session (whether a stream block is open, whether ``streaming 'parallel'`` was requested) are
+arguments.
+2. For any bytes, decoding ends with a message or with a ProtocolError that has the offset. A
+message is encoded to exactly the bytes from which it was decoded, so that no column can change its
+place.
+3. Decoding does not look anything up. A tuple has as many columns as it states, and the caller that
+has both the tuple and its Relation checks whether they match. (A decoder that read a catalog would
+give old changes today's columns.)
 """
 
 from subscriber.protocol.decode import decode

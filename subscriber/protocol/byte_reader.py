@@ -1,9 +1,9 @@
-"""The one bounds-checked cursor through which every byte of a message is read.
+"""The bounds-checked cursor through which every byte of a message is read.
 
-Whatever the bytes are, reading ends in a value or in a :class:`~subscriber.errors.ProtocolError`
-that says where; never in an IndexError, in a value made of too few bytes (what ``BytesIO.read``
-gives), or in a loop that waits for a NUL. PostgreSQL's own readers (pqformat.c) work so, and the
-texts are theirs.
+For any bytes, reading ends with a value or with a :class:`~subscriber.errors.ProtocolError` that
+has the position. It never ends with an IndexError, with a value of too few bytes (which
+``BytesIO.read`` would return), or in a loop that waits for a NUL. PostgreSQL's readers (pqformat.c)
+work in the same way, and the error texts are PostgreSQL's.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Reader:
     """A cursor over one message.
 
     Attributes:
-        data: the whole message, type byte included.
-        offset: bytes from the start of the message to what is read next.
+        data: the whole message, including the type byte.
+        offset: the offset in the message of the next byte to read.
         message_type: the type byte as text, None before it was read.
     """
 
@@ -40,12 +40,12 @@ class Reader:
         return len(self.data) - self.offset
 
     def error(self, message: str, *, at: int | None = None, sqlstate: str | None = None) -> ProtocolError:
-        """An error that knows where it happened: at byte ``at``, else at the cursor."""
+        """An error with its position: offset ``at``, or else the cursor."""
         offset = self.offset if at is None else at
         return ProtocolError(message, offset=offset, message_type=self.message_type, sqlstate=sqlstate)
 
     def type_byte(self) -> int:
-        """Read the byte that says what kind of message this is, and remember it for errors."""
+        """Read the message's type byte, and remember it for errors."""
         byte = self.byte()
         self.message_type = printable(byte)
         return byte
@@ -70,8 +70,8 @@ class Reader:
     def flag(self, what: str) -> bool:
         """Read a byte that is 0 or 1.
 
-        PostgreSQL takes any other byte for one of the two; a message that nobody writes so is
-        refused here, so that encoding what was read gives the bytes back.
+        PostgreSQL interprets any other byte as one of the two. No publisher sends such a byte, and
+        it is refused here, so that encoding the message gives the same bytes.
         """
         byte = self.byte()
         if byte > 1:
@@ -94,9 +94,10 @@ class Reader:
         return value
 
     def count(self, count: int, size: int) -> int:
-        """Check that ``count`` items of at least ``size`` bytes can follow; gives ``count`` back.
+        """Check that ``count`` items of at least ``size`` bytes can follow; returns ``count``.
 
-        Checked before anything is allocated for them: a count is four bytes that may say anything.
+        The check comes before memory is allocated for the items, since the four bytes of a count
+        may have any value.
         """
         if count * size > self.remaining:
             raise self.error("insufficient data left in message")
@@ -112,8 +113,8 @@ class Reader:
         return self.data[start:end]
 
     def string(self) -> str:
-        """Read a NUL-terminated string in UTF-8, the encoding that the receiver asks for
-        (rule A1).
+        """Read a NUL-terminated string in UTF-8, the encoding that the receiver requests (rule
+        A1).
         """
         start = self.offset
         end = self.data.find(b"\0", start)
@@ -122,7 +123,7 @@ class Reader:
         try:
             text = self.data[start:end].decode()
         except UnicodeDecodeError as error:
-            # The exception holds the bytes, so it is not chained (invariant names_are_data).
+            # The exception contains the bytes, so it is not chained (invariant names_are_data).
             at = start + error.start
             raise self.error('invalid byte sequence for encoding "UTF8"', at=at, sqlstate="22021") from None
         self.offset = end + 1
@@ -135,7 +136,7 @@ class Reader:
 
 
 def printable(byte: int) -> str:
-    """A byte as ``%c`` would print it, escaped unless it is printable ASCII, for a log cannot hold
-    the rest.
+    """A byte as ``%c`` prints it; bytes that are not printable ASCII are escaped, so that a log can
+    contain them.
     """
     return chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"

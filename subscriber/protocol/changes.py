@@ -1,28 +1,32 @@
-"""The contract between decode (executors) and apply (driver): frames of columnar changes.
+"""Frames of columnar changes: the contract between decoding (executors) and applying (driver).
 
 ::
 
     journal ──decode──▶ Frame ──encode()──▶ Spark row (binary) ──Frame.decode()──▶ apply
-                        ├── controls   what is not a row: B C O T M b P K r, raw pgoutput
-                        └── groups     rows, by shape: one relation, action, old tuple, set of sent columns
+                        ├── controls   messages other than row changes: B C O T M b P K r, raw pgoutput
+                        └── groups     changes with the same relation, action, old tuple and sent columns
 
 A frame is a piece of the journal, in order. Every control and every change has a *position*, its
-ordinal in the frame; together they are all different, and ascending positions are the publisher's
-order (invariant commit_order). A source transaction may span frames, a frame may hold many.
+ordinal in the frame. All positions are different, and ascending positions are the publisher's order
+(invariant commit_order). A source transaction may be in several frames, and a frame may have many
+transactions.
 
-Absence is typed (invariant absence_is_typed): a column that was not sent, or was sent as unchanged
-out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is NULL. That is
-why changes with different sets of sent columns are different groups. So are changes of which one
-came with a column as text and the other in binary form: for a target that has PostgreSQL's types
-that makes a difference (rule C5).
+Missing values are explicit (invariant absence_is_typed). A column that was not sent, or was sent as
+unchanged out-of-line value ('u', rule A11), is *missing* from the group's batch; a null cell is
+NULL. Changes with different sets of sent columns are therefore in different groups. So are changes
+of which one has a column as text and the other has it in binary form, since that makes a difference
+to a target with PostgreSQL's types (rule C5).
 
-Wire form (little-endian), 8-byte aligned so that Arrow reads its buffers in place::
+The binary format is little-endian and aligned to 8 bytes, so that Arrow reads its buffers in
+place::
 
     magic 8s │ counts: relations, controls, groups │ relations │ controls │ (header, Arrow IPC stream)*
 
-A relation is written once however many groups and truncates name it, as the pgoutput message that
-announced it. Pickle was rejected (frames cross process boundaries and may be kept), and so was one
-Arrow stream for the whole frame: groups have different schemas.
+Each relation is written once, as the pgoutput message that announced it, for all groups and
+truncates that name it.
+
+*Rejected:* pickle, because frames cross process boundaries and may be stored. *Rejected:* one Arrow
+stream for the whole frame, because groups have different schemas.
 """
 
 from __future__ import annotations
@@ -61,16 +65,18 @@ _TEXT_MARK: Final = "t"
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Changes of one shape.
+    """Changes with the same relation, action, kind of old tuple and set of sent columns.
 
     Attributes:
         relation: the relation as the publisher announced it.
         action: INSERT, UPDATE or DELETE.
-        old_kind: which old tuple was sent: the replica identity's columns (K), the row (O), none.
+        old_kind: the kind of the old tuples: the replica identity's columns (K), the whole row (O),
+            or None.
         positions: int32, ascending: the ordinal of each change in the frame.
-        old: the old tuples' columns, named as the relation's; for K only its identity columns. None
-            exactly when ``old_kind`` is None. A batch with rows but no columns is possible.
-        new: the new tuples' columns that were sent. None exactly for a DELETE.
+        old: the columns of the old tuples, with the relation's column names; for K only the columns
+            of the replica identity. None exactly when ``old_kind`` is None. A batch with rows but
+            no columns is possible.
+        new: the sent columns of the new tuples. None exactly for a DELETE.
         binary: the columns whose values, where they are not NULL, came in binary form (rules A11,
             A12).
     """
@@ -87,7 +93,7 @@ class ChangeGroup:
         return len(self.positions)
 
     def slice(self, start: int, stop: int) -> ChangeGroup:
-        """The changes from ``start`` up to ``stop`` (exclusive); nothing is copied."""
+        """The changes from ``start`` up to ``stop`` (exclusive), without a copy of their data."""
         size = stop - start
         return ChangeGroup(
             relation=self.relation,
@@ -102,14 +108,15 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A message that is not a change of one row, at its place among the changes.
+    """A message that is not a change of one row, with its position among the changes.
 
     Attributes:
-        position: its ordinal in the frame.
-        message: raw pgoutput, outside of a stream block: B, C, O, T, M, b, P, K or r.
-        relations: for T the relations it names, in its order; else empty.
-        finish_lsn: for b where the entry that brings it ends: at the COMMIT PREPARED where that
-            follows it at once, else at the PREPARE. 0/0 for the others, which say it themselves.
+        position: the message's ordinal in the frame.
+        message: raw pgoutput, in the form outside of stream blocks: B, C, O, T, M, b, P, K or r.
+        relations: for T, the relations that it names, in its order; otherwise empty.
+        finish_lsn: for b, the finish LSN of its entry: the end of the COMMIT PREPARED if that
+            follows directly, otherwise the end of the PREPARE. 0/0 for other messages, which
+            contain their LSN.
     """
 
     position: int
@@ -120,7 +127,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A piece of the journal in order (see the module's essay)."""
+    """A piece of the journal, in order (see the module)."""
 
     groups: tuple[ChangeGroup, ...]
     controls: tuple[Control, ...]
@@ -139,7 +146,7 @@ class Frame:
 
     @classmethod
     def decode(cls, data: bytes | memoryview) -> Self:
-        """Read what :meth:`encode` wrote; the batches refer to ``data``'s memory.
+        """Read the bytes that :meth:`encode` wrote; the batches use the memory of ``data``.
 
         Raises:
             JournalCorrupt: ``data`` is not a frame.
@@ -184,7 +191,7 @@ def _encode_group(group: ChangeGroup, relation: int) -> Iterator[bytes | memoryv
 
 
 def _joined(group: ChangeGroup) -> pa.RecordBatch:
-    # One batch a group: an Arrow stream costs more to open than to read.
+    # One batch for each group: opening an Arrow stream costs more than reading it.
     names, arrays = [_POSITION_FIELD], [pa.array(group.positions, pa.int32())]
     for prefix, batch in ((_OLD_PREFIX, group.old), (_NEW_PREFIX, group.new)):
         if batch is not None:

@@ -1,15 +1,17 @@
-"""Bytes of pgoutput to messages: one pure decoder for each type byte.
+"""Decodes pgoutput messages: one function without side effects for each type byte.
 
-The layout in each docstring is the manual's, field by field, after the type byte. ``[xid u32]``
-is there only inside a stream block, and only the caller knows whether it is inside one: nothing in
-the bytes of an Insert tells (rule A3). So ``in_stream`` is an argument and not a guess.
+Each docstring gives the message's layout as the PostgreSQL manual does, field by field, after the
+type byte. ``[xid u32]`` is present only inside a stream block, and only the caller knows whether a
+block is open: the bytes of an Insert do not show it (rule A3). ``in_stream`` is therefore an
+argument.
 
-Rejected: guessing ``in_stream`` from the length, or from whether decoding fails without it. An
-Insert whose relation id is taken for an xid still decodes now and then, into another table's row.
+*Rejected:* guessing ``in_stream`` from the message's length, or from whether decoding fails without
+it. An Insert whose relation id is read as an xid can sometimes be decoded, as a row of another
+table.
 
-Stricter than PostgreSQL's readers, so that ``encode(decode(data)) == data`` for everything that is
-accepted: the whole message must be consumed, flags that nobody defined are refused, and so is a
-spelled-out ``pg_catalog`` (written as the empty string, rule A7).
+The decoder is stricter than PostgreSQL's readers, so that ``encode(decode(data)) == data`` for
+every accepted message. The whole message must be consumed. Undefined flags are refused, and so is
+the schema name ``pg_catalog``, which is always sent as the empty string (rule A7).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from subscriber.protocol.messages import (
 )
 
 GID_SIZE: Final = 200
-"""Bytes of a two-phase transaction identifier, its NUL included (rule A18)."""
+"""Maximum size in bytes of the GID of a prepared transaction, including its NUL (rule A18)."""
 
 _BEGIN: Final = Struct(">QqI")
 _COMMIT: Final = Struct(">BQQq")
@@ -58,8 +60,8 @@ def decode(data: bytes | memoryview, *, in_stream: bool = False, write_abort_inf
     Args:
         data: the message from its type byte to its last byte (the payload of an XLogData).
         in_stream: whether it came between Stream Start and Stream Stop (rule A3).
-        write_abort_info: whether the session asked for ``streaming 'parallel'``, so that Stream
-            Abort has its two extra fields (rule A5); None takes what the message's length says.
+        write_abort_info: whether the session requested ``streaming 'parallel'``, so that Stream
+            Abort has its two extra fields (rule A5); None: the message's length decides.
 
     Raises:
         ProtocolError: 08P01 (22021 for invalid UTF-8) with PostgreSQL's text, the byte offset and
@@ -185,7 +187,7 @@ def _stream_start(reader: Reader) -> Message:
 
 
 def _stream_stop(_reader: Reader) -> Message:
-    """E: nothing."""
+    """E: no fields."""
     return messages.StreamStop()
 
 
@@ -264,8 +266,8 @@ def _no_flags(reader: Reader, what: str) -> None:
 
 
 def _gid(reader: Reader) -> str:
-    """Where PostgreSQL cuts the identifier at 199 bytes (strlcpy), a longer one is refused (rule
-    A18).
+    """Read a GID. PostgreSQL truncates a GID to 199 bytes (strlcpy); here a longer one is refused
+    (rule A18).
     """
     start = reader.offset
     gid = reader.string()
@@ -275,7 +277,9 @@ def _gid(reader: Reader) -> str:
 
 
 def _namespace(reader: Reader) -> str:
-    """The empty string stands for pg_catalog, which is never spelled out (rule A7)."""
+    """Read a schema name. The empty string stands for pg_catalog, which is never sent by name (rule
+    A7).
+    """
     start = reader.offset
     namespace = reader.string()
     if namespace == "pg_catalog":
@@ -323,8 +327,8 @@ _PLAIN: Final[dict[int, Callable[[Reader], Message]]] = {
     ord("r"): _rollback_prepared,
     ord("p"): _stream_prepare,
 }
-"""Messages that never carry an xid prefix (rule A4); with A, which needs an option, they are all of
-them.
+"""Messages that never have an xid prefix (rule A4), except Stream Abort (A), whose decoder needs an
+option.
 """
 
 _IN_STREAM: Final[dict[int, Callable[[Reader, int | None], Message]]] = {
@@ -336,4 +340,4 @@ _IN_STREAM: Final[dict[int, Callable[[Reader, int | None], Message]]] = {
     ord("T"): _truncate,
     ord("M"): _logical_message,
 }
-"""Messages that carry the xid prefix inside a stream block (rule A3)."""
+"""Messages that have an xid prefix inside a stream block (rule A3)."""

@@ -1,11 +1,12 @@
-"""Messages to the bytes of pgoutput: the exact inverse of :mod:`subscriber.protocol.decode`.
+"""Encodes messages as bytes of pgoutput: the exact inverse of :mod:`subscriber.protocol.decode`.
 
-For every message that ``decode`` accepts, ``encode(decode(data)) == data``. The publisher's side of
-the protocol is needed by the output plugin host, by the journal and by tests; the layouts are in
-the docstrings of the decoders.
+For every message that ``decode`` accepts, ``encode(decode(data)) == data``. The output plugin host,
+the journal and tests need this publisher's side of the protocol. The layouts are in the docstrings
+of the decoders.
 
-``encode`` refuses what has no place in the bytes (a number too large, a string with NUL, half of an
-old tuple). It does not judge what a reader would: tests need to write a Begin without final_lsn.
+``encode`` refuses fields that the format cannot represent (a number that is too large, a string
+with NUL, an old tuple without its kind or the reverse). It does not check whether a reader would
+accept the message, since tests need to write, for example, a Begin without final_lsn.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _NO_FLAGS: Final = 0
 
 
 def encode(message: Message) -> bytes:
-    """Encode one message; with an ``xid`` a change takes its in-stream form (rule A3).
+    """Encode one message; a change with an ``xid`` gets the form inside a stream block (rule A3).
 
     Raises:
-        ProtocolError: a field that has no place in the message's bytes.
+        ProtocolError: a field that the message's format cannot represent.
 
     >>> encode(messages.Insert(16384, (TextValue(b"1"), messages.NULL))).hex()
     '49000040004e00027400000001316e'
@@ -51,7 +52,7 @@ def encode(message: Message) -> bytes:
     try:
         return _ENCODERS[type(message)](message)
     except (struct.error, UnicodeEncodeError):
-        # Not chained: a UnicodeEncodeError holds the string (invariant names_are_data).
+        # Not chained: a UnicodeEncodeError contains the string (invariant names_are_data).
         raise _refuse(message, "a field does not fit its place in the message") from None
 
 
@@ -183,7 +184,9 @@ def _string(message: Message, text: str) -> bytes:
 
 
 def _namespace(message: messages.Relation | messages.Type) -> bytes:
-    """pg_catalog is written as the empty string, so nothing else may be (rule A7)."""
+    """Encode a schema name. pg_catalog is written as the empty string, so that no other name may be
+    empty (rule A7).
+    """
     if not message.namespace:
         raise _refuse(message, "a namespace has a name")
     return _string(message, "" if message.namespace == "pg_catalog" else message.namespace)

@@ -1,4 +1,4 @@
-"""What travels inside CopyData during logical replication, in both directions (rules A34-A36).
+"""The content of CopyData messages during logical replication, in both directions (rules A34-A36).
 
 ::
 
@@ -8,12 +8,13 @@
               ◀─p PrimaryStatusRequest───                 19 only, for retain_dead_tuples
               ──s PrimaryStatusUpdate───▶                 19 only
 
-Two traps. The LSNs of XLogData are 0/0 for messages that pgoutput writes ahead of another (rule
-A34), and 0 is not progress. And the three positions of the status update travel in the order
-received, flushed, applied, though the subscriber's own code computes them in another (rule A35).
+Two points need care. The LSNs of XLogData are 0/0 for messages that pgoutput writes before another
+message (rule A34), and 0 is not progress. The three positions of a status update are sent in the
+order received, flushed, applied, although PostgreSQL's subscriber computes them in a different
+order (rule A35).
 
-All layouts begin after the type byte. ``*_timestamp`` is microseconds since 2000-01-01 UTC on the
-sender's clock.
+All layouts begin after the type byte. ``*_timestamp`` is in microseconds since 2000-01-01 UTC, by
+the sender's clock.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _REQUEST_FIELDS: Final = Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class XLogData:
-    """One message of the output plugin; start_lsn and end_lsn are equal, and may be 0 (rule
+    """One message of the output plugin. start_lsn and end_lsn are equal, and may be 0 (rule
     A34).
     """
 
@@ -56,8 +57,8 @@ class XLogData:
 
 @dataclass(frozen=True, slots=True)
 class Keepalive:
-    """Primary keepalive: how far the walsender has read, and whether it wants an answer now (rule
-    A35).
+    """Primary keepalive: the position that the walsender has read, and whether it requests a reply
+    now (rule A35).
     """
 
     type_byte: ClassVar[str] = "k"
@@ -68,9 +69,9 @@ class Keepalive:
 
 @dataclass(frozen=True, slots=True)
 class StandbyStatusUpdate:
-    """How far the subscriber is (rule A35); ``flushed_lsn`` is what lets the publisher recycle WAL.
+    """The subscriber's positions (rule A35). The publisher may recycle WAL before ``flushed_lsn``.
 
-    Each position is the first byte after what it speaks of, as in "last byte + 1".
+    Each position is that of the last byte + 1.
     """
 
     type_byte: ClassVar[str] = "r"
@@ -83,7 +84,7 @@ class StandbyStatusUpdate:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryStatusRequest:
-    """19: asks for a :class:`PrimaryStatusUpdate` (rule A36)."""
+    """PostgreSQL 19: requests a :class:`PrimaryStatusUpdate` (rule A36)."""
 
     type_byte: ClassVar[str] = "p"
     timestamp: int
@@ -91,7 +92,7 @@ class PrimaryStatusRequest:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryStatusUpdate:
-    """19: how far the publisher is; the two transaction IDs are 64 bits wide (rule A36)."""
+    """PostgreSQL 19: the publisher's position; the two transaction IDs have 64 bits (rule A36)."""
 
     type_byte: ClassVar[str] = "s"
     remote_lsn: int
@@ -101,23 +102,23 @@ class PrimaryStatusUpdate:
 
 
 ServerEnvelope: TypeAlias = XLogData | Keepalive | PrimaryStatusUpdate
-"""What the walsender sends."""
+"""The messages that the walsender sends."""
 
 ClientEnvelope: TypeAlias = StandbyStatusUpdate | PrimaryStatusRequest
-"""What the subscriber sends."""
+"""The messages that the subscriber sends."""
 
 Envelope: TypeAlias = ServerEnvelope | ClientEnvelope
 
 
 def decode_envelope(data: bytes | memoryview) -> ServerEnvelope:
-    """Decode what the walsender sent, the content of one CopyData.
+    """Decode one CopyData message from the walsender.
 
     Layouts: w start_lsn u64, end_lsn u64, send_timestamp i64, payload; k wal_end u64,
     send_timestamp i64, reply_requested u8; s remote_lsn u64, oldest_committing_xid u64, next_xid
     u64, reply_timestamp i64.
 
     Raises:
-        ProtocolError: 08P01; anything else, incomplete, or with bytes left over.
+        ProtocolError: 08P01; the message has another type, is incomplete, or has bytes left over.
     """
     reader = Reader(bytes(data))
     message: ServerEnvelope
@@ -137,13 +138,13 @@ def decode_envelope(data: bytes | memoryview) -> ServerEnvelope:
 
 
 def decode_reply(data: bytes | memoryview) -> ClientEnvelope:
-    """Decode what a subscriber sent, as a walsender would.
+    """Decode one CopyData message from a subscriber, as a walsender would.
 
     Layouts: r received_lsn u64, flushed_lsn u64, applied_lsn u64, timestamp i64, reply_requested
     u8; p timestamp i64.
 
     Raises:
-        ProtocolError: 08P01; anything else, incomplete, or with bytes left over.
+        ProtocolError: 08P01; the message has another type, is incomplete, or has bytes left over.
     """
     reader = Reader(bytes(data))
     message: ClientEnvelope
@@ -160,10 +161,10 @@ def decode_reply(data: bytes | memoryview) -> ClientEnvelope:
 
 
 def encode_envelope(envelope: Envelope) -> bytes:
-    """Encode either direction: the exact inverse of the two decoders.
+    """Encode a message of either direction: the exact inverse of the two decoders.
 
     Raises:
-        ProtocolError: a number that has no place in its field.
+        ProtocolError: a number that does not fit its field.
     """
     try:
         return _encode(envelope)

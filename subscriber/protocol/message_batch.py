@@ -1,15 +1,15 @@
-"""Many messages at once: the changes of a batch, grouped so that each group parses in lock-step.
+"""Groups the changes of a batch of messages, so that the tuples of each group are parsed together.
 
-Decoding a million INSERT messages one by one costs seconds of Python; nearly all of them have the
-same relation and layout. :func:`group_changes` looks at a whole Arrow column of messages with numpy
-and returns groups of rows that share *relation shape, action and kind of old tuple*; within a group
-column ``k`` of every tuple is parsed together (:mod:`subscriber.protocol.tuples`).
+Decoding a million INSERT messages one after another takes seconds in Python, although nearly all of
+them have the same relation and layout. :func:`group_changes` reads a whole Arrow column of messages
+with numpy, and returns groups of rows with the same *relation shape, action and kind of old tuple*.
+Within a group, column ``k`` of all tuples is parsed together (:mod:`subscriber.protocol.tuples`).
 
 ::
 
     message column            types   relation id     groups
     ┌───────────────────┐
-    │ R 16384 t(a, b)   │      R                      (taken into the relation map, in its place)
+    │ R 16384 t(a, b)   │      R                      (added to the relation map at this place)
     │ B …               │      B                      controls: row 1
     │ I 16384 N (1, x)  │      I     16384      ┐
     │ U 16384 N (1, y)  │      U     16384      │──▶  (t, I) rows 2, 4   (t, U) row 3
@@ -17,11 +17,13 @@ column ``k`` of every tuple is parsed together (:mod:`subscriber.protocol.tuples
     │ C …               │      C                      controls: row 5
     └───────────────────┘
 
-Invariants: every byte of every change is accounted for (a tuple must end where its message ends), a
-change is decoded with the relation message before it and no other (rule C1), and row numbers keep
-the order of the stream. The same walk serves as the receiver's check before a change becomes
-durable and as the executors' decoder; the alternative, a check of its own for the receiver, was
-rejected because two parsers of one format would sooner or later disagree.
+Invariants: every byte of every change is checked (a tuple must end where its message ends). A
+change is decoded with the last relation message before it (rule C1). Row numbers keep the order of
+the stream.
+
+The same function is the receiver's check before a change becomes durable, and the decoder of the
+executors. *Rejected:* a separate check for the receiver, because two parsers of one format would
+sooner or later disagree.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ _RELATION_ID_AT = 1
 _MARKER_AT = 5
 _TUPLE_AT = 6
 _SMALLEST_CHANGE = 8
-"""Type byte, relation id, tuple marker and the tuple's column count."""
+"""The bytes of the smallest change: type byte, relation id, tuple marker and the tuple's column
+count.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,12 @@ class ChangeRows:
     """Changes of one relation shape, action and kind of old tuple.
 
     Attributes:
-        relation: the shape they were sent with.
+        relation: the relation message that holds for the changes.
         action: ``"I"``, ``"U"`` or ``"D"``.
         old_kind: ``"K"`` (identity columns), ``"O"`` (whole row) or None (no old tuple was sent).
         rows: ascending row numbers in the batch.
-        old: where the old tuples' values are, or None.
-        new: where the new tuples' values are, or None.
+        old: the places of the old tuples' values, or None.
+        new: the places of the new tuples' values, or None.
     """
 
     relation: Relation
@@ -81,17 +85,17 @@ class ChangeRows:
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """A batch of messages, taken apart.
+    """A batch of messages, with its changes in groups.
 
     Attributes:
         buffer: the bytes that all offsets in the groups refer to.
         groups: the changes.
-        controls: ascending row numbers of everything that is neither a change nor R nor Y.
-        relations: the relation map after the batch; that before it when the batch describes nothing
-            new.
-        used_before: relation ids whose shape from before the batch was needed.
+        controls: ascending row numbers of all messages that are neither a change nor R nor Y.
+        relations: the relation map after the batch; the same object as before the batch if the
+            batch has no new description.
+        used_before: the ids of relations for which the batch needed the shape from before it.
         relations_before: the relation map before the batch.
-        shapes: for each relation id the rows of the batch that describe it anew, ascending.
+        shapes: for each relation id, the rows of the batch with a new description of it, ascending.
     """
 
     buffer: Bytes
@@ -103,7 +107,9 @@ class MessageBatch:
     shapes: Mapping[int, list[tuple[int, Relation]]]
 
     def relation_at(self, relation_id: int, row: int) -> Relation | None:
-        """The shape that holds at a row of the batch: the last description before it (rule C1)."""
+        """The shape of a relation at a row of the batch: the last description before that row (rule
+        C1).
+        """
         shape = self.relations_before.get(relation_id)
         for described_at, relation in self.shapes.get(relation_id, ()):
             if described_at > row:
@@ -137,16 +143,16 @@ def group_changes(
     relations: Mapping[int, Relation],
     lsns: Offsets | None = None,
 ) -> MessageBatch:
-    """Take a batch of messages apart, checking every byte of the changes.
+    """Group the changes of a batch of messages; every byte of the changes is checked.
 
     Args:
-        messages: one pgoutput message a row, outside stream blocks (no xid prefix), in stream
-            order.
+        messages: one pgoutput message in each row, in the form outside of stream blocks (no xid
+            prefix), in stream order.
         relations: the relation map before the batch.
-        lsns: the WAL position of each row, for error reports.
+        lsns: the WAL position of each row, for error messages.
 
     Raises:
-        ProtocolError: a message is malformed, or a change names a relation never described
+        ProtocolError: a message is malformed, or a change names a relation that was never described
             (with relation, byte offset in the message, message type and LSN).
     """
     view = _view(messages, lsns)
@@ -194,7 +200,9 @@ def _view(messages: pa.BinaryArray, lsns: Offsets | None) -> _Messages:
 def _relation_changes(
     view: _Messages, messages: pa.BinaryArray, before: Mapping[int, Relation]
 ) -> tuple[Mapping[int, Relation], dict[int, list[tuple[int, Relation]]]]:
-    """The relation map after the batch, and where the batch itself describes relations anew."""
+    """The relation map after the batch, and the rows at which the batch describes relations
+    again.
+    """
     shapes: dict[int, list[tuple[int, Relation]]] = {}
     described: dict[int, Relation] = {}
     for row in np.flatnonzero(view.types == _RELATION):
@@ -217,7 +225,7 @@ def _by_shape(
     shapes: Mapping[int, list[tuple[int, Relation]]],
     used_before: set[int],
 ) -> list[tuple[Relation, Offsets]]:
-    """Cut a relation's rows where its shape changes."""
+    """Split a relation's rows where its shape changes."""
     changes = shapes.get(relation_id, [])
     cuts = np.searchsorted(rows, [row for row, _ in changes])
     pieces = np.split(rows, cuts)
@@ -292,9 +300,9 @@ def _tuples(view: _Messages, relation: Relation, rows: Offsets, at: Offsets) -> 
     try:
         return split_tuples(view.buffer, at, view.ends[rows], len(relation.columns))
     except ProtocolError as error:
-        # split_tuples knows places in the buffer only: translate to the message and its relation.
+        # split_tuples reports an offset in the buffer: find the message and its relation.
         place = error.offset or 0
-        # A tuple that is cut off fails at its message's end, which is where the next one starts.
+        # A truncated tuple fails at the end of its message, which is the start of the next one.
         row = int(rows[max(0, int(np.searchsorted(view.starts[rows], place, side="left")) - 1)])
         view.fail(row, error.message, offset=place - int(view.starts[row]), relation=relation)
 

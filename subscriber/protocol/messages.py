@@ -1,7 +1,7 @@
-"""The messages of pgoutput, protocol versions 1 to 4, one frozen class each.
+"""The messages of pgoutput, protocol versions 1 to 4: one frozen class for each message.
 
 Names and field order are those of the manual's page "Logical Replication Message Formats" and of
-``logicalproto.h``. Conventions that hold for every field:
+``logicalproto.h``. Conventions for all fields:
 
 - ``*_lsn`` is a WAL position (:mod:`subscriber.lsn`); 0 is no position.
 - ``*_timestamp`` counts microseconds since 2000-01-01 00:00 UTC and may be negative (rule A1).
@@ -9,9 +9,9 @@ Names and field order are those of the manual's page "Logical Replication Messag
   None outside, where the transaction is that of the last Begin (rules A3, A4).
 - ``type_byte`` is the message's first byte as text.
 
-What the stream does not say has a type of its own (invariant absence_is_typed): a column is
-``NULL``, ``UNCHANGED`` or a value, and a tuple that was not sent at all is None. The values of rows
-stay out of every ``repr``, because reprs end up in logs (invariant names_are_data).
+Values that are not sent have explicit types (invariant absence_is_typed): a column is ``NULL``,
+``UNCHANGED`` or a value, and a tuple that was not sent is None. The values of rows are left out of
+every ``repr``, because reprs are written to logs (invariant names_are_data).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ IDENTITY_FLAG: Final = 1
 
 
 class Absence(enum.Enum):
-    """Why a column of a tuple carries no value (rule A11).
+    """Why a column of a tuple has no value (rule A11).
 
-    An enum and not None, so that neither survives an accidental ``if value``, both survive pickling
-    with their identity, and mypy insists on telling them apart.
+    This is an enum and not None: its members are true in a boolean context, keep their identity
+    when they are pickled, and mypy checks that code distinguishes them.
     """
 
     NULL = "n"
@@ -39,10 +39,10 @@ class Absence(enum.Enum):
 
 
 NULL: Final = Absence.NULL
-"""SQL's NULL. In a key tuple it also stands for every column outside of the key (rule A9)."""
+"""The NULL of SQL. In a key tuple it also stands for every column outside of the key (rule A9)."""
 
 UNCHANGED: Final = Absence.UNCHANGED
-"""An out-of-line (TOAST) value that the update did not touch and that was not sent (rule A11)."""
+"""An out-of-line (TOAST) value that the update did not change and that was not sent (rule A11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,12 @@ class BinaryValue:
 
 
 ColumnValue: TypeAlias = Absence | TextValue | BinaryValue
-"""What a tuple says of one column: ``NULL``, ``UNCHANGED``, or a value in one of two forms."""
+"""One column of a tuple: ``NULL``, ``UNCHANGED``, or a value in text or binary form."""
 
 TupleData: TypeAlias = tuple[ColumnValue, ...]
-"""One row version, a :data:`ColumnValue` for each column of the Relation in its order (rule A9)."""
+"""One row version: a :data:`ColumnValue` for each column of the Relation, in its order (rule
+A9).
+"""
 
 OldKind: TypeAlias = Literal["K", "O"]
 """``K``: an old tuple with the key columns only; ``O``: the complete old row (rule A10)."""
@@ -81,7 +83,7 @@ OldKind: TypeAlias = Literal["K", "O"]
 class Begin:
     """The start of a transaction that is sent whole, after it committed (rules A17, A21).
 
-    ``final_lsn`` is the start of the commit record: the ``commit_lsn`` of the Commit to come.
+    ``final_lsn`` is the start of the commit record, and equals ``commit_lsn`` of the later Commit.
     """
 
     type_byte: ClassVar[str] = "B"
@@ -92,7 +94,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The end of a transaction; ``end_lsn`` is the first byte after its commit record (rule
+    """The end of a transaction. ``end_lsn`` is the first byte after its commit record (rule
     A17).
     """
 
@@ -104,7 +106,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a transaction came from when it was replicated into the publisher (rule A15)."""
+    """The replication origin of a transaction that was itself replicated to the publisher (rule
+    A15).
+    """
 
     type_byte: ClassVar[str] = "O"
     origin_lsn: int
@@ -128,7 +132,8 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How the tuples of ``relation_id`` look from here on (rules A7-A9, A24).
+    """The description of a relation for all later tuples with its ``relation_id`` (rules A7-A9,
+    A24).
 
     ``replica_identity`` is pg_class.relreplident: ``d`` default, ``n`` nothing, ``f`` full, ``i``
     index.
@@ -144,15 +149,13 @@ class Relation:
 
     @property
     def qualified_name(self) -> str:
-        """``schema.table`` as PostgreSQL's messages print it: unquoted, for people and not
-        for SQL.
-        """
+        """``schema.table`` without quotes, as in PostgreSQL's messages. Not for use in SQL."""
         return f"{self.namespace}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The name of a non-built-in type; of its base type when ``type_oid`` is a domain (rule
+    """The name of a type that is not built-in; if ``type_oid`` is a domain, of its base type (rule
     A13).
     """
 
@@ -175,8 +178,8 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A row was updated. ``old_kind`` and ``old`` are None together: no old tuple was sent (rules
-    A9, A10).
+    """A row was updated. ``old_kind`` and ``old`` are both None if no old tuple was sent (rules A9,
+    A10).
     """
 
     type_byte: ClassVar[str] = "U"
@@ -211,8 +214,8 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class LogicalMessage:
-    """What ``pg_logical_emit_message`` wrote; ``lsn`` is what that function returned (rules A17,
-    A25).
+    """The message that ``pg_logical_emit_message`` wrote. ``lsn`` is the result of that function
+    (rules A17, A25).
     """
 
     type_byte: ClassVar[str] = "M"
@@ -225,7 +228,7 @@ class LogicalMessage:
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """A block of changes of transaction ``xid``, still in progress, begins."""
+    """The start of a block of changes of transaction ``xid``, which is still in progress."""
 
     type_byte: ClassVar[str] = "S"
     xid: int
@@ -234,7 +237,7 @@ class StreamStart:
 
 @dataclass(frozen=True, slots=True)
 class StreamStop:
-    """The block that the last StreamStart began ends."""
+    """The end of the block that the last StreamStart began."""
 
     type_byte: ClassVar[str] = "E"
 
@@ -252,11 +255,11 @@ class StreamCommit:
 
 @dataclass(frozen=True, slots=True)
 class StreamAbort:
-    """The streamed (sub)transaction ``subxid`` of ``xid`` aborted; all of it when they are equal
-    (rule A6).
+    """The streamed (sub)transaction ``subxid`` of ``xid`` aborted; the whole transaction if both
+    are equal (rule A6).
 
-    The last two fields are None together: they travel only when the session asked for
-    ``streaming 'parallel'`` (rule A5). ``abort_lsn`` 0 means sent, and unknown (rule A6).
+    The last two fields are both None unless the session requested ``streaming 'parallel'`` (rule
+    A5). ``abort_lsn`` 0 means that the field was sent, but the LSN is unknown (rule A6).
     """
 
     type_byte: ClassVar[str] = "A"
@@ -304,8 +307,8 @@ class CommitPrepared:
 
 @dataclass(frozen=True, slots=True)
 class RollbackPrepared:
-    """A transaction prepared earlier was rolled back; ``end_lsn`` is the manual's
-    rollback_end_lsn.
+    """A transaction prepared earlier was rolled back. ``end_lsn`` is ``rollback_end_lsn`` in the
+    manual.
     """
 
     type_byte: ClassVar[str] = "r"
@@ -330,7 +333,7 @@ class StreamPrepare:
 
 
 Change: TypeAlias = Insert | Update | Delete | Truncate
-"""What changes rows."""
+"""The messages that change rows."""
 
 Message: TypeAlias = (
     Begin

@@ -1,32 +1,35 @@
-"""Tuples by the column: the same bytes as :mod:`subscriber.protocol.decode`, read in lock-step.
+"""Parses the tuples of many messages together, column by column.
 
-A micro-batch holds many tuples of one relation, one after the other in one buffer, with message
-headers and other relations' messages between them. They all have the same number of columns, so
-one numpy step can read column *j* of every tuple at once::
+It reads the same bytes as :mod:`subscriber.protocol.decode`. A micro-batch has many tuples of one
+relation, one after the other in one buffer, with message headers and other relations' messages
+between them. They all have the same number of columns, so that one numpy step can read column *j*
+of every tuple at once::
 
     buffer  ..|I....N|0 2|t|0 0 0 1|7|n|..|I....N|0 2|t|0 0 0 2|1 2|t|0 0 0 1|x|..
                       ^               ^            ^               ^
     cursor            row 0           row 0        row 1           row 1
                       column 0        column 1     column 0        column 1
 
-``cursor`` is an array with one position a row. A step reads the kind under every cursor, then the
-length where the kind has one, and moves every cursor behind its value. No value is copied:
-:class:`TupleColumns` says where the values are, and :func:`column_bytes` makes an Arrow array of
-the ones that are wanted, which after row filters and the fold are few.
+``cursor`` is an array with one position for each row. A step reads the kind at every cursor, then
+the length if the kind has one, and moves every cursor behind its value. No value is copied:
+:class:`TupleColumns` has the places of the values, and :func:`column_bytes` makes an Arrow array of
+those that are needed, which are few after row filters and folding.
 
 Invariants
     - Nothing at or behind a row's limit is read: each gather is preceded by a comparison with
-      ``limits``, so a truncated tuple is a :class:`ProtocolError` and never a neighbour's bytes.
-    - ``starts[j][i] <= ends[j][i] <= limits[i] <= len(buffer)``: whoever has a TupleColumns may
-      slice without looking again. Arrow does not check offsets; this does.
-    - NULL, unchanged and not-sent stay apart: null is a kind and becomes an Arrow null, unchanged
-      is a kind and never becomes an array element, not-sent is a column beyond ``ncolumns``.
+      ``limits``, so that a truncated tuple is a :class:`ProtocolError` and never includes bytes of
+      the next message.
+    - ``starts[j][i] <= ends[j][i] <= limits[i] <= len(buffer)``: code that has a TupleColumns may
+      slice without further checks. Arrow does not check offsets; this module does.
+    - NULL, unchanged and not-sent are distinguished: null is a kind and becomes an Arrow null,
+      unchanged is a kind and never becomes an array element, not-sent is a column beyond
+      ``ncolumns``.
 
-Rejected: a loop over rows with ``struct`` (the oracle in ``decode``: 50 times slower on rows of
-five columns), and gathering value bytes by an index array of every byte (9 times slower than
-Arrow's ``take`` on rows of 80 bytes; kept below for positions in no order).
+*Rejected:* a loop over rows with ``struct`` (as in ``decode``: 50 times slower on rows of five
+columns). *Rejected:* gathering value bytes by an index array of every byte (9 times slower than
+Arrow's ``take`` on rows of 80 bytes). It is still used below for positions that are not in order.
 
-Rules A11 (layout), A12 (``t`` may stand in a binary stream), A19 (error texts).
+Rules A11 (layout), A12 (``t`` may occur in a binary stream), A19 (error texts).
 """
 
 from __future__ import annotations
@@ -61,21 +64,22 @@ _KIND_SIZE: Final = 1
 _COUNT_SIZE: Final = 2
 _LENGTH_SIZE: Final = 4
 _LARGEST_OFFSET: Final = 2**31 - 1
-"""The last position an Arrow ``binary`` can address; behind it the offsets must be 64 bits wide."""
+"""The last position that an Arrow ``binary`` array can address; beyond it, offsets need 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class TupleColumns:
-    """Where the values of some tuples of one relation are, column by column (rule A11).
+    """The places of the values of some tuples of one relation, column by column (rule A11).
 
     Attributes:
-        kinds: for each column, each row's kind byte: ``KIND_NULL``, ``KIND_UNCHANGED``,
+        kinds: for each column, the kind byte of each row: ``KIND_NULL``, ``KIND_UNCHANGED``,
             ``KIND_TEXT`` or ``KIND_BINARY``.
-        starts: for each column, the buffer offset of each row's first value byte; of the byte
-            behind the kind where there is no value.
-        ends: likewise the offset behind the last value byte (equal to the start for no value).
+        starts: for each column, the buffer offset of each row's first value byte; where there is no
+            value, of the byte behind the kind.
+        ends: for each column, the offset behind each row's last value byte (equal to the start
+            where there is no value).
         end: the offset behind each tuple. The caller knows whether the message must end there (a
-            new tuple) or goes on (an old tuple).
+            new tuple) or continues (an old tuple).
     """
 
     kinds: tuple[Bytes, ...]
@@ -88,15 +92,14 @@ def split_tuples(buffer: Bytes, starts: Positions, limits: Positions, ncolumns: 
     """Find every value of the tuples at ``starts`` (rules A11, A12).
 
     Args:
-        buffer: contiguous bytes that hold all the messages.
-        starts: offset of each tuple's column count.
-        limits: offset behind each tuple's message.
-        ncolumns: how many columns the relation's description has.
+        buffer: contiguous bytes with all the messages.
+        starts: the offset of each tuple's column count.
+        limits: the offset behind each tuple's message.
+        ncolumns: the number of columns in the relation's description.
 
     Raises:
-        ProtocolError: a tuple that is cut off, has another number of columns, or a column of an
-            unknown kind (A19). ``offset`` is the offset in ``buffer``, the detail names the row
-            too.
+        ProtocolError: a tuple is truncated, has another number of columns, or has a column of an
+            unknown kind (A19). ``offset`` is the offset in ``buffer``; the detail also has the row.
     """
     if np.any(starts < 0):
         raise ValueError("a tuple cannot start before the buffer")
@@ -113,15 +116,15 @@ def split_tuples(buffer: Bytes, starts: Positions, limits: Positions, ncolumns: 
 
 
 class _Walk:
-    """The bounds-checked gathers of one :func:`split_tuples`; holds no position of its own."""
+    """The bounds-checked gathers of one :func:`split_tuples`. The positions are arguments."""
 
     __slots__ = ("_buffer", "_lengths", "_limits")
 
     def __init__(self, buffer: Bytes, limits: Positions) -> None:
         self._buffer = buffer
         self._limits = limits
-        # A big-endian u32 at every byte position: overlapping, unaligned, and one gather instead of
-        # four.
+        # A view with a big-endian u32 at every byte position, overlapping and unaligned: it needs
+        # one gather instead of four.
         readable = max(buffer.size - _LENGTH_SIZE + 1, 0)
         self._lengths = np.ndarray((readable,), dtype=">u4", buffer=buffer if readable else b"", strides=(1,))
 
@@ -136,7 +139,7 @@ class _Walk:
         return cursor + _COUNT_SIZE
 
     def read_column(self, cursor: Positions) -> tuple[Bytes, Positions, Positions]:
-        """Read the kind and find the value under every cursor: kinds, starts, ends."""
+        """Read the kind and find the value at every cursor; returns kinds, starts and ends."""
         self._demand(cursor, _KIND_SIZE)
         kind = self._buffer[cursor]
         form = _FORM_OF_KIND[kind]
@@ -156,7 +159,7 @@ class _Walk:
         return kind, start, end
 
     def _find_values(self, cursor: Positions, rows: Positions | None) -> tuple[Positions, Positions]:
-        """Read the u32 length under every cursor: where the value starts and ends."""
+        """Read the u32 length at every cursor; returns where each value starts and ends."""
         self._demand(cursor, _LENGTH_SIZE, rows)
         start = cursor + _LENGTH_SIZE
         length = self._lengths[cursor].astype(np.int64)
@@ -164,7 +167,7 @@ class _Walk:
         return start, start + length
 
     def _demand(self, cursor: Positions, size: Positions | int, rows: Positions | None = None) -> None:
-        """Raise unless ``size`` more bytes belong to the message of every row."""
+        """Raise an error unless ``size`` more bytes belong to the message of every row."""
         limits = self._limits if rows is None else self._limits[rows]
         short = cursor + size > limits
         if short.any():
@@ -179,18 +182,19 @@ def column_bytes(
     """The value bytes of column ``index``, null where the value is NULL.
 
     Args:
-        buffer: the buffer that ``columns`` was made from.
-        columns: where the values are.
+        buffer: the buffer from which ``columns`` was made.
+        columns: the places of the values.
         index: the column, from 0.
-        rows: which rows, in which order; all of them by default.
+        rows: the rows to return, in this order; all rows by default.
 
     Returns:
-        ``binary``; ``large_binary`` when a value lies behind the buffer's first 2 GiB. Text and
-        binary values look alike: ask ``columns.kinds`` before decoding.
+        ``binary``, or ``large_binary`` when a value lies beyond the buffer's first 2 GiB. The array
+            does not distinguish text from binary values: check ``columns.kinds`` before decoding.
 
     Raises:
-        ValueError: a selected row's value is unchanged (TOAST), which no array element can say.
-            Callers group rows by their shape first; an unchanged value never becomes NULL.
+        ValueError: the value of a selected row is unchanged (TOAST), which no array element can
+            express. Callers group rows by their sent columns first, so that an unchanged value
+            never becomes NULL.
     """
     kinds, starts, ends = columns.kinds[index], columns.starts[index], columns.ends[index]
     if rows is not None:
@@ -206,9 +210,9 @@ def _slices(
 ) -> pa.BinaryArray | pa.LargeBinaryArray:
     """Gather ``buffer[start:end]`` for every row.
 
-    The positions, interleaved, are the offsets of an Arrow array over the whole buffer whose even
-    elements are the values and whose odd ones are the bytes between them, so Arrow's own ``take``
-    does the copying. That needs positions that never go back, as those of one batch do.
+    The starts and ends, interleaved, are the offsets of an Arrow array over the whole buffer. Its
+    even elements are the values, and its odd elements are the bytes between them, so that Arrow's
+    ``take`` copies the values. This requires ascending positions, as those of one batch are.
     """
     if not starts.size:
         return pa.array([], type=pa.binary())
@@ -226,7 +230,7 @@ def _slices(
 
 
 def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes, Positions]:
-    """Copy values at positions in any order behind each other: their bytes, and interleaved
+    """Copy values at unordered positions behind each other; returns their bytes and interleaved
     offsets.
     """
     lengths = ends - starts
@@ -239,15 +243,14 @@ def _in_order(buffer: Bytes, starts: Positions, ends: Positions) -> tuple[Bytes,
 
 
 def _printable(byte: int) -> str:
-    """A byte as ``%c`` in a message: ASCII as it is, anything else escaped."""
+    """A byte as ``%c`` prints it in a message; bytes that are not printable ASCII are escaped."""
     return chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}"
 
 
 def _error(message: str, row: int, cursor: Positions, index: int | None = None) -> ProtocolError:
-    """An error at ``cursor[index]``; ``index`` differs from ``row`` where only some rows were
-    looked at.
+    """An error at ``cursor[index]``; ``index`` differs from ``row`` where only some rows are
+    read.
     """
     offset = int(cursor[row if index is None else index])
-    # The row and the buffer are the caller's, who may know better words for both: not in the
-    # message.
+    # Row and buffer are not in the message, since the caller may have better terms for both.
     return ProtocolError(message, offset=offset, detail=f"Tuple {row}, at offset {offset} of its buffer.")

@@ -1,15 +1,17 @@
-"""What is asked of the publisher, through psycopg: SQL, replication commands and COPY.
+"""Queries and commands to the publisher, through psycopg: SQL, replication commands and COPY.
 
 ::
 
     connection, sql_connection
-               ──▶ publisher            is it ready? system, wal_level, slots, publications
-               ──▶ published_tables     which tables the server's publications publish, with which columns and filters
-               ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     what those tables are like
-               ──▶ catalog_tables, publication_definitions      all tables and publications, for filters that the subscriber evaluates
-               ──▶ slots, snapshot, history, blockers           replication commands, and what they wait for
-               ──▶ copy_plan, copy_out                          a table's rows as they are in a snapshot (runs where Spark's tasks do)
+               ──▶ publisher            checks whether it is ready: system, wal_level, slots, publications
+               ──▶ published_tables     the tables that the server's publications publish, with columns and filters
+               ──▶ shapes, schema_objects, sequences, read_attributes, replica_identity, privileges     the properties of those tables
+               ──▶ catalog_tables, publication_definitions      all tables and publications, for emulated publications
+               ──▶ slots, snapshot, history, blockers           replication commands, and the sessions that they wait for
+               ──▶ copy_plan, copy_out                          a table's rows as of a snapshot (copy_out runs in Spark's tasks and in the driver)
 
-The stream itself is :mod:`subscriber.receive`'s. Nothing here knows of a target, a journal or a
-subscription's catalog.
+``announced`` gives the relation messages that the stream would send for published tables.
+
+The receiving of the stream is in :mod:`subscriber.receive`. This package uses no target, no journal
+and no subscription catalog.
 """

@@ -1,5 +1,6 @@
-"""Published tables as the stream would announce them: what a command compares with the target's
-tables before there is a stream.
+"""The relation messages that the stream would send for published tables.
+
+Commands compare them with the target's tables before there is a stream.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from subscriber.schema.published_table import PublishedTable
 
 
 def announced_relations(connection: Connection, tables: Sequence[PublishedTable]) -> list[Relation]:
-    """The relation message of each table, in the order given; a table that is gone has none.
+    """The relation message of each table, in the order given. A table that no longer exists is left
+    out.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: the query failed.
     """
     features = features_of(connection)
     generated = "a.attgenerated <> ''" if features.generated_columns else "false"

@@ -1,5 +1,6 @@
-"""Whom a session at the publisher waits for, asked over another connection
-(:mod:`subscriber.waiting`).
+"""The sessions and transactions that a session at the publisher waits for.
+
+They are read over a second connection. :mod:`subscriber.waiting` turns them into text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from subscriber.publisher.sql_connection import Connection
 from subscriber.waiting import prepared, session
 
 _YOUNG: Final = "1 second"
-"""A transaction that has just begun is over before anybody has read of it."""
+"""Transactions that began more recently are left out: they usually end before anybody reads about
+them.
+"""
 
 _OLDER_TRANSACTIONS: Final[LiteralString] = (
     "SELECT DISTINCT l.pid, a.usename::text, a.datname::text, a.application_name,"
@@ -21,8 +24,8 @@ _OLDER_TRANSACTIONS: Final[LiteralString] = (
     " WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.pid <> %(process)s"
     " AND COALESCE(a.xact_start < clock_timestamp() - %(young)s::interval, true) ORDER BY 5 NULLS LAST, 1"
 )
-"""Who has a transaction number. The locks are for everybody to see, what is in pg_stat_activity of
-other roles' sessions is not.
+"""The sessions that have a transaction ID. Every role may see the locks, but not the rows of
+pg_stat_activity for other roles' sessions.
 """
 _PREPARED: Final[LiteralString] = (
     "SELECT gid, owner::text, date_trunc('second', prepared)::text, database::text FROM pg_prepared_xacts ORDER BY prepared"
@@ -34,7 +37,8 @@ _BLOCKING: Final[LiteralString] = (
     " WHERE w.datname = current_database() AND w.application_name = current_setting('application_name')"
     " ORDER BY 1"
 )
-"""Who blocks a session of the same name as the one that asks; process 0 is a prepared transaction.
+"""The sessions that block a session with the same application_name as this one; process 0 is a
+prepared transaction.
 """
 _RECEIVER: Final[LiteralString] = (
     "SELECT a.pid, a.usename::text, a.datname::text, a.application_name, date_trunc('second', a.backend_start)::text, a.state"
@@ -43,22 +47,22 @@ _RECEIVER: Final[LiteralString] = (
 
 
 def transactions_in_progress(conninfo: str, name: str, process: int) -> list[str]:
-    """The transactions that a slot waits for which ``process`` makes: all of the server's, prepared
-    ones included.
+    """The transactions that a new slot, which backend ``process`` creates, waits for: all of the
+    server, including prepared ones.
 
     Raises:
-        PublisherError: the publisher cannot be asked.
+        PublisherError: the publisher cannot be queried.
     """
     sessions, transactions = _ask(conninfo, name, _OLDER_TRANSACTIONS, _PREPARED, process=process, young=_YOUNG)
     return _sessions(sessions) + _prepared(transactions)
 
 
 def blockers_of(conninfo: str, name: str) -> list[str]:
-    """Whom the sessions of application ``name`` wait for; nobody where none of them waits for a
-    lock.
+    """The sessions and prepared transactions that block the sessions of application ``name``; empty
+    where none of them waits for a lock.
 
     Raises:
-        PublisherError: the publisher cannot be asked.
+        PublisherError: the publisher cannot be queried.
     """
     sessions, transactions = _ask(conninfo, name, _BLOCKING, _PREPARED)
     blocking = [row for row in sessions if row[0]]
@@ -66,11 +70,10 @@ def blockers_of(conninfo: str, name: str) -> list[str]:
 
 
 def receiver_of(server: Connection, slot: str) -> list[str]:
-    """The walsender that streams from a slot; ``server`` is a connection that waits for nothing
-    itself.
+    """The walsender that streams from a slot. ``server`` is a connection that does not wait itself.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: the query failed.
     """
     return _sessions(server.execute(_RECEIVER, {"slot": slot}).fetchall())
 

@@ -1,8 +1,8 @@
-"""What a publisher's tables are like, as far as emulated publications depend on it (rules B1, B2,
-B13, B29, B35, B37).
+"""The properties of a publisher's tables that emulated publications depend on (rules B1, B2, B13,
+B29, B35, B37).
 
-The questions work from version 10 on, and are asked in one snapshot. Expressions are printed with
-an empty ``search_path``, so that they name what is a user's own with its schema.
+The queries work from version 10 on, and run in one snapshot. Expressions are printed with an empty
+``search_path``, so that user-defined objects appear with their schema.
 """
 
 from __future__ import annotations
@@ -37,21 +37,23 @@ _GENERATED: Final[Mapping[str, Generated]] = {"": "", "s": "stored", "v": "virtu
 
 _FIRST_NORMAL_OID: Final = 16384
 _FIRST_UNPINNED_OID: Final = 12000
-"""Catalogs are below it; their columns nobody asks for. Those of information_schema are above, and
-may be published.
+"""The oids of the system catalogs are lower; their columns are not read. The tables of
+information_schema have higher oids, and may be published.
 """
 
 _DEFAULT_COLLATION: Final = 100
 _ORDERED_AS_UTF8: Final = frozenset({"UTF8", "LATIN1", "SQL_ASCII"})
-"""Encodings in which text has the order of its bytes in UTF-8, which is ours."""
+"""Encodings in which texts sort by bytes in the same order as in UTF-8, the encoding that this
+program uses.
+"""
 
 
 def read_publisher_tables(connection: Connection) -> PublisherTables:
-    """Everything that can be named in a FROM clause of this database: tables, views, sequences, and
-    the system's without columns.
+    """Everything in this database that a FROM clause can name: tables, views and sequences. Those
+    of the system are without columns.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -103,7 +105,7 @@ def read_publisher_tables(connection: Connection) -> PublisherTables:
 
 
 def _columns(connection: Connection) -> dict[int, list[PublisherColumn]]:
-    """The columns of tables; a generated column's expression is the catalog's default of it."""
+    """The columns of tables. The expression of a generated column is its default in the catalog."""
     generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(
         f"SELECT a.attrelid::int8, a.attname::text, a.attnum, a.atttypid::int8, a.atttypmod,"
@@ -125,8 +127,8 @@ def _columns(connection: Connection) -> dict[int, list[PublisherColumn]]:
 
 
 def _identity_keys(connection: Connection) -> dict[int, tuple[str, ...]]:
-    """The columns of each table's replica identity index, as RelationGetIndexList chooses it: not a
-    deferrable primary key.
+    """The columns of each table's replica identity index, as RelationGetIndexList chooses it: a
+    deferrable primary key does not count.
     """
     key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(
@@ -154,11 +156,11 @@ def _parents(connection: Connection) -> dict[int, list[tuple[str, str]]]:
 
 
 def _bytewise_collations(connection: Connection) -> frozenset[int]:
-    """Collations that compare by bytes and know the case of ASCII letters alone: C and POSIX of
-    libc, and the builtin provider's C.
+    """Collations that compare by bytes and change the case of ASCII letters only: C and POSIX of
+    libc, and C of the builtin provider.
 
-    The other builtin ones compare by bytes, too, but know the case of all letters, so they are not
-    among these.
+    The other builtin collations also compare by bytes, but change the case of all letters. They are
+    therefore not included.
     """
     features = features_of(connection)
     (encoding,) = _one(connection, "SELECT current_setting('server_encoding')")

@@ -1,14 +1,13 @@
-"""A replication connection: psycopg's libpq layer (``psycopg.pq``), CopyBoth, and nothing hidden.
+"""A replication connection in CopyBoth mode, on psycopg's libpq layer (``psycopg.pq``).
 
-psycopg 3 has no replication cursor; its ``pq`` layer has all that libpq has, and libpq does TLS,
-service files, password files and every other connection parameter as psql does. The session's
-output settings are those of PostgreSQL's own walreceiver, so that text values come in one known
-form.
+psycopg 3 has no replication cursor. Its ``pq`` layer has all functions of libpq, and libpq handles
+TLS, service files, password files and every other connection parameter as psql does. The session's
+output settings are those of PostgreSQL's walreceiver, so that text values come in one known form.
 
-Reading: libpq hands out one CopyData at a time from its buffer. When the buffer is dry, one more
-read of the socket is tried at once; only when that brings nothing does the caller wait. A short nap
-before the wait lets the publisher fill the socket: measured with a backlog of 500,000 rows, 4 ms
-naps cut the wake-ups from 100,000 to 4,600 and halved the receiver's CPU.
+Reading: libpq returns one CopyData message at a time from its buffer. When the buffer is empty, the
+socket is read once more immediately, and only if that brings nothing does the caller wait. A short
+sleep before the wait lets the publisher fill the socket. With a backlog of 500,000 rows, sleeps of
+4 ms reduced the number of wake-ups from 100,000 to 4,600 and halved the receiver's CPU time.
 """
 
 from __future__ import annotations
@@ -35,26 +34,28 @@ SESSION_SETTINGS: Final = {
     "timezone": "UTC",
     "bytea_output": "hex",
 }
-"""What the text form of values depends on; the first three are the built-in subscriber's own."""
+"""The settings that the text form of values depends on. The first three are those of PostgreSQL's
+own subscriber.
+"""
 
 NAP_SECONDS: Final = 0.004
 STOP_SECONDS: Final = 0.2
-"""How often a command that waits looks whether it shall end."""
+"""How often a command that waits checks whether it is to stop."""
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 _END_OF_COPY: Final = -1
 
 NOT_CONNECTED: Final = "could not connect to the publisher"
-"""How the message begins of every error that there is no connection."""
+"""The beginning of every error message which reports that there is no connection."""
 
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
-    """The user's connection string with our session settings and defaults added.
+    """The user's connection string with the session settings and defaults of this program added.
 
     Raises:
         UsageError: see :func:`check_conninfo`.
     """
     given = check_conninfo(conninfo)
-    given.pop("replication", None)  # as PostgreSQL's subscriber, which says itself what kind of connection it wants
+    given.pop("replication", None)  # as in PostgreSQL's subscriber, which sets this parameter itself
     options = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
     defaults = {"connect_timeout": _CONNECT_TIMEOUT_SECONDS, "fallback_application_name": application_name}
     return make_conninfo(
@@ -69,11 +70,11 @@ def session_conninfo(conninfo: str, application_name: str) -> str:
 
 
 def check_conninfo(conninfo: str) -> dict[str, Any]:
-    """The parameters of a connection string; nobody connects.
+    """The parameters of a connection string, without connecting.
 
     Raises:
-        UsageError: 42601, it is not a connection string, with libpq's reason as far as that cannot
-            show a password.
+        UsageError: 42601, the string is not a connection string. libpq's reason is included as far
+            as it cannot reveal a password.
     """
     try:
         given = conninfo_to_dict(conninfo)
@@ -85,8 +86,8 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
             hint="Use libpq's form: 'host=… port=… dbname=… user=…', or a postgresql:// URI.",
         ) from None
     if conninfo.startswith(("postgresql://", "postgres://")) and redact_conninfo(conninfo) == UNREADABLE_CONNINFO:
-        # libpq would take the rest of a password for a host, a port or a database, and show it in
-        # its errors.
+        # libpq would use the rest of a password as a host, a port or a database, and show it in its
+        # error messages.
         raise UsageError(
             "invalid connection string syntax: it is ambiguous where its password ends",
             sqlstate="42601",
@@ -96,11 +97,11 @@ def check_conninfo(conninfo: str) -> dict[str, Any]:
 
 
 def _harmless(conninfo: str, reason: str) -> str:
-    """libpq's reason without what may be a piece of a password.
+    """libpq's reason, without words that may be part of a password.
 
-    It quotes the word that it does not understand: of a password with a blank in it that is the
-    end, and of a URI with a mistake in it the whole. A word is shown only if it looks like a name
-    and no password has been given.
+    libpq quotes the word that it does not understand. If a password has a space in it, that word is
+    the rest of the password; in a URI with a mistake it is the whole URI. The word is therefore
+    shown only if it looks like a name and no password was given.
     """
     for before, after in _QUOTING_REASONS:
         if reason.startswith(before) and reason.endswith(after):
@@ -114,17 +115,17 @@ _QUOTING_REASONS: Final = (
     ('missing "=" after "', '" in connection info string'),
     ('invalid connection option "', '"'),
 )
-"""libpq's reasons that quote one word; those about URIs quote more."""
+"""libpq's reasons that quote one word. The reasons about URIs quote more than a word."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET: Final = re.compile("pass|secret|:", re.IGNORECASE)
 
 
 class ReplicationConnection:
-    """A ``replication=database`` connection; use it as a context manager.
+    """A ``replication=database`` connection. Use it as a context manager.
 
     Attributes:
-        conninfo: as given.
-        application_name: as given.
+        conninfo: the connection string, as given.
+        application_name: the application name, as given.
     """
 
     def __init__(self, conninfo: str, application_name: str) -> None:
@@ -149,12 +150,12 @@ class ReplicationConnection:
 
     @property
     def server_version(self) -> int:
-        """As libpq gives it: 180006 is 18.6."""
+        """The server's version as libpq reports it: 180006 is 18.6."""
         return self._pg.server_version
 
     @property
     def process_id(self) -> int:
-        """The server's process that serves it."""
+        """The process ID of the server process of this connection."""
         return self._pg.backend_pid
 
     def execute(self, command: str, stop: threading.Event | None = None) -> list[dict[str, str | None]]:
@@ -163,10 +164,10 @@ class ReplicationConnection:
 
         Args:
             command: the command.
-            stop: when it is set, the command is cancelled.
+            stop: an event that cancels the command when it is set.
 
         Raises:
-            PublisherError: the server refused, with its own text and SQLSTATE.
+            PublisherError: the server refused the command; with the server's text and SQLSTATE.
         """
         result = self._pg.exec_(command.encode()) if stop is None else self._execute_until(stop, command)
         if result is None or result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
@@ -178,8 +179,8 @@ class ReplicationConnection:
         ]
 
     def _execute_until(self, stop: threading.Event, command: str) -> pq.abc.PGresult | None:
-        """The command's result; what the server says to its cancelling where ``stop`` was set
-        meanwhile.
+        """The command's result. If ``stop`` is set meanwhile, the command is cancelled and the
+        result is the server's answer to that.
         """
         try:
             self._pg.send_query(command.encode())
@@ -194,15 +195,15 @@ class ReplicationConnection:
         except OperationalError as error:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
         except KeyboardInterrupt:
-            self._pg.get_cancel().cancel()  # a server that waits does not notice that nobody listens any more
+            self._pg.get_cancel().cancel()  # a server that waits does not notice that its client is gone
             raise
         return last
 
     def start(self, command: str) -> None:
-        """Send START_REPLICATION and enter CopyBoth.
+        """Send START_REPLICATION and enter CopyBoth mode.
 
         Raises:
-            PublisherError: the server refused, with its own text and SQLSTATE.
+            PublisherError: the server refused the command; with the server's text and SQLSTATE.
         """
         result = self._pg.exec_(command.encode())
         if result.status != pq.ExecStatus.COPY_BOTH:
@@ -249,7 +250,7 @@ class ReplicationConnection:
             raise PublisherUnavailable(_lost(_text(self._pg.error_message))) from error
 
     def _fail(self, result: pq.abc.PGresult | None) -> NoReturn:
-        """Raise what the server said, in our tree."""
+        """Raise the server's error as a :class:`PublisherError`."""
         if result is None or result.status == pq.ExecStatus.COMMAND_OK:
             raise PublisherUnavailable(
                 "data stream from publisher has ended", hint="The publisher was stopped; trying again."
@@ -269,14 +270,14 @@ _UNREADABLE: Final = frozenset({"22021", "22P05"})
 
 
 def is_unreadable_text(sqlstate: str) -> bool:
-    """Whether the server found bytes in a value that are no text of its encoding; its message shows
-    them.
+    """Whether the server found bytes in a value that are invalid in its encoding. Such a message
+    shows the bytes.
     """
     return sqlstate in _UNREADABLE
 
 
 def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint: str | None = None) -> PublisherError:
-    """A server's error in our tree; the class tells whether trying again may help."""
+    """A server's error as a PublisherError; its class depends on whether a retry may succeed."""
     if is_unreadable_text(sqlstate):
         message = message if UNREADABLE_TEXT in message else UNREADABLE_TEXT
         detail, hint = (
@@ -290,8 +291,8 @@ def server_error(message: str, sqlstate: str, *, detail: str | None = None, hint
             or "Another receiver streams from this slot. Stop it, or wait until the server has noticed that it has ended."
         )
     elif sqlstate[:2] in ("08", "57", "53", "XX", "58"):
-        # Connection, operator intervention (shutdown), resources, internal and system errors pass
-        # with time.
+        # A retry may succeed after errors of these classes: connection, operator intervention
+        # (shutdown), resources, internal and system errors.
         kind = PublisherUnavailable
     else:
         kind = PublisherNotReady
@@ -311,11 +312,11 @@ _PRIVILEGES: Final = {
     "permission denied for relation": "Run at the publisher: GRANT SELECT ON TABLE … TO the user of the subscription's CONNECTION.",  # in 10
     "permission denied for schema": "Run at the publisher: GRANT USAGE ON SCHEMA … TO the user of the subscription's CONNECTION.",
 }
-"""What the server says of a privilege that is missing, and who can give it."""
+"""The server's messages about missing privileges, and the hint for each."""
 
 
 def error_of(error: psycopg.Error) -> PublisherError:
-    """What the server said to an ordinary connection, in our tree."""
+    """An error of an ordinary connection as a PublisherError."""
     diag = error.diag
     return server_error(
         diag.message_primary or str(error), error.sqlstate or "", detail=diag.message_detail, hint=diag.message_hint
@@ -323,11 +324,12 @@ def error_of(error: psycopg.Error) -> PublisherError:
 
 
 def connection_refused(reason: str, role: str = "") -> PublisherError:
-    """Why there is no connection: transient where the server may come back, else definite.
+    """The error for a failed connection: transient if the server may become available again,
+    otherwise definite.
 
     Args:
-        reason: libpq's.
-        role: who wanted to connect, where that is known.
+        reason: libpq's error message.
+        role: the role that tried to connect, where it is known.
     """
     lasting = _hint_for(reason, _LASTING_REASONS)
     hint = lasting or _hint_for(reason, _PASSING_REASONS) or _CONNECTING_HINT
@@ -337,7 +339,7 @@ def connection_refused(reason: str, role: str = "") -> PublisherError:
 
 
 def _hint_for(message: str, hints: Mapping[str, str]) -> str | None:
-    """The hint of the first text that is in a message of the server's."""
+    """The hint of the first text in ``hints`` that the server's message contains."""
     return next((hint for text, hint in hints.items() if text in message), None)
 
 
@@ -354,14 +356,14 @@ _LASTING_REASONS: Final = {
     "no password supplied": _CONNECTING_HINT,
     "definition of service": _CONNECTING_HINT,
 }
-"""Reasons that last until somebody changes something, and what to do about them."""
+"""Reasons that last until somebody changes something, and what to change."""
 _PASSING_REASONS: Final = {
     "exceeds max_wal_senders": "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
     'exceeds "max_wal_senders"': "All walsenders of the publisher are in use: end one, or raise max_wal_senders and restart the publisher.",
     "too many connections": "All connections that the publisher allows are in use: end some, or raise the limit.",
     "connection slots are reserved": "All connections that the publisher allows are in use: end some, or raise max_connections.",
 }
-"""Reasons that may pass by themselves."""
+"""Reasons that may disappear without action."""
 
 
 def _lost(reason: str) -> str:

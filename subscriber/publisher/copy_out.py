@@ -1,13 +1,14 @@
-r"""Reading a table's rows from the publisher: how much of it at once.
+r"""Reading a table's rows from the publisher in steps of limited size.
 
 ::
 
     CopyRange ──read_range──▶ steps, a COPY each ──▶ blocks of whole rows, and the rest of the range
 
-*Steps* bound memory where the average says nothing: a step is held back until it is complete, and
-one that grows too large is given up and taken again in smaller ones. A row that is too large by
-itself is handed back as a range of its own, for whoever does not hold it back. A reader that has
-given enough ends, and hands back the rest of its range.
+*Steps* limit memory where the average row size is misleading. The blocks of a step are held back
+until the step is complete. A step that grows too large is abandoned and read again in smaller
+steps. A single row that is too large is returned as a separate range, for a reader that does not
+hold it back (:meth:`CopyReader.read_whole`). A reader that has returned enough bytes ends, and
+returns the rest of its range.
 """
 
 from __future__ import annotations
@@ -28,26 +29,26 @@ from subscriber.publisher.snapshot import snapshot_session
 from subscriber.publisher.sql_connection import Connection
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
-"""About this much COPY text is a block."""
+"""The approximate size of a block of COPY data."""
 
 STEP_BYTES: Final = 8 * 1024 * 1024
-"""What a step aims at. It is held back until it is complete."""
+"""The intended size of a step. A step is held back until it is complete."""
 
 LARGEST_STEP_BYTES: Final = 4 * STEP_BYTES
-"""A step that grows beyond this is given up."""
+"""A step that grows beyond this size is abandoned."""
 
 _FIRST_STEP_BYTES: Final = 1024 * 1024
 _GROWTH: Final = 4
 _SHRINKING: Final = 16
 
 _BINARY_HEADER: Final = 19
-"""Signature, flags and the length of no extension."""
+"""Size of the header in bytes: signature, flags and the length of the extension, which is 0."""
 _BINARY_END: Final = b"\xff\xff"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyBlock:
-    """Some rows in COPY's format, each one whole."""
+    """Some whole rows in a format of COPY."""
 
     data: bytes
     rows: int
@@ -55,14 +56,15 @@ class CopyBlock:
 
 @dataclass(frozen=True, slots=True)
 class CopyReader:
-    """Reads ranges of one table, each in a session of its own.
+    """Reads ranges of one table, each in a separate session.
 
     Attributes:
-        conninfo: the publisher; a password in it is in no repr.
-        application_name: the session's.
+        conninfo: the publisher's connection string, which the repr leaves out because of its
+            password.
+        application_name: the application name of the sessions.
         snapshot: the snapshot's name.
-        query: what to ask.
-        copy_format: of the blocks.
+        query: the table, columns and filters to read.
+        copy_format: the format of the blocks.
     """
 
     conninfo: str
@@ -75,10 +77,9 @@ class CopyReader:
         return f"CopyReader({self.query.schema}.{self.query.table})"
 
     def read_range(self, part: CopyRange, most_bytes: int) -> Iterator[CopyBlock | CopyRange]:
-        """The blocks of a range; when they have come to ``most_bytes``, at last the rest of the
-        range.
+        """The blocks of a range. After ``most_bytes``, the last item is the rest of the range.
 
-        Among them are the giant rows, as ranges: these are for :meth:`read_whole`.
+        Giant rows are among the items as ranges, which are to be read with :meth:`read_whole`.
 
         Raises:
             PublisherUnavailable: the connection was lost, or the snapshot is gone.
@@ -101,7 +102,7 @@ class CopyReader:
                             yield replace(part, first=position, end=end, giant=True)
                             position = end
                         step = max(1, (end - position) // _SHRINKING)
-                        break  # what the server still has to send is left to it, with its session
+                        break  # ends the session, so that the server stops sending
                     if not checked:
                         self._check_files(connection, part.piece)
                         checked = True
@@ -111,7 +112,7 @@ class CopyReader:
                     position = end
 
     def read_whole(self, part: CopyRange, stop: threading.Event) -> Generator[CopyBlock, None, None]:
-        """The blocks of a range, as they come.
+        """The blocks of a range, each as soon as it is complete.
 
         Raises:
             PublisherError: as :meth:`read_range`; 57014 when ``stop`` was set.
@@ -125,7 +126,9 @@ class CopyReader:
         return snapshot_session(self.conninfo, self.application_name, self.snapshot)
 
     def _step(self, connection: Connection, part: CopyRange) -> tuple[list[CopyBlock] | None, int]:
-        """The blocks of a step and their size; None where it is too large to be held."""
+        """The blocks of a step and their size; None in place of the blocks if the step is too large
+        to hold back.
+        """
         blocks, size = [], 0
         with contextlib.closing(self._copy(connection, part, None)) as reading:
             for block in reading:
@@ -138,7 +141,9 @@ class CopyReader:
     def _copy(
         self, connection: Connection, part: CopyRange, stop: threading.Event | None
     ) -> Generator[CopyBlock, None, None]:
-        """One COPY, in blocks; whoever does not take them all loses the connection."""
+        """One COPY command, in blocks. A caller that does not take all blocks loses the
+        connection.
+        """
         try:
             yield from self._blocks(connection.pgconn, part, stop)
         except GeneratorExit:
@@ -156,8 +161,8 @@ class CopyReader:
             block_size = 0
             while block_size < BLOCK_BYTES:
                 size, data = pgconn.get_copy_data(1)
-                if size > 0:  # the server sends each row in a message of its own
-                    # Copied at once: thousands of libpq's buffers at a time cost three times as
+                if size > 0:  # the server sends each row in a separate message
+                    # Copied at once: to keep thousands of libpq's buffers costs three times as
                     # much.
                     rows.append(bytes(data))
                     block_size += size
@@ -165,7 +170,7 @@ class CopyReader:
                     break
                 else:
                     _wait(pgconn, stop)
-            if header and rows:  # it comes with the first row, or with the end where there is none
+            if header and rows:  # the header comes with the first row, or with the end if there are no rows
                 rows[0], header = rows[0][header:], 0
             if self.copy_format == "binary" and rows and rows[-1] == _BINARY_END:
                 rows.pop()
@@ -173,13 +178,13 @@ class CopyReader:
                 yield CopyBlock(b"".join(rows), len(rows))
         result = pgconn.get_result()
         while pgconn.get_result() is not None:
-            pass  # nothing must be left, or the rollback to come fails
+            pass  # all results must be read, or the following rollback fails
         if result is None or result.status != pq.ExecStatus.COMMAND_OK:
             self._fail(result)
 
     def _check_files(self, connection: Connection, piece: Piece) -> None:
-        """Refuse what has other files than before the snapshot; to be asked when a COPY holds the
-        lock on it.
+        """Refuse a table whose files are not those from before the snapshot. Call it while a COPY
+        holds the lock on the table.
         """
         rows = connection.execute(
             "SELECT COALESCE(to_regclass(%s)::oid::int8, 0), array_agg(COALESCE(pg_relation_filenode(leaf), 0)::int8"
@@ -199,7 +204,7 @@ class CopyReader:
         if is_unreadable_text(sqlstate):
             message = UNREADABLE_TEXT
         elif sqlstate.startswith("22"):
-            # A row filter met a value that it cannot take, and the message may show it.
+            # A row filter failed on a value, and the server's message may show that value.
             message = f"a row filter cannot be evaluated for some row (SQLSTATE {sqlstate})"
         qualified = f"{self.query.schema}.{self.query.table}"
         error = server_error(
@@ -209,13 +214,15 @@ class CopyReader:
 
 
 def next_step(slots: int, size: int) -> int:
-    """How many positions the next step takes, after one of ``slots`` has given ``size`` bytes."""
+    """The number of positions in the next step, after a step of ``slots`` positions that had
+    ``size`` bytes.
+    """
     wanted = slots * STEP_BYTES // size if size else slots * _GROWTH
     return max(1, min(wanted, slots * _GROWTH))
 
 
 def _wait(pgconn: pq.abc.PGconn, stop: threading.Event | None) -> None:
-    """Wait for more of a COPY.
+    """Wait for more data of a COPY.
 
     Raises:
         PublisherError: 57014, ``stop`` was set.

@@ -1,25 +1,25 @@
-r"""What of a table is copied, and in which pieces (rules D7-D10).
+r"""Which rows and columns of a table are copied, and in which pieces (rules D7-D10).
 
 ::
 
     table ──plan_copy──▶ CopyQuery, and ranges of ctid ──▶ subscriber.publisher.copy_out reads them
 
-*What is copied* is what PostgreSQL's table synchronization copies: the published columns, the rows
-that any of the publications' filters lets through; a partitioned table through its own filters and
-columns, whichever partition a row is in. The publications are asked
-(:class:`~subscriber.schema.published_table.Publications`); the server filters, also for emulated
-publications.
+*The content of the copy* is what PostgreSQL's table synchronization copies: the published columns,
+and the rows that the filter of at least one publication accepts. A partitioned table is copied with
+its own filters and columns, for the rows of all partitions. The publications give columns and
+filters (:class:`~subscriber.schema.published_table.Publications`). The server evaluates the
+filters, also those of emulated publications.
 
-*Ranges* are cut by the bytes that a page stands for, out-of-line values included. A position within
-a table is a number, ``page * row_slots + line pointer``, so that a range can also be part of a
-page: two hundred rows of a page may be two hundred megabytes.
+*Ranges* are cut by the average bytes of a page, including out-of-line values. A position within a
+table is a number, ``page * row_slots + line pointer``, so that a range can also be a part of a
+page: two hundred rows of one page may have two hundred megabytes.
 
-*The snapshot is old, the tables are not.* TRUNCATE and everything that rewrites a table (VACUUM
-FULL, CLUSTER, some of ALTER TABLE) make it look empty to a snapshot from before, or move its rows
-to other pages. So a table's files are noted before the snapshot is made (:func:`table_files`), and
-looked at again when the first COPY has taken its lock. *Rejected:* holding a lock for the whole
-copy, as pg_dump does. Whoever waits for a stronger one then stands in the way of our own next COPY,
-which waits for him as he waits for us.
+*The snapshot is older than the tables' files.* TRUNCATE and every command that rewrites a table
+(VACUUM FULL, CLUSTER, some forms of ALTER TABLE) make the table look empty to an older snapshot, or
+move its rows to other pages. A table's files are therefore recorded before the snapshot is made
+(:func:`table_files`), and compared when the first COPY has its lock. *Rejected:* holding a lock for
+the whole copy, as pg_dump does. A session that waits for a stronger lock would then block the next
+COPY of the same copy, while it waits for the lock that the copy holds: a deadlock.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.published_table import Publications
 
 CopyFormat = Literal["text", "csv", "binary"]
-"""``csv`` has :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever hold;
-``binary`` is rows only, without header.
+"""``csv`` uses :data:`CSV_DELIMITER` and :data:`CSV_QUOTE`, which values hardly ever contain;
+``binary`` has the rows only, without a header.
 """
 
 TableFiles = tuple[tuple[int, int], ...]
-"""The oid and file node of each table that holds rows; the file node is 0 where there is no file.
+"""The oid and the file node of each table that has rows; the file node is 0 where there is no
+file.
 """
 
 CSV_DELIMITER: Final = "\x02"
@@ -52,21 +53,22 @@ CSV_QUOTE: Final = "\x01"
 
 _PAGE_HEADER: Final = 24
 _SMALLEST_ROW: Final = 28
-"""Of a heap page: header and line pointer."""
+"""The bytes that the smallest row takes in a heap page: header and line pointer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A table of the publisher that is read by itself: the table, or a partition.
+    """A table of the publisher that is read separately: a published table, or a partition of it.
 
     Attributes:
         schema: its schema.
         name: its name.
         oid: its oid.
-        files: what must still be so when it is read.
-        row_slots: line pointers that a page may have; 0 where it cannot be read in ranges.
-        page_bytes: what a page stands for on average, out-of-line values included.
-        only: tables that inherit from it are left out.
+        files: the files that the table must still have when it is read.
+        row_slots: the number of line pointers that a page may have; 0 where the table cannot be
+            read in ranges.
+        page_bytes: the average bytes of data for each page, including out-of-line values.
+        only: whether tables that inherit from it are left out.
     """
 
     schema: str
@@ -80,10 +82,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
-    """The rows of ``piece`` at the positions ``first`` to ``end``, the end excluded; all of them
-    where it has no ``row_slots``.
+    """The rows of ``piece`` from position ``first`` up to, but excluding, ``end``; all rows if it
+    has no ``row_slots``.
 
-    ``giant``: it is one row, larger than a reader may hold back.
+    ``giant``: the range is a single row that is larger than a reader may hold back.
     """
 
     piece: Piece
@@ -93,21 +95,22 @@ class CopyRange:
 
     @property
     def estimated_bytes(self) -> int:
-        """What it stands for on the publisher's disk."""
+        """The estimated bytes of the range on the publisher's disk."""
         slots = self.piece.row_slots
         return int((self.end - self.first) / slots * self.piece.page_bytes) if slots else int(self.piece.page_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class CopyQuery:
-    """What to ask of every piece of a table.
+    """The columns and rows to read from every piece of a table.
 
     Attributes:
-        schema: the published table's.
+        schema: the published table's schema.
         table: the published table's name, which filters may use.
         columns: the published columns in order.
-        filters: a row is copied that passes one of them; empty for all rows.
-        tid_ranges: the server can scan a range of ctids.
+        filters: the row filters; a row is copied if it passes at least one of them. Empty: all
+            rows.
+        tid_ranges: whether the server can scan a range of ctids.
     """
 
     schema: str
@@ -132,8 +135,8 @@ class CopyQuery:
         if self.tid_ranges:
             first, end = (f"'({at // slots},{at % slots + 1})'::tid" for at in (part.first, part.end))
             return f"ctid >= {first} AND ctid < {end}"
-        # Older servers would read the whole table for a range, and go straight to rows that are
-        # named.
+        # Older servers would read the whole table for a range of ctids, but access rows directly
+        # whose ctids are listed.
         return (
             f"ctid = ANY (ARRAY(SELECT ('(' || at / {slots} || ',' || at % {slots} + 1 || ')')::tid"
             f" FROM generate_series({part.first}::int8, {part.end - 1}) at))"
@@ -149,16 +152,16 @@ _OPTIONS: Final[dict[CopyFormat, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """How a table is copied.
+    """The plan for the copy of one table.
 
     Attributes:
         relation: the published columns with their types, as the stream would announce them.
-        query: what to ask.
-        ranges: the pieces of about ``partition_bytes`` that it is read in.
-        estimated_rows: by the publisher's statistics, of the table without filters.
-        estimated_bytes: on the publisher's disk, out-of-line values included.
-        hidden_from: the role from which policies of row security hide rows of the table; None where
-            none do.
+        query: the columns and rows to read.
+        ranges: the ranges to read, each of about ``partition_bytes``.
+        estimated_rows: by the publisher's statistics, for the table without filters.
+        estimated_bytes: on the publisher's disk, including out-of-line values.
+        hidden_from: the role from which row security policies hide rows of the table; None where
+            they hide none.
     """
 
     relation: Relation
@@ -170,11 +173,11 @@ class CopyPlan:
 
 
 def table_files(connection: Connection, tables: Sequence[tuple[str, str]]) -> dict[tuple[str, str], TableFiles]:
-    """The files of tables given as (schema, name), to be noted before the snapshot is made; unknown
+    """The files of tables given as (schema, name). Call it before the snapshot is made. Unknown
     tables are left out.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     rows = connection.execute(
         "WITH RECURSIVE tree(schema, name, leaf) AS (SELECT n.nspname::text, c.relname::text, c.oid FROM pg_class c"
@@ -201,23 +204,23 @@ def plan_copy(
     partition_bytes: int,
     files: TableFiles,
 ) -> CopyPlan:
-    """How to copy a published table.
+    """The plan for the copy of a published table.
 
     Args:
         connection: a session that sees the snapshot
             (:func:`~subscriber.publisher.snapshot.snapshot_session`).
-        publications: the subscription's, which say what of the table is copied.
-        schema: the table's.
-        table: its name.
-        partition_bytes: about this much of the table is a range.
-        files: what :func:`table_files` said of it before the snapshot was made.
+        publications: the publications of the subscription, which determine columns and filters.
+        schema: the table's schema.
+        table: the table's name.
+        partition_bytes: the approximate size of a range.
+        files: the result of :func:`table_files` from before the snapshot was made.
 
     Raises:
-        PublisherNotReady: there is no such table (rule D10), its publications disagree on the
-            columns, or the role may not read it.
-        PublisherError: the table is not published any more; or it was rewritten since the snapshot,
-            and another snapshot will do (``transient``).
-        psycopg.Error: what the server said.
+        PublisherNotReady: there is no such table (rule D10), its publications have different column
+            lists, or the role may not read it.
+        PublisherError: the table is no longer published; or it was rewritten since the snapshot, so
+            that a new snapshot is needed (``transient``).
+        psycopg.Error: a query failed.
     """
     row = connection.execute(
         "SELECT c.oid::int8, c.relreplident::text, c.relkind = 'p',"
@@ -257,8 +260,8 @@ def plan_copy(
 
 
 def _columns(connection: Connection, oid: int, chosen: tuple[str, ...] | None) -> tuple[RelationColumn, ...]:
-    """The published columns as the stream would announce them; None: every one that is not
-    generated.
+    """The published columns as the stream would announce them; None stands for every column that is
+    not generated.
     """
     generated = "a.attgenerated <> ''" if features_of(connection).generated_columns else "false"
     described = connection.execute(
@@ -277,8 +280,8 @@ def _columns(connection: Connection, oid: int, chosen: tuple[str, ...] | None) -
 def _pieces(
     connection: Connection, schema: str, table: str, oid: int, files: dict[int, int], *, partitioned: bool
 ) -> list[tuple[Piece, int, float]]:
-    """What is read by itself, with its pages and estimated rows: the table; of a partitioned one,
-    its partitions.
+    """The pieces of a table, with their pages and estimated rows: the table itself, or the
+    partitions of a partitioned table.
     """
     features = features_of(connection)
     detaching = " AND NOT i.inhdetachpending" if features.detach_concurrently else ""
@@ -297,14 +300,14 @@ def _pieces(
     if any(files.get(leaf[0]) != leaf[4] for leaf in rows):
         raise rewritten(f"{schema}.{table}")
     if partitioned and not all(leaf[9] for leaf in rows):
-        # Partitions answer for themselves when they are named; what is allowed is decided by the
-        # table that is published.
+        # A partition that is read by name is checked against its own privileges and policies. Those
+        # of the published table are to count, so the rows are read through that table.
         all_files = tuple((leaf[0], leaf[4]) for leaf in rows)
         piece = Piece(schema, table, oid, all_files, 0, float(sum(leaf[6] for leaf in rows)), only=False)
         return [(piece, 1, sum(_estimated_rows(leaf[7], leaf[5], leaf[8]) for leaf in rows))]
     pieces = []
     for leaf, namespace, name, is_heap, file, main_bytes, all_bytes, rows_a_page, block_size, _, may_read in rows:
-        # A role that may read some columns only cannot ask for ctid.
+        # A role that may read only some columns may not read ctid.
         in_ranges = is_heap and may_read
         pages = max(1, main_bytes // block_size) if in_ranges else 1
         slots = (block_size - _PAGE_HEADER) // _SMALLEST_ROW if in_ranges and main_bytes else 0
@@ -314,8 +317,8 @@ def _pieces(
 
 
 def _estimated_rows(rows_a_page: float, main_bytes: int, block_size: int) -> float:
-    """As the planner estimates: the last ANALYZE's density for today's pages; 0 where there was
-    none.
+    """An estimate like the planner's: the density at the last ANALYZE, for the current number of
+    pages; 0 where there was no ANALYZE.
     """
     return max(rows_a_page, 0.0) * max(1, main_bytes // block_size)
 
@@ -323,8 +326,8 @@ def _estimated_rows(rows_a_page: float, main_bytes: int, block_size: int) -> flo
 def cut_ranges(piece: Piece, pages: int, partition_bytes: int) -> Iterator[CopyRange]:
     """Ranges of about ``partition_bytes`` that cover every page.
 
-    Rows that the snapshot sees are in pages that were there when it was made, so what the table
-    grows by is of no concern.
+    The rows that the snapshot sees are in pages that existed when it was made. Pages that are added
+    later need not be read.
     """
     if not piece.row_slots:
         yield CopyRange(piece, 0, 0)
@@ -336,7 +339,7 @@ def cut_ranges(piece: Piece, pages: int, partition_bytes: int) -> Iterator[CopyR
 
 
 def rewritten(qualified: str) -> PublisherError:
-    """The error for a table that has other files than before the snapshot."""
+    """The error for a table whose files are not those from before the snapshot."""
     return PublisherError(
         f'table "{qualified}" was rewritten on the publisher since the snapshot of the initial copy',
         sqlstate="40001",
@@ -347,5 +350,5 @@ def rewritten(qualified: str) -> PublisherError:
 
 
 def quoted(*names: str) -> str:
-    """A name, or a name in a schema, for SQL."""
+    """A name, or a name with its schema, quoted for SQL."""
     return sql.Identifier(*names).as_string(None)

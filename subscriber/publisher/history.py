@@ -1,28 +1,29 @@
-"""Is the publisher's WAL still the history that was received?
+"""Check whether the publisher's WAL is still the history that was received.
 
-An LSN is a place in one history. A publisher that is restored from a backup, or a standby that was
-behind and is promoted, writes another history from some point on, under the same LSNs and with the
-same system identifier::
+An LSN is a position in one history. A publisher that was restored from a backup, or a standby that
+was behind and was promoted, writes a different history from some point on. It has the same LSNs and
+the same system identifier::
 
     received     ───────────────┬─────────▶ D              on timeline 1
     publisher                   └──────────────────▶ F     on timeline 2, which left timeline 1 at S
 
-Whoever asks such a server for the changes after D gets none of those between S and D, and is told
-nothing. Two facts tell:
+A client that asks such a server for the changes after D does not get those between S and D, and
+gets no error. Two facts reveal this case:
 
-- A logical walsender sends flushed WAL only. So nothing beyond the publisher's flush position was
-  ever received from this history: D > F proves another one.
-- A server that ends recovery begins a new timeline, and its history file says where each older one
-  ended. So D may be at most the place S where the timeline that it was received on ended.
+- A logical walsender sends flushed WAL only. Nothing beyond the publisher's flush position F was
+  therefore ever received from this history: D > F proves a different history.
+- A server that ends recovery begins a new timeline, and its history file has the position at which
+  each older timeline ended. D may therefore be at most the position S at which the timeline that it
+  was received on ended.
 
-A server that was restored without recovery (from a cold copy) keeps its timeline. It is found out
-only while F is still behind D.
+A server that was restored without recovery (from a cold copy) keeps its timeline. The difference is
+detected only while F is less than D.
 
-A standby has no timeline of its own: it may be promoted under a connection that goes on. What is
-received from one is on an unknown timeline (0). After a restart a standby replays WAL that it has
-had before, so F < D is no proof there; it is waited for.
+A standby has no fixed timeline, since it may be promoted while a connection stays open. What is
+received from a standby is recorded with the unknown timeline 0. After a restart, a standby replays
+WAL that it had before, so that F < D proves nothing there; the receiver waits for it.
 
-All is pure here but :func:`identify`, which asks over the replication connection.
+All functions except :func:`identify`, which sends replication commands, are without side effects.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ UNKNOWN_TIMELINE: Final = 0
 
 
 def check_system(found: str, before: str | None) -> None:
-    """Refuse a publisher that is not the system that was received from before.
+    """Refuse a publisher that is not the system from which changes were received before.
 
     Args:
-        found: its system identifier.
-        before: the one that was received from; None where nothing was.
+        found: the publisher's system identifier.
+        before: the system identifier of the earlier changes; None where nothing was received.
 
     Raises:
-        PublisherNotReady: it is another one.
+        PublisherNotReady: the system identifiers differ.
     """
     if before not in (None, found):
         raise PublisherNotReady(
@@ -61,12 +62,14 @@ class ReplicationCommands(Protocol):
     """A replication connection that has not started to stream."""
 
     def execute(self, command: str) -> list[dict[str, str | None]]:
-        """Run a replication command; gives its rows."""
+        """Run a replication command; returns its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineEnd:
-    """One line of a timeline's history file: an older timeline, and where this history left it."""
+    """One line of a timeline's history file: an older timeline, and the LSN at which it was
+    left.
+    """
 
     timeline: int
     end: LSN
@@ -74,15 +77,15 @@ class TimelineEnd:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where a server's WAL stands.
+    """The state of a server's WAL.
 
     Attributes:
-        system_identifier: of its cluster.
-        timeline: its current one.
-        flushed: the end of its flushed WAL; of a standby, of what it may send.
-        is_standby: whether it is in recovery.
-        ancestors: the timelines before the current one, oldest first, as far as they were asked
-            for.
+        system_identifier: the system identifier of its cluster.
+        timeline: the current timeline.
+        flushed: the end of the flushed WAL; on a standby, of the WAL that it may send.
+        is_standby: whether the server is in recovery.
+        ancestors: the timelines before the current one, oldest first; empty where they were not
+            read.
     """
 
     system_identifier: str
@@ -93,23 +96,23 @@ class Server:
 
     @property
     def stays_on(self) -> int:
-        """The timeline of what is received over this connection; 0 where it may change
-        meanwhile.
+        """The timeline of what is received over this connection; 0 where it may change during the
+        connection.
         """
         return UNKNOWN_TIMELINE if self.is_standby else self.timeline
 
 
 def identify(connection: ReplicationCommands, *, is_standby: bool, received_on: int) -> Server:
-    """Ask a server where its WAL stands (IDENTIFY_SYSTEM), and for its history if that matters
+    """Read the state of a server's WAL (IDENTIFY_SYSTEM), and its history if it is needed
     (TIMELINE_HISTORY).
 
     Args:
-        connection: a replication connection to it.
-        is_standby: whether it is in recovery.
-        received_on: the timeline that the journal was received on; 0 is unknown.
+        connection: a replication connection to the server.
+        is_standby: whether the server is in recovery.
+        received_on: the timeline that the journal was received on; 0 if it is unknown.
 
     Raises:
-        PublisherError: it does not answer.
+        PublisherError: the server does not answer, or refused a command.
     """
     row = connection.execute("IDENTIFY_SYSTEM")[0]
     timeline = int(row["timeline"] or 0)
@@ -125,7 +128,7 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
     except PublisherUnavailable as error:
         if error.sqlstate[:2] != "58":
             raise
-        # The file is not there (58P01), which waiting does not change.
+        # The file is missing (58P01), and a retry would not change that.
         raise PublisherNotReady(
             f"the publisher does not have the history file of its timeline {timeline}",
             detail=error.message,
@@ -136,30 +139,30 @@ def _ancestors(connection: ReplicationCommands, timeline: int) -> tuple[Timeline
 
 
 def parse_timeline_history(content: str) -> tuple[TimelineEnd, ...]:
-    r"""The lines of a timeline's history file: parent timeline, where it ended, and a reason that
-    is not read.
+    r"""The lines of a timeline's history file: parent timeline and the LSN where it ended. The
+    reason in a line is ignored.
 
     >>> parse_timeline_history("1\t0/3000060\tno recovery target specified\n")
     (TimelineEnd(timeline=1, end=50331744),)
 
     Raises:
-        UsageError: 22P02, a line has no LSN where it should.
+        UsageError: 22P02, a line has no LSN in its second field.
     """
     fields = [line.split("\t") for line in content.splitlines() if line.strip() and not line.startswith("#")]
     return tuple(TimelineEnd(int(field[0]), parse_lsn(field[1].strip())) for field in fields)
 
 
 def check_history(server: Server, received: LSN, received_on: int) -> None:
-    """Refuse a server whose history is not the one that was received.
+    """Refuse a server whose history is not the history that was received.
 
     Args:
-        server: as :func:`identify` found it.
-        received: how far the journal, or the target, has received.
-        received_on: the timeline that this was received on; 0 is unknown.
+        server: the result of :func:`identify`.
+        received: the LSN up to which the journal, or the target, has received.
+        received_on: the timeline of that LSN; 0 if it is unknown.
 
     Raises:
-        HistoryDiverged: naming both positions, with ``diverged_at``.
-        PublisherUnavailable: a standby has not replayed that far yet.
+        HistoryDiverged: the histories differ; with both positions, and with ``diverged_at``.
+        PublisherUnavailable: a standby has not replayed up to ``received`` yet.
     """
     if received_on not in (UNKNOWN_TIMELINE, server.timeline):
         end = _end_of(received_on, server.ancestors)
@@ -193,14 +196,14 @@ def check_history(server: Server, received: LSN, received_on: int) -> None:
 
 
 def explain(error: HistoryDiverged, relations: Sequence[str] | None, *, trimmed: LSN, journal: str) -> HistoryDiverged:
-    """The error with what it means and what to do.
+    """The error with an explanation and with instructions.
 
     Args:
-        error: as :func:`check_history` raised it.
+        error: the error that :func:`check_history` raised.
         relations: the tables that have changes after ``diverged_at`` in the journal; None where
-            they cannot be told.
-        trimmed: the journal has nothing up to here any more.
-        journal: where it is.
+            they cannot be determined.
+        trimmed: the LSN up to which the journal was trimmed.
+        journal: the URL of the journal.
     """
     detail = (
         "The publisher was restored to an older state, or a server that had not received all WAL was promoted."

@@ -1,8 +1,8 @@
-"""What the role of a subscription's CONNECTION may read at the publisher: a copy of any other table
-fails.
+"""The tables that the role of a subscription's CONNECTION may read at the publisher. The copy of
+any other table fails.
 
-PostgreSQL asks for SELECT on the columns that are read, or on the whole table, and for USAGE on its
-schema. A partitioned table that is published by itself is read by its own name, so that its own
+PostgreSQL requires SELECT on the columns that are read, or on the whole table, and USAGE on its
+schema. A partitioned table that is published as itself is read by its own name, so that its own
 privileges count.
 """
 
@@ -23,10 +23,10 @@ class UnreadableTable:
     """A published table that the role may not read.
 
     Attributes:
-        schema: the table's.
-        name: the table's.
+        schema: the table's schema.
+        name: the table's name.
         role: the role of the connection.
-        grants: the statements that allow it, without their semicolons.
+        grants: the statements that grant the privileges, without their semicolons.
     """
 
     schema: str
@@ -41,13 +41,13 @@ class UnreadableTable:
 
 
 def unreadable_tables(connection: Connection, tables: Sequence[PublishedTable]) -> list[UnreadableTable]:
-    """Those of the tables that the connection's role may not read, in the order given, without
-    tables that no longer exist.
+    """The tables that the connection's role may not read, in the order given. Tables that no longer
+    exist are left out.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: the query failed.
     """
-    # Where the server has no column lists, what is published is every column that is not generated.
+    # Without column lists, the server publishes every column that is not generated.
     features = features_of(connection)
     sent = "AND a.attgenerated = ''" if features.generated_columns and not features.column_lists else ""
     rows = connection.execute(
@@ -80,7 +80,7 @@ def _grant(privilege: str, what: sql.Identifier, role: str) -> str:
 
 
 def read_refused(table: UnreadableTable) -> PublisherNotReady:
-    """The error for a table that cannot be copied, in PostgreSQL's words and with the statements to
+    """The error for a table that cannot be copied, with PostgreSQL's text and the statements to
     run.
     """
     what = f"schema {table.schema}" if table.grants[0].startswith("GRANT USAGE") else f"table {table.name}"

@@ -1,5 +1,6 @@
-"""The publications of a server, read as definitions: what ``subscriber publication import`` stores,
-and what a carrier brings.
+"""The publications of a server, read as definitions.
+
+``subscriber publication import`` stores them, and they show what a carrier sends.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ _GENERATED: Final[dict[str, GeneratedColumns]] = {"n": "none", "s": "stored"}
 
 
 def read_publications(connection: Connection, names: Sequence[str] | None = None) -> list[Publication]:
-    """The publications of these names, in this order; those that do not exist are left out. None is
-    all of them, by name.
+    """The publications with these names, in this order. Missing ones are left out. None: all
+    publications, sorted by name.
 
-    Filters are as ``pg_get_expr`` writes them with an empty search_path, so that what is a user's
-    own has its schema.
+    Filters have the text of ``pg_get_expr`` with an empty search_path, so that user-defined objects
+    appear with their schema.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     with connection.transaction():
         connection.execute("SELECT set_config('search_path', '', true)")

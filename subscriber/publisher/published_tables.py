@@ -1,5 +1,5 @@
-"""What publications of the server publish, asked as PostgreSQL's own commands and workers ask
-(rules D7-D9, B39, C55).
+"""The tables that the server's publications publish, read with the queries of PostgreSQL's commands
+and workers (rules D7-D9, B39, C55).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ServerPublications:
     """Publications of the server (:class:`~subscriber.schema.published_table.Publications`).
 
     Attributes:
-        connection: to the publisher.
-        names: of the publications; one that does not exist publishes nothing.
+        connection: a connection to the publisher.
+        names: the names of the publications; a publication that does not exist publishes nothing.
     """
 
     connection: Connection
@@ -36,8 +36,8 @@ class ServerPublications:
         """The tables that the publications publish together, each once, by schema and name (rules
         D7, D9).
 
-        From 16 on, a partition is left out whose root is listed; before, each publication is taken
-        for itself.
+        From version 16 on, a partition is left out if its root is also published by any of them. In
+        older versions this is decided for each publication separately.
 
         Raises:
             NotSupportedError: two publications publish different columns of a table (B39).
@@ -48,7 +48,7 @@ class ServerPublications:
         rows = _receive(self.connection, "list of replicated tables", query, (list(self.names),))
         tables: dict[tuple[str, str], PublishedTable] = {}
         for schema, name, kind, columns, filters, generated in rows:
-            # Before 18 generated columns are listed, and not sent.
+            # Before 18, the list includes generated columns, although they are not sent.
             sent = None if columns is None else tuple(column for column in columns if column not in generated)
             table = PublishedTable(schema, name, _KINDS[kind], sent, _combined(filters))
             if table.key in tables:
@@ -61,20 +61,21 @@ class ServerPublications:
         return list(tables.values())
 
     def published_table(self, schema: str, name: str) -> PublishedTable:
-        """What of one table is published, as PostgreSQL's table synchronization asks before it
-        copies (rules D7, D8).
+        """The columns and rows of one table that are published, by the queries that PostgreSQL's
+        table synchronization sends before its copy (rules D7, D8).
 
-        A table that no publication lists any more is given whole, as PostgreSQL copies it.
+        A table that no publication lists any more is returned with all columns and rows, as
+        PostgreSQL copies it.
 
         Raises:
             PublisherNotReady: 0A000, the publications publish different columns of the table.
-            psycopg.Error: what the server said.
+            psycopg.Error: a query failed.
         """
         features = features_of(self.connection)
         if not features.column_lists:
             return PublishedTable(schema, name)
-        # From 18 on generated columns may be published, and a list says so; before, they are listed
-        # and not sent.
+        # From 18 on, generated columns may be published, and then the list includes them. Before
+        # 18, the list includes them although they are not sent.
         sent = "" if features.published_generated_columns else " AND a.attgenerated = ''"
         rows = self.connection.execute(
             "SELECT DISTINCT c.relkind::text, ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = gpt.relid"
@@ -101,7 +102,7 @@ class ServerPublications:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         rows = self.connection.execute(
             "SELECT DISTINCT n.nspname::text, c.relname::text FROM pg_publication p,"
@@ -113,7 +114,7 @@ class ServerPublications:
 
 
 def _combined(filters: Iterable[str | None]) -> tuple[str, ...]:
-    """The filters of all publications that hold a table; none where one of them has none
+    """The filters of all publications that have a table; empty if one of them has no filter for it
     (rule D8).
     """
     listed = tuple(filters)
@@ -150,13 +151,13 @@ def _published_tables_query(features: ServerFeatures) -> sql.Composed:
 def publications_of_other_origins(
     connection: Connection, names: Sequence[str], known: Collection[tuple[str, str]]
 ) -> list[str]:
-    """Which publications hold tables that this server itself subscribes to, as do their partitions
-    or roots (rule C55).
+    """The publications with tables that this server itself subscribes to, or whose partitions or
+    roots it subscribes to (rule C55).
 
     Args:
-        connection: to the publisher.
+        connection: a connection to the publisher.
         names: the publications.
-        known: tables (schema, name) that do not count, because they are not going to be copied.
+        known: tables (schema, name) that are ignored, because they will not be copied.
 
     Raises:
         PublisherError: 08006, ``could not receive list of replicated tables from the publisher:

@@ -1,9 +1,9 @@
-"""Is the publisher ready? Everything that can be known before streaming starts, in one question
-each.
+"""Checks whether the publisher is ready. Each check is one query for a property that is known
+before streaming starts.
 
-A replication that fails in the middle of the night should have failed when it was created: these
-checks run at CREATE SUBSCRIPTION and again before every start, and each refusal says what was found
-and what to do.
+A replication that would fail later, in the middle of the night, should fail when it is created. The
+checks therefore run at CREATE SUBSCRIPTION and again before every start, and each error reports
+what was found and what to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A row of ``pg_replication_slots``, as far as it concerns us."""
+    """The columns of a row of ``pg_replication_slots`` that this program uses."""
 
     name: str
     plugin: str | None
@@ -39,9 +39,9 @@ class Slot:
     confirmed_flush_lsn: LSN
     two_phase: bool
     lost: str | None
-    """Why the slot cannot be used any more, or None."""
+    """Why the slot can no longer be used, or None."""
     restart_lsn: LSN | None = None
-    """From where on the publisher keeps its WAL for the slot; None where it keeps none."""
+    """The LSN from which the publisher keeps its WAL for the slot; None where it keeps none."""
     wal_status: str | None = None
     """reserved, extended, unreserved or lost; None before PostgreSQL 13."""
     safe_wal_size: int | None = None
@@ -52,17 +52,17 @@ class Slot:
 
 @contextlib.contextmanager
 def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connection]:
-    """An ordinary connection to the publisher, in autocommit.
+    """An ordinary connection to the publisher, in autocommit mode.
 
     Raises:
-        PublisherError: no connection, or the server refused a statement (its own text and
+        PublisherError: there is no connection, or the server refused a statement (with its text and
             SQLSTATE).
     """
     full = session_conninfo(conninfo, application_name)
     try:
         connection = psycopg.connect(full, autocommit=True)
-    except psycopg.Error as error:  # also one of psycopg's own, about a connect_timeout that is no number
-        # libpq's words where it has any; psycopg puts its own before them.
+    except psycopg.Error as error:  # psycopg also raises this for a connect_timeout that is no number
+        # libpq's message, if there is one; psycopg adds other text before it.
         told = b"" if error.pgconn is None else error.pgconn.error_message
         reason = told.decode("utf-8", "replace").strip() or str(error)
         raise connection_refused(reason, check_conninfo(full).get("user") or "") from error
@@ -78,13 +78,13 @@ def connect_publisher(conninfo: str, application_name: str) -> Iterator[Connecti
 
 
 class Publisher:
-    """Questions to a publisher, each answered in PostgreSQL's words.
+    """Queries to a publisher, with PostgreSQL's error texts.
 
-    What only commands ask (:mod:`subscriber.publisher.catalog_tables`,
-    :mod:`subscriber.publisher.shapes`) stands elsewhere: a walreceiver starts without it.
+    Queries that only commands need (:mod:`subscriber.publisher.catalog_tables`,
+    :mod:`subscriber.publisher.shapes`) are in other modules, which a walreceiver does not import.
 
     Attributes:
-        connection: where they are asked.
+        connection: the connection for the queries.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -92,12 +92,12 @@ class Publisher:
 
     @property
     def version(self) -> int:
-        """As libpq gives it: 180006 is 18.6."""
+        """The server's version as libpq reports it: 180006 is 18.6."""
         return self.connection.info.server_version
 
     @property
     def features(self) -> ServerFeatures:
-        """What the server can do."""
+        """The features of the server's version."""
         return features_of(self.connection)
 
     @property
@@ -109,7 +109,7 @@ class Publisher:
         """Refuse a server without logical decoding.
 
         Raises:
-            PublisherNotReady: too old, or ``wal_level`` is below logical.
+            PublisherNotReady: the server is too old, or its ``wal_level`` is below logical.
         """
         if self.version < OLDEST_VERSION:
             raise PublisherNotReady(
@@ -126,18 +126,18 @@ class Publisher:
             )
 
     def system_identifier(self) -> str:
-        """Which cluster this is (``pg_control_system()``).
+        """The system identifier of the server's cluster (``pg_control_system()``).
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         return str(self._one("SELECT system_identifier FROM pg_control_system()")[0])
 
     def slot(self, name: str) -> Slot | None:
-        """What is known of a replication slot, or None when there is none of that name.
+        """A replication slot, or None when there is no slot of that name.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         reason = "NULL::text"
         if self.features.slot_wal_status:
@@ -169,11 +169,12 @@ class Publisher:
         )
 
     def check_slot(self, name: str) -> Slot:
-        """The slot, ready to stream from.
+        """The slot, if it is ready to stream from.
 
         Raises:
-            PublisherNotReady: missing, of another plugin or database, or invalidated.
-            SlotInUse: another receiver streams from it.
+            PublisherNotReady: the slot is missing, has another plugin or database, or was
+                invalidated.
+            SlotInUse: another receiver streams from the slot.
         """
         slot = self.slot(name)
         if slot is None:
@@ -209,22 +210,22 @@ class Publisher:
         return slot
 
     def missing_publications(self, names: Sequence[str]) -> list[str]:
-        """Which of ``names`` do not exist, in the order given.
+        """The publications in ``names`` that do not exist, in the order given.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         rows = self.connection.execute("SELECT pubname FROM pg_publication WHERE pubname = ANY (%s)", (list(names),))
         existing = {row[0] for row in rows}
         return [name for name in names if name not in existing]
 
     def check_publications(self, names: Sequence[str]) -> list[str]:
-        """Refuse what the walsender could not serve; gives the missing ones that it tolerates (rule
-        A32).
+        """Refuse publications that the walsender could not serve; returns the missing ones that it
+        tolerates (rule A32).
 
         Raises:
-            PublisherNotReady: no publication exists, or one is missing and the server is older than
-                18.
+            PublisherNotReady: no publication exists, or a publication is missing and the server is
+                older than 18.
         """
         missing = self.missing_publications(names)
         if missing and (len(missing) == len(names) or not self.features.missing_publications):
@@ -239,7 +240,7 @@ class Publisher:
         """See :func:`~subscriber.publisher.published_tables.publications_of_other_origins`.
 
         Raises:
-            PublisherError: 08006, the server refused the question.
+            PublisherError: 08006, the server refused the query.
         """
         return publications_of_other_origins(self.connection, names, known)
 
@@ -247,24 +248,25 @@ class Publisher:
         """See :func:`~subscriber.publisher.publication_definitions.read_publications`.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: a query failed.
         """
         return read_publications(self.connection, names)
 
     def sequences(self, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
-        """Where the sequences of these tables' columns stand; tables are schema and name.
+        """The sequences of these tables' columns with their positions; tables are given as schema
+        and name.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: a query failed.
         """
         return published_sequences(self.connection, tables)
 
     def flushed_lsn(self) -> LSN:
-        """The end of the publisher's durable WAL; of a standby, of what it has received and
+        """The end of the publisher's durable WAL; on a standby, of the WAL that it has received and
         replayed.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         return parse_lsn(
             self._one(
@@ -278,29 +280,31 @@ class Publisher:
         """Whether the server is in recovery.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         return bool(self._one("SELECT pg_is_in_recovery()")[0])
 
     def write_barrier(self) -> LSN:
-        """A position that the stream is sure to pass soon: the end of a small logical message.
+        """Write a barrier, a small logical message; returns its end, a position that the stream
+        will soon pass.
 
-        The current insert position does not serve: it can lie behind a page header, or in WAL that
-        an idle server has not flushed yet. A standby can write nothing, and what it has replayed
-        its walsender has read.
+        The current insert position cannot be used: it may be behind a page header, or in WAL that
+        an idle server has not flushed yet. A standby cannot write a message. There the replayed
+        position is returned, which its walsender has read.
 
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: the query failed.
         """
         if self.is_standby():
             return parse_lsn(self._one("SELECT pg_last_wal_replay_lsn()::text")[0])
         return parse_lsn(self._one("SELECT pg_logical_emit_message(true, 'subscriber', '')::text")[0])
 
     def end_backend(self, pid: int) -> None:
-        """Ask a backend to end (``pg_terminate_backend``); one that has ended is no error.
+        """Ask a backend to end (``pg_terminate_backend``); a backend that has ended already is no
+        error.
 
         Raises:
-            PublisherNotReady: 42501, this role may not.
+            PublisherNotReady: 42501, the role has no privilege for this.
         """
         try:
             self.connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
@@ -308,11 +312,11 @@ class Publisher:
             raise error_of(error) from error
 
     def drop_slot(self, name: str) -> bool:
-        """Drop a replication slot; tells whether there was one (none is no error, as in DROP
-        SUBSCRIPTION).
+        """Drop a replication slot; returns whether it existed. A missing slot is no error, as in
+        DROP SUBSCRIPTION.
 
         Raises:
-            SlotInUse: a receiver streams from it.
+            SlotInUse: a receiver streams from the slot.
         """
         if self.slot(name) is None:
             return False

@@ -1,4 +1,4 @@
-"""Reading a table's attributes from a publisher's catalogs (:mod:`subscriber.schema.attributes`);
+"""Reads a table's attributes (:mod:`subscriber.schema.attributes`) from a publisher's catalogs,
 from version 10 on.
 """
 
@@ -21,18 +21,18 @@ _LEAVES: Final = (
 def read_attributes(
     connection: Connection, publications: Sequence[str], schema: str, table: str, *, listed: bool | None = None
 ) -> TableAttributes | None:
-    """The attributes of a table as they are now; None where there is no such table.
+    """The current attributes of a table; None where there is no such table.
 
     Args:
-        connection: to the publisher.
-        publications: of the subscription.
-        schema: the table's.
-        table: its name.
-        listed: whether a column list says what is published of it; None to ask the server's
+        connection: a connection to the publisher.
+        publications: the publications of the subscription.
+        schema: the table's schema.
+        table: the table's name.
+        listed: whether the table has a column list; None to read that from the server's
             publications.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     features = features_of(connection)
     with connection.transaction():
@@ -46,8 +46,8 @@ def read_attributes(
         if found is None:
             return None
         oid, last = found
-        # One element of the column's type: an array as text, whose first element is the value's
-        # text.
+        # attmissingval is an array with one element of the column's type. Cast to text[], its first
+        # element is the text of that value.
         missing = "(b.attmissingval::text::text[])[1]" if features.missing_values else "NULL::text"
         generated = "a.attgenerated <> ''" if features.generated_columns else "false"
         columns = connection.execute(
@@ -75,14 +75,14 @@ def read_attributes(
 
 
 def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
-    """Of tables' oids and file nodes those that differ: a table keeps its oid for the name of its
-    file until it is rewritten.
+    """The tables whose oid and file node differ, given as (oid, file node): the two are equal until
+    the table is first rewritten.
     """
     return {oid: file for oid, file in files if file != oid}
 
 
 def _is_listed(connection: Connection, publications: Sequence[str], oid: int) -> bool:
-    # Partitions have no lists but their root's, and then it is the root that is published.
+    # A partition has no list except that of its root, and then the root is published.
     if not features_of(connection).column_lists:
         return False
     row = connection.execute(

@@ -1,9 +1,9 @@
-"""Which published tables have no replica identity: the publisher refuses UPDATE and DELETE on them,
-to every application (rules B32, B33).
+"""Published tables without a replica identity: the publisher refuses every UPDATE and DELETE on
+them, from any application (rules B32, B33).
 
-The check is the server's for each table that has rows (CheckCmdReplicaIdentity), so that of a
-partitioned table it is about its partitions, whichever of them a publication names.
-``pg_get_replica_identity_index`` is what it asks.
+The check is the server's (CheckCmdReplicaIdentity), for each table that has rows. For a partitioned
+table it therefore checks the partitions, whether a publication names the table or the partitions.
+As the server does, it uses ``pg_get_replica_identity_index``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from subscriber.publisher.sql_connection import Connection, features_of
 
 @dataclass(frozen=True, slots=True)
 class TableWithoutIdentity:
-    """A table whose rows the stream could not tell apart.
+    """A table whose rows cannot be identified in the stream.
 
     Attributes:
-        schema: the table's.
-        name: the table's.
-        updates: a publication of the subscription publishes its updates, so that UPDATE fails at
-            the publisher.
-        deletes: the same of DELETE.
-        statement: the ALTER TABLE that gives it an identity, without a semicolon.
+        schema: the table's schema.
+        name: the table's name.
+        updates: whether a publication of the subscription publishes its UPDATEs, so that UPDATE
+            fails at the publisher.
+        deletes: whether a publication publishes its DELETEs, so that DELETE fails at the publisher.
+        statement: the ALTER TABLE that sets a replica identity, without a semicolon.
     """
 
     schema: str
@@ -42,11 +42,11 @@ class TableWithoutIdentity:
 
 
 def tables_without_identity(connection: Connection, publications: Sequence[str]) -> list[TableWithoutIdentity]:
-    """The tables and partitions of publications that publish updates or deletes of them without a
-    replica identity, by name.
+    """The tables and partitions without a replica identity whose UPDATEs or DELETEs are published,
+    sorted by name.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: the query failed.
     """
     key_columns = "i.indnkeyatts" if features_of(connection).covering_indexes else "i.indnatts"
     rows = connection.execute(
@@ -56,8 +56,8 @@ def tables_without_identity(connection: Connection, publications: Sequence[str])
         "  UNION SELECT i.inhrelid, updates, deletes FROM published JOIN pg_class up ON up.oid = published.oid AND up.relkind = 'p'"
         "   JOIN pg_inherits i ON i.inhparent = up.oid)"
         " SELECT n.nspname::text, c.relname::text, bool_or(updates), bool_or(deletes),"
-        # An index that can identify rows: the primary key's first, and of others the one with the
-        # fewest columns.
+        # An index that can identify rows: the primary key, or else the unique index with the fewest
+        # columns.
         " (SELECT CASE WHEN i.indisprimary THEN '' ELSE x.relname::text END FROM pg_index i JOIN pg_class x ON x.oid = i.indexrelid"
         "   WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL"
         "    AND i.indexprs IS NULL AND NOT EXISTS (SELECT FROM unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, place)"
@@ -76,7 +76,7 @@ def tables_without_identity(connection: Connection, publications: Sequence[str])
 
 
 def _statement(schema: str, name: str, index: str | None) -> str:
-    """ALTER TABLE … REPLICA IDENTITY; an empty index is the primary key's."""
+    """ALTER TABLE … REPLICA IDENTITY; an empty index name stands for the primary key."""
     if index is None:
         identity: sql.Composable = sql.SQL("FULL")
     elif index == "":

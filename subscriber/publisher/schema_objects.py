@@ -1,10 +1,10 @@
-"""What belongs to published tables at the publisher and is not in their shapes: indexes, views,
-triggers, types, partitioned tables, …
+"""Objects that belong to published tables and are not in their shapes: indexes, views, triggers,
+types, partitioned tables, …
 
-:mod:`subscriber.publisher.shapes` reads what a target's table can have. The rest is read here, so
-that ``create_tables`` can tell what it leaves out, with the DDL that the publisher has for it. The
-questions work from version 10 on, with an empty ``search_path``, so that the DDL names everything
-with its schema.
+:mod:`subscriber.publisher.shapes` reads what a target's table can have. This module reads the rest,
+with the publisher's DDL, so that ``create_tables`` can report what it leaves out. The queries work
+from version 10 on, and run with an empty ``search_path``, so that the DDL names everything with its
+schema.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FIRST_NORMAL_OID: Final = 16384
 
 
 def schema_objects(connection: Connection, tables: Sequence[PublishedTable]) -> list[RelatedDifference]:
-    """Everything of these tables that ``create_tables`` leaves out whatever the target is, by kind
-    and name.
+    """All objects of these tables that ``create_tables`` leaves out for every target, sorted by
+    kind and name.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     if not tables:
         return []
@@ -53,7 +53,7 @@ _CHOSEN: Final = "c.oid = ANY (%(oids)s)"
 
 
 def _views(kind: str, letter: str) -> str:
-    """Views that read the tables, also through other views."""
+    """The query for views that read the tables, directly or through other views."""
     return f"""
 WITH RECURSIVE reading (view, base) AS (
   SELECT r.ev_class, d.refobjid FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_class <> d.refobjid
@@ -130,7 +130,7 @@ _QUERIES: Final[Mapping[str, tuple[str, str]]] = {
         _SHARED_SEQUENCES,
     ),
 }
-"""Each kind with the reason why it is left out, and the query for relation, object and DDL."""
+"""For each kind: the reason why it is left out, and the query for relation, object and DDL."""
 
 
 # Columns ------------------------------------------------------------------------------------------
@@ -156,8 +156,8 @@ _STORAGE: Final = {"s": "STORED", "v": "VIRTUAL"}
 
 
 def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> Iterator[RelatedDifference]:
-    """Columns that are not published, that are no longer generated, and that have a collation or a
-    type of somebody's own.
+    """Columns that are not published, columns that are generated only at the publisher, and columns
+    with a collation other than their type's, or with a user-defined type.
     """
     generated = "a.attgenerated::text" if features_of(connection).generated_columns else "''"
     rows = connection.execute(_COLUMNS.replace("<generated>", generated).encode(), {"oids": list(tables)}).fetchall()
@@ -183,7 +183,7 @@ def _columns(connection: Connection, tables: Mapping[int, PublishedTable]) -> It
 
 
 def _definition(kind: str, name: str, base: str, constraints: str, labels: str | None, extension: str | None) -> str:
-    """The DDL of a type that somebody has made."""
+    """The DDL of a user-defined type."""
     if extension is not None:
         return f"CREATE EXTENSION {extension}"
     match kind:

@@ -1,12 +1,12 @@
-"""Where the publisher's sequences stand, for ALTER SUBSCRIPTION ... REFRESH SEQUENCES (rule D14, on
-every version from 10).
+"""The positions of the publisher's sequences, for ALTER SUBSCRIPTION ... REFRESH SEQUENCES (rule
+D14, from version 10 on).
 
-A column takes values from a sequence that it owns (serial, ``OWNED BY``), that it is (identity), or
-that its default names (``DEFAULT nextval('s')``, which pg_depend keeps whoever owns ``s``). A
-partition takes values from what its partitioned table's column of the same name does, too: rows
-come through that table, and since 17 partitions share its identity. A default that names its
-sequence as a text (``nextval('s'::text)``) depends on nothing, so such a sequence belongs to no
-column here.
+A column takes values from a sequence that it owns (serial, ``OWNED BY``), from its identity
+sequence, or from a sequence that its default names (``DEFAULT nextval('s')``, which is recorded in
+pg_depend whatever owns ``s``). A partition also takes values from the sequences of the same column
+of its partitioned table: rows come through that table, and since version 17 partitions share its
+identity sequence. A default that names its sequence as text (``nextval('s'::text)``) has no
+dependency, so that such a sequence belongs to no column here.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ class PublishedSequence:
     """A sequence of the publisher's database.
 
     Attributes:
-        schema: the sequence's.
-        name: the sequence's.
-        columns: those of the tables that were asked for that take values from it, by table and
-            place.
-        used: some column of the database takes values from it, of whatever table.
-        position: where it stands; None where the role may not read it.
-        grants: the statements that let the role read it, without their semicolons; empty where it
-            may.
+        schema: the sequence's schema.
+        name: the sequence's name.
+        columns: the columns of the requested tables that take values from it, in the order of
+            tables and columns.
+        used: whether any column of the database takes values from it.
+        position: the sequence's position; None where the role may not read it, or where only
+            columns of other tables use the sequence.
+        grants: the statements that let the role read it, without their semicolons; empty where the
+            role may read it.
     """
 
     schema: str
@@ -74,13 +75,13 @@ SELECT n.nspname::text, s.relname::text, q.seqincrement, has_schema_privilege(n.
 
 
 def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]]) -> list[PublishedSequence]:
-    """Every sequence of the database, by name, with the columns of these tables (schema, name) that
-    take values from it.
+    """Every sequence of the database, sorted by name, with the columns of these tables (schema,
+    name) that take values from it.
 
-    Only those are read that no other table's columns have for themselves.
+    A position is not read for a sequence that only columns of other tables use.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     rows = connection.execute(
         _SEQUENCES.encode(), ([schema for schema, _ in tables], [name for _, name in tables])
@@ -103,7 +104,7 @@ def published_sequences(connection: Connection, tables: Sequence[tuple[str, str]
 
 
 def _position(connection: Connection, schema: str, name: str, increment: int) -> SequencePosition:
-    # The sequence itself tells: pg_sequences shows nothing until it is called.
+    # Read from the sequence itself: pg_sequences shows no value before the first nextval.
     query = sql.SQL("SELECT last_value, is_called FROM {}").format(sql.Identifier(schema, name))
     row = connection.execute(query).fetchone()
     assert row is not None  # a sequence has one row

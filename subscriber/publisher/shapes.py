@@ -1,8 +1,8 @@
-"""Reading the shapes of tables from a PostgreSQL server's catalogs.
+"""Reads the shapes of tables from a PostgreSQL server's catalogs.
 
-The questions work from version 10 on. They are asked in one transaction with an empty
-``search_path``, so that expressions name what is a user's own with its schema, and with the
-settings of a replication session, so that constants have the text that replication would send.
+The queries work from version 10 on. They run in one transaction with an empty ``search_path``, so
+that user-defined objects in expressions appear with their schema. The session has the settings of a
+replication session, so that constants have the text that replication would send.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SETTINGS: Final[Mapping[str, str]] = {
 
 
 def read_shapes(connection: Connection) -> dict[int, TableShape]:
-    """Every ordinary and partitioned table of the database that is neither the system's nor
-    temporary, by oid.
+    """The shapes of all ordinary and partitioned tables of the database, by oid, without system
+    tables and temporary tables.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     return _read(connection, sql.SQL("n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'"))
 
@@ -46,32 +46,33 @@ def read_shape(connection: Connection, schema: str, table: str) -> TableShape | 
     """The shape of one table; None where there is no ordinary or partitioned table of that name.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     condition = sql.SQL("n.nspname = {} AND c.relname = {}").format(sql.Literal(schema), sql.Literal(table))
     return next(iter(_read(connection, condition).values()), None)
 
 
 def read_published_shape(connection: Connection, table: PublishedTable) -> TableShape | None:
-    """The shape of a published table, with its published columns only; None when it is not there
-    any more.
+    """The shape of a published table with its published columns only; None when the table no longer
+    exists.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: a query failed.
     """
     shape = read_shape(connection, table.schema, table.name)
     return None if shape is None else published_shape(shape, table.columns)
 
 
 def published_shape(shape: TableShape, columns: Collection[str] | None) -> TableShape:
-    """A table as its changes show it: the published columns alone, and of keys and constraints
-    those that they suffice for.
+    """The shape of a table as its changes show it: the published columns, with the keys and
+    constraints that need only these columns.
 
-    A generated column that is published has its values in the stream, so it is a plain one.
+    The values of a published generated column are in the stream, so that it becomes an ordinary
+    column.
 
     Args:
-        shape: the whole table.
-        columns: the published columns; None for every one that is not generated.
+        shape: the shape of the whole table.
+        columns: the published columns; None for every column that is not generated.
     """
     kept = [
         replace(column, generated=None)
@@ -90,8 +91,8 @@ def published_shape(shape: TableShape, columns: Collection[str] | None) -> Table
 
 
 def _columns_in(expression: str) -> set[str]:
-    """The names of the columns in an expression of ``pg_get_expr``; one that is not understood has
-    every column.
+    """The names of the columns in an expression of ``pg_get_expr``. An expression that cannot be
+    parsed counts as one that uses every column.
     """
     try:
         return {column.name for column in parse_one(expression, dialect="postgres").find_all(exp.Column)}
@@ -124,12 +125,12 @@ def _read(connection: Connection, condition: sql.Composable) -> dict[int, TableS
 
 
 _IS_SERIAL: Final = sql.SQL(
-    # The column's default takes values from a sequence, whoever owns that.
+    # The column's default takes values from a sequence, whatever owns the sequence.
     "EXISTS (SELECT FROM pg_depend u JOIN pg_class s ON s.oid = u.refobjid AND s.relkind = 'S'"
     " WHERE u.classid = 'pg_attrdef'::regclass AND u.objid = d.oid AND u.refclassid = 'pg_class'::regclass)"
 )
 _NEXT_VALUE: Final = re.compile(r"\(?nextval\(E?'(?:[^']|'')+'::regclass\)(?:\)::(?:smallint|integer|bigint))?")
-"""A default that is the next value of a sequence and nothing else, as ``pg_get_expr`` writes it."""
+"""A default that consists of the next value of a sequence only, as ``pg_get_expr`` writes it."""
 
 
 def _columns(connection: Connection, oids: Collection[int]) -> dict[int, list[ColumnShape]]:
@@ -143,7 +144,7 @@ def _columns(connection: Connection, oids: Collection[int]) -> dict[int, list[Co
         ).format(_IS_SERIAL, sql.SQL(generated)),
         (list(oids),),
     ).fetchall()
-    # The cast is the assignment's: 0.5 as the default of a numeric(4,2) column is 0.50.
+    # An assignment casts the value, too: 0.5 as the default of a numeric(4,2) column is 0.50.
     wanted = {(expression, type_name) for *_, type_name, _, _, _, made, expression in rows if expression and not made}
     constants = _constants(connection, {one for one in wanted if is_constant(one[0])})
     columns: dict[int, list[ColumnShape]] = defaultdict(list)
@@ -165,11 +166,11 @@ def _columns(connection: Connection, oids: Collection[int]) -> dict[int, list[Co
 
 
 def _constants(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str | None]:
-    """The values of constant expressions, as output functions write them."""
+    """The values of constant expressions, in the text form of the output functions."""
     listed = sorted(wanted)
     if not listed:
         return {}
-    # Both halves come from the server's own functions, which quote what they print.
+    # Both parts come from the server's functions, which quote their output.
     casts = ", ".join(f"CAST(({expression}) AS {type_name})" for expression, type_name in listed)
     with connection.cursor() as cursor, cursor.copy(f"COPY (SELECT {casts}) TO STDOUT".encode()) as copy:
         (row,) = copy.rows()
@@ -198,13 +199,13 @@ _MOMENTS: Final = ("now", "today", "tomorrow", "yesterday")
 
 
 def is_constant(expression: str) -> bool:
-    """Whether an expression of ``pg_get_expr`` is made of constants and casts only.
+    """Whether an expression of ``pg_get_expr`` consists of constants and casts only.
 
     >>> is_constant("'x'::text"), is_constant("(- 5)"), is_constant("now()"), is_constant("nextval('s'::regclass)")
     (True, True, False, False)
     """
     if any(moment in expression.lower() for moment in _MOMENTS):
-        return False  # a cast of such a text tells the time
+        return False  # a cast of such a text gives the current time
     try:
         tree = parse_one(expression, dialect="postgres")
     except SqlglotError:
@@ -240,7 +241,7 @@ def _keys(connection: Connection, oids: Collection[int]) -> dict[int, dict[str, 
 
 
 def _sort_keys(indexes: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
-    """The key (rule C11), the other unique keys, and what is unique in another way."""
+    """The key (rule C11), the other unique keys, and the other kinds of uniqueness."""
     others = []
     unique = []
     for name, primary, identity, deferrable, nulls_distinct, conditional, columns in indexes:
@@ -248,7 +249,7 @@ def _sort_keys(indexes: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
             others.append(name)
             continue
         unique.append((primary, identity, UniqueKey(tuple(columns), nulls_distinct, deferrable)))
-    # PostgreSQL finds no rows by a key that is deferrable.
+    # PostgreSQL does not use a deferrable key to find rows.
     candidates = [one for one in unique if (one[0] or one[1]) and not one[2].deferrable]
     chosen = max(candidates, key=lambda one: bool(one[1]), default=None)
     return {
@@ -333,8 +334,8 @@ def _foreign_keys_query(features: ServerFeatures) -> str:
     )
     subset = names.format("confdelsetcols", "conrelid") if features.set_null_columns else "ARRAY[]::text[]"
     plain = "conenforced AND NOT conperiod" if features.unenforced_constraints else "true"
-    # A key that refers to a partitioned table has a constraint for each of its partitions beside
-    # its own.
+    # A foreign key that references a partitioned table has an additional constraint for each
+    # partition.
     query = (
         f"SELECT conrelid::int8, {names.format('conkey', 'conrelid')}, n.nspname::text, r.relname::text,"
         f" {names.format('confkey', 'confrelid')}, confdeltype::text, confupdtype::text, confmatchtype = 'f', condeferrable, condeferred,"
@@ -349,6 +350,6 @@ def _foreign_keys_query(features: ServerFeatures) -> str:
 
 
 def _rows(connection: Connection, select: str, kind: str, oids: Collection[int]) -> Iterator[tuple[Any, ...]]:
-    """Constraints of one kind, by table and name."""
+    """Constraints of one kind, sorted by table and name."""
     query = f"{select} WHERE contype = %s AND conrelid = ANY (%s) ORDER BY conrelid, conname"
     yield from connection.execute(query.encode(), (kind, list(oids)))

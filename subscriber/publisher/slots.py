@@ -1,4 +1,4 @@
-"""Replication commands: making a slot and starting to stream from it (rules A31, A33, A37)."""
+"""Replication commands: creating a slot, and starting to stream from it (rules A31, A33, A37)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class CreatedSlot:
     """A new slot.
 
     Attributes:
-        consistent_point: changes committed after it are streamed, those before are in the snapshot.
-        snapshot_name: for SET TRANSACTION SNAPSHOT, valid until the connection's next command; None
-            unless exported.
+        consistent_point: transactions that commit after it are streamed, and those before it are in
+            the snapshot.
+        snapshot_name: the name for SET TRANSACTION SNAPSHOT, valid until the connection's next
+            command; None if the snapshot was not exported.
     """
 
     consistent_point: LSN
@@ -33,7 +34,7 @@ class CreatedSlot:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What START_REPLICATION asks pgoutput for."""
+    """The options that START_REPLICATION passes to pgoutput."""
 
     publications: tuple[str, ...]
     streaming: Literal["off", "on", "parallel"] = "parallel"
@@ -53,22 +54,22 @@ def create_slot(
     failover: bool = False,
     stop: threading.Event | None = None,
 ) -> CreatedSlot:
-    """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the form the server's version takes.
+    """CREATE_REPLICATION_SLOT … LOGICAL pgoutput, in the syntax of the server's version.
 
-    It waits for every transaction in progress at the publisher, prepared ones included, and says
-    for whom when that takes long.
+    The command waits for every transaction in progress at the publisher, including prepared ones.
+    If that takes long, these transactions are reported (:mod:`subscriber.waiting`).
 
     Args:
-        connection: what to make it on.
+        connection: the replication connection.
         name: the slot's name.
-        snapshot: what becomes of the snapshot that goes with the consistent point.
-        temporary: the slot ends with the connection.
-        two_phase: prepared transactions are sent when they are prepared.
-        failover: the slot is synchronised to standbys.
-        stop: ends the waiting; the server then says that the statement was cancelled.
+        snapshot: what happens with the snapshot of the consistent point.
+        temporary: whether the slot is dropped at the end of the connection.
+        two_phase: whether prepared transactions are sent when they are prepared.
+        failover: whether the slot is synchronized to standbys.
+        stop: an event that ends the wait; the server then reports that the statement was cancelled.
 
     Raises:
-        PublisherError: the server refused (the name is taken, no free slot, …).
+        PublisherError: the server refused (the name is in use, no free slot, …).
         NotSupportedError: the server is too old for an option.
     """
     command = _create_command(
@@ -90,7 +91,7 @@ def create_slot(
 def alter_slot(
     connection: ReplicationConnection, name: str, *, failover: bool | None = None, two_phase: bool | None = None
 ) -> None:
-    """ALTER_REPLICATION_SLOT for a slot that nobody streams from; None leaves an option as it is.
+    """ALTER_REPLICATION_SLOT for a slot that is not in use. None leaves an option unchanged.
 
     Raises:
         PublisherError: the server refused (the slot is in use, or the server is too old for the
@@ -102,19 +103,18 @@ def alter_slot(
 
 
 def start_command(server_version: int, slot: str, start: LSN, options: StreamOptions) -> str:
-    """START_REPLICATION with the options that the server's version has, in PostgreSQL's own order
-    (rule A33).
+    """START_REPLICATION with the options of the server's version, in PostgreSQL's order (rule A33).
 
     Raises:
-        NotSupportedError: an option was asked for that the server is too old for.
+        NotSupportedError: the server is too old for an option.
     """
     features = ServerFeatures(server_version)
     version = features.protocol_version
     streaming = options.streaming
     if streaming == "parallel" and version < 4:
-        streaming = "on"  # the same outcome: parallel only changes how the built-in subscriber applies
+        streaming = "on"  # the same result: parallel only changes how PostgreSQL's subscriber applies
     if streaming == "on" and version < 2:
-        streaming = "off"  # as the built-in subscriber does: the server then sends at commit
+        streaming = "off"  # as PostgreSQL's subscriber does: the server then sends at commit
     _require(features, ServerFeatures.two_phase, "two_phase", wanted=options.two_phase)
     _require(features, ServerFeatures.origin_option, "origin = none", wanted=options.origin == "none")
     _require(features, ServerFeatures.binary_transfer, "binary", wanted=options.binary)

@@ -1,11 +1,11 @@
-"""One moment of the publisher that many sessions can read: the snapshot of a temporary replication
-slot (rules A37, D2).
+"""A snapshot of the publisher that many sessions can read: that of a temporary replication slot
+(rules A37, D2).
 
-The slot's consistent point says which transactions are in the snapshot: those that committed before
-it are, those after it come in the stream. The snapshot lives as long as the connection that made it
-does nothing else, so that one must outlive long copies: no timeout of the publisher's may end it,
-and keepalives show to what is in between that it is in use. The slot goes with the connection, also
-when this process is killed.
+The slot's consistent point determines which transactions are in the snapshot: those that committed
+before it. Later ones come in the stream. The snapshot exists as long as the connection that created
+it runs no other command, so that this connection must stay open during long copies. Timeouts of the
+publisher are therefore disabled for it, and keepalives show network devices on the way that it is
+in use. The slot is dropped at the end of the connection, also when this process is killed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from subscriber.publisher.sql_connection import Connection
 from subscriber.schema.server_features import OLDEST_VERSION, ServerFeatures
 
 _LONGEST_NAME: Final = 24
-"""Of the subscription's name in the slot's, which ends at 63 characters."""
+"""The number of characters of the subscription's name that the slot's name includes. A slot's name
+has at most 63 characters.
+"""
 
 _KEEPALIVE_SECONDS: Final = "60"
 _TIMEOUTS: Final = (
@@ -41,7 +43,9 @@ _TIMEOUTS: Final = (
     (ServerFeatures.idle_session_timeout, "idle_session_timeout"),
     (ServerFeatures.transaction_timeout, "transaction_timeout"),
 )
-"""What may end a session that waits or reads for hours, and since when the server has it."""
+"""The settings that may end a session which waits or reads for hours, and the version that
+introduced each.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,9 @@ class Snapshot:
     """An exported snapshot.
 
     Attributes:
-        name: for SET TRANSACTION SNAPSHOT.
-        lsn: its consistent point: what commits from there on is streamed and not in it (rule D6).
+        name: the name for SET TRANSACTION SNAPSHOT.
+        lsn: the consistent point; transactions that commit from there on are streamed and are not
+            in the snapshot (rule D6).
     """
 
     name: str
@@ -59,14 +64,14 @@ class Snapshot:
 
 @contextlib.contextmanager
 def exported_snapshot(conninfo: str, subscription: str, stop: threading.Event | None = None) -> Iterator[Snapshot]:
-    """A snapshot that can be imported until the block ends.
+    """A snapshot that other sessions can import until the block ends.
 
-    Making it waits for every transaction in progress at the publisher, prepared ones included.
+    Its creation waits for every transaction in progress at the publisher, including prepared ones.
 
     Args:
-        conninfo: the publisher.
-        subscription: for the slot's and the session's name.
-        stop: ends the waiting.
+        conninfo: the publisher's connection string.
+        subscription: the subscription's name, for the names of slot and session.
+        stop: an event that ends the wait.
 
     Raises:
         PublisherError: no connection, no free slot, or ``stop`` was set (57014).
@@ -80,13 +85,13 @@ def exported_snapshot(conninfo: str, subscription: str, stop: threading.Event | 
 
 @contextlib.contextmanager
 def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Iterator[Connection]:
-    """A session in a read-only transaction that sees what ``snapshot`` sees.
+    """A session in a read-only transaction that uses ``snapshot``.
 
-    Names are never looked up in a user's schema: expressions of the catalogs come qualified, and
-    are read as they are meant.
+    Names are never looked up in a user's schema: expressions from the catalogs are printed with
+    schemas, and are evaluated as they were defined.
 
     Raises:
-        PublisherUnavailable: no connection, or the snapshot is gone with the session that exported
+        PublisherUnavailable: no connection, or the snapshot ended with the session that exported
             it.
         PublisherError: the server refused a statement.
     """
@@ -107,7 +112,7 @@ def snapshot_session(conninfo: str, application_name: str, snapshot: str) -> Ite
 
 
 def snapshot_gone(reason: str) -> PublisherError:
-    """The error for a snapshot that cannot be imported any more."""
+    """The error for a snapshot that can no longer be imported."""
     return PublisherUnavailable(
         f"the snapshot of the initial copy is no longer there: {reason}",
         sqlstate="55000",
@@ -116,8 +121,8 @@ def snapshot_gone(reason: str) -> PublisherError:
 
 
 def _kept_alive(conninfo: str) -> str:
-    """The connection string with keepalives, unless it speaks of them itself."""
-    session_conninfo(conninfo, "")  # refuses what is no connection string, without repeating it
+    """The connection string with keepalives, unless it has keepalive parameters already."""
+    session_conninfo(conninfo, "")  # refuses an invalid connection string, without showing it
     given = conninfo_to_dict(conninfo)
     return conninfo if "keepalives_idle" in given else make_conninfo(conninfo, keepalives_idle=_KEEPALIVE_SECONDS)
 

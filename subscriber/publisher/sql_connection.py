@@ -1,4 +1,4 @@
-"""An ordinary connection to the publisher, as psycopg types it, and what its server can do."""
+"""An ordinary connection to the publisher, as psycopg types it, and the features of its server."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import psycopg
 from subscriber.schema.server_features import ServerFeatures
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-"""Rows come as tuples; the connection is in autocommit unless its user says otherwise."""
+"""Rows are tuples. The connection is in autocommit mode unless its user changes that."""
 
 
 def features_of(connection: Connection) -> ServerFeatures:
-    """What the server of a connection can do."""
+    """The features of a connection's server."""
     return ServerFeatures(connection.info.server_version)

@@ -1,6 +1,4 @@
-"""What the receiver asks of the two things it stands between: a replication stream and a
-journal.
-"""
+"""What the receiver requires of a replication stream and of a journal, as protocols."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ TRANSACTIONS: Final = "t"
 PREPARED: Final = "p"
 COMMIT_PREPARED: Final = "k"
 ROLLBACK_PREPARED: Final = "r"
-"""The kinds of a journal's entries; committed transactions (and messages between them) may share
-one.
+"""The four kinds of journal entries. Several committed transactions, and messages between them, may
+share one entry.
 """
 
 
@@ -30,19 +28,19 @@ class ReplicationStream(Protocol):
         """
 
     def wait(self, seconds: float) -> None:
-        """Return when something may have arrived, at the latest after ``seconds``."""
+        """Wait until data may have arrived, but at most ``seconds``."""
 
     def send(self, data: bytes) -> None:
         """Send a CopyData payload."""
 
 
 class EntryBuilder(Protocol):
-    """One entry on its way into the journal: messages in stream order, the first of them on disk
-    already, perhaps.
+    """One entry on its way into the journal: messages in stream order, of which the first may be on
+    disk.
 
     Attributes:
-        relations: the relation map as of the first frame that is not yet written; never changed,
-            but replaced by another.
+        relations: the relation map as of the first frame that is not yet written; it is never
+            modified, but replaced by a new map.
         unwritten_bytes: size of the frames that are not yet written.
     """
 
@@ -51,41 +49,39 @@ class EntryBuilder(Protocol):
 
     @property
     def position(self) -> int:
-        """How many messages it holds."""
+        """The number of messages in the entry."""
 
     @property
     def unwritten(self) -> int:
-        """How many of them are not yet written."""
+        """The number of messages that are not yet written."""
 
     def append(self, frame: bytes) -> None:
-        """Add a message: the whole CopyData payload."""
+        """Add one message, given as its whole CopyData payload."""
 
     def extend(self, frames: Sequence[bytes]) -> None:
         """Add several messages."""
 
     def split(self, count: int) -> list[bytes]:
-        """Take out the unwritten messages after the first ``count``, and give them back."""
+        """Remove and return the unwritten messages after the first ``count``."""
 
     def spill(self) -> None:
-        """Move the collected frames to disk."""
+        """Write the collected frames to disk."""
 
     def truncate(self, position: int) -> None:
-        """Forget the messages from ``position`` on, but not the relation descriptions among
-        them.
-        """
+        """Remove the messages from ``position`` on, except the relation messages among them."""
 
     def prepend(self, frame: bytes) -> None:
-        """Put a message before everything else."""
+        """Put a message before all others."""
 
     def discard(self) -> None:
-        """Forget every message, but keep in ``relations`` what they described."""
+        """Remove every message, but keep the relations that they described in ``relations``."""
 
 
 B = TypeVar("B", bound=EntryBuilder)
 
 
 class Journal(Protocol[B]):
-    """Where finished transactions become durable.
+    """The journal in which finished transactions become durable.
 
     Attributes:
         end: finish LSN of the last entry.
@@ -95,26 +91,34 @@ class Journal(Protocol[B]):
 
     @property
     def durable_lsn(self) -> LSN:
-        """Everything published up to here is on disk (or was nothing for us)."""
+        """The LSN up to which everything that was published is on disk."""
 
     def builder(self, relations: Mapping[int, Relation], *, in_stream: bool) -> B:
         """A builder for a new entry."""
 
     def publish(self, builder: B, end: LSN, *, kind: str, xid: int, finish: bytes) -> None:
-        """Make an entry durable and visible; ``kind`` is one of the four above. The builder is
-        empty afterwards.
+        """Make an entry durable and visible. The builder is empty afterwards.
+
+        Args:
+            builder: the entry's messages.
+            end: finish LSN of the entry.
+            kind: ``TRANSACTIONS``, ``PREPARED``, ``COMMIT_PREPARED`` or ``ROLLBACK_PREPARED``.
+            xid: the transaction of the entry; 0 for a run of several transactions.
+            finish: the message that finished the entry.
         """
 
     def advance(self, received: LSN) -> None:
-        """Record durably that nothing was published for us up to ``received``."""
+        """Record durably that nothing was published between the last entry and ``received``."""
 
     def holds_prepared(self, xid: int) -> bool:
         """Whether the changes of prepared transaction ``xid`` are in the journal."""
 
     def applied(self) -> LSN:
-        """How far the slowest known consumer has come; cheap enough for every turn of the
-        receiver's loop.
+        """The position of the slowest known consumer. It is cheap enough to ask in every cycle of
+        the receiver's loop.
         """
 
     def trim(self) -> None:
-        """Look for consumers that are new or gone, and remove what every one has passed."""
+        """Look for new and removed consumers, and remove the entries that every consumer has
+        passed.
+        """

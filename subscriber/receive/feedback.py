@@ -1,13 +1,13 @@
-"""What the publisher is told, and when (rule C36).
+"""Which positions the publisher is sent, and when (rule C36).
 
-The rule, written once: *flushed* is the journal's durable end; *applied* is what the target has
-committed; *received* is the last byte we have seen. When nothing is on its way to the journal,
-everything the publisher has sent us so far was nothing for us or is durable, so all three may move
-to the position of its last keepalive. No position ever moves back.
+*Flushed* is the durable end of the journal. *Applied* is what the target has committed. *Received*
+is the position of the last byte that has arrived. When no data is on its way to the journal,
+everything that the publisher has sent is either durable or needs no entry. All three may then move
+to the position of the last keepalive. No position ever moves back.
 
-An update is sent when flushed or applied has moved, and at the latest after
-``wal_receiver_status_interval``. All is pure here: what the clock says is an argument, monotonic
-seconds, and who calls does what is due.
+A status update is sent when flushed or applied has moved, and at the latest after
+``wal_receiver_status_interval``. The functions of this module have no side effects beyond their
+objects: the time is an argument (monotonic seconds), and the caller sends what is due.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from subscriber.protocol.envelope import StandbyStatusUpdate, encode_envelope
 from subscriber.settings import Settings
 
 LONGEST_WAIT_SECONDS: Final = 0.25
-"""How long a quiet receiver may take to notice that it is to stop, or that the target has moved on.
+"""The longest time that an idle receiver may take to notice a stop request, or progress of the
+target.
 """
 
 IDLE_ADVANCE_SECONDS: Final = 0.5
-"""How often, on average, an idle slot's position is made durable (a small synced file), when it
-moves at all.
+"""The average time after which the position of an idle slot is made durable again (one small synced
+file), if it moves at all.
 """
 
 IDLE_ADVANCE_BURST: Final = 10
-"""How often it is in a row after a quiet time: whoever waits for a position should not wait for the
-average.
+"""How often the position may be made durable in a row after a quiet time, so that a session that
+waits for a position does not wait for the average time.
 """
 
 TRIM_SECONDS: Final = 1.0
-"""How often the journal is trimmed: it lists every file there, and the longer it waits the more
-there are.
+"""The time between two trims of the journal. A trim lists every file of the journal, and a longer
+time leaves more files to list.
 """
 
 
@@ -46,9 +47,9 @@ class Feedback:
     """The three positions of a status update.
 
     Attributes:
-        received: last position received.
-        flushed: what the slot may forget.
-        applied: what the target has committed.
+        received: the last position that was received.
+        flushed: the position up to which the slot no longer needs WAL.
+        applied: the position up to which the target has committed.
     """
 
     received: LSN = INVALID_LSN
@@ -56,9 +57,10 @@ class Feedback:
     applied: LSN = INVALID_LSN
 
     def move(self, *, received: LSN, durable: LSN, applied: LSN) -> bool:
-        """Take over new positions where they are ahead; tells whether flushed or applied moved.
+        """Move each position forward to its new value; returns whether flushed or applied has
+        moved.
 
-        ``applied`` is held to ``flushed``: nothing is applied that is not durable.
+        ``applied`` is limited to ``flushed``, since nothing is applied before it is durable.
         """
         before = (self.flushed, self.applied)
         self.flushed = LSN(max(self.flushed, durable))
@@ -67,7 +69,7 @@ class Feedback:
         return before != (self.flushed, self.applied)
 
     def message(self, timestamp: int, *, reply_requested: bool = False) -> bytes:
-        """The update to send; ``timestamp`` in microseconds since 2000-01-01 UTC."""
+        """The status update to send; ``timestamp`` is in microseconds since 2000-01-01 UTC."""
         return encode_envelope(
             StandbyStatusUpdate(self.received, self.flushed, self.applied, timestamp, reply_requested)
         )
@@ -75,20 +77,20 @@ class Feedback:
 
 @dataclass(slots=True)
 class Interval:
-    """Something that is done about every so many ``seconds``, for the first time at once.
+    """An action that is repeated about every ``seconds``. The first time is due at once.
 
     Attributes:
-        seconds: between two times, on average.
-        burst: how many times it may be done in a row when it has not been done for long.
+        seconds: the average time between two actions.
+        burst: how many actions may follow each other without delay after a long pause.
     """
 
     seconds: float
     burst: int = 1
     _due: float = -math.inf
-    """When it would be due if it was always done evenly."""
+    """When the next action would be due if all actions were evenly spaced."""
 
     def passed(self, now: float, *, force: bool = False) -> bool:
-        """Whether it is time, or ``force``; if so, the next interval begins now."""
+        """Whether the action is due, or ``force`` is set; if so, the next interval begins now."""
         due = max(self._due, now)
         latest = now + self.seconds * (self.burst - 1)
         if due > latest and not force:
@@ -98,15 +100,15 @@ class Interval:
 
 
 class Schedule:
-    """When a receiver has something to do though nothing has arrived.
+    """What a receiver has to do at certain times although no data has arrived.
 
     Args:
         settings: ``wal_receiver_status_interval`` and ``wal_receiver_timeout``.
-        now: monotonic seconds, as everywhere here.
+        now: monotonic seconds, as in all methods.
 
     Attributes:
-        advance: making an idle slot's position durable.
-        trim: trimming the journal.
+        advance: when an idle slot's position is made durable.
+        trim: when the journal is trimmed.
     """
 
     def __init__(self, settings: Settings, now: float) -> None:
@@ -119,9 +121,9 @@ class Schedule:
         self._pinged = False
 
     def update_due(self, now: float, *, moved: bool = False) -> bool:
-        """Whether the publisher should have a status update now; ``moved``: flushed or applied has.
+        """Whether a status update is due; ``moved``: flushed or applied has moved.
 
-        With an interval of 0 it has one only when it asks.
+        With an interval of 0, an update is sent only when the publisher requests it.
         """
         interval = self._status_interval
         return interval > 0 and (moved or now - self._last_update >= interval)
@@ -135,11 +137,11 @@ class Schedule:
         self._last_heard, self._pinged = now, False
 
     def ping_due(self, now: float) -> bool:
-        """Whether to ask the publisher for a sign of life: once, at half of
+        """Whether to request a reply from the publisher: once, after half of
         ``wal_receiver_timeout``.
 
         Raises:
-            PublisherUnavailable: it was silent to the end of it.
+            PublisherUnavailable: nothing arrived for all of ``wal_receiver_timeout``.
         """
         silence = now - self._last_heard
         if self._timeout <= 0 or silence < self._timeout / 2:
@@ -153,7 +155,7 @@ class Schedule:
         return due
 
     def patience(self, now: float) -> float:
-        """How long nothing needs to be done if nothing arrives, in seconds."""
+        """The time in seconds until the next action is due if no data arrives."""
         if self._status_interval <= 0:
             return LONGEST_WAIT_SECONDS
         return max(0.0, min(LONGEST_WAIT_SECONDS, self._last_update + self._status_interval - now))

@@ -1,21 +1,23 @@
-"""Plain and prepared transactions on their way into the journal: what is sent whole, after it has
-finished.
+"""Plain and prepared transactions on their way into the journal. They are sent whole, after they
+have finished.
 
 ::
 
     B O I U D T M C  B I C  b I P  K  M          one builder holds them, in stream order
     └─────────────┴──────┘  └───┘  │  └ a message between transactions is finished as it arrives (rule A25)
-      group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: an entry of its own
+      group commit: one entry  │   └ COMMIT PREPARED, ROLLBACK PREPARED: a separate entry
                                └ an entry "prepared" (rules C49 to C51)
 
-What has finished waits for :meth:`PlainTransactions.publish_finished`, so that small transactions
-that arrive together share a segment. A PREPARE that comes alone is of a transaction that has
-changed nothing: PostgreSQL 18 sends it without its beginning if the transaction has only locked
-rows (SELECT FOR UPDATE). Its own worker cannot go on from there; here it is an empty transaction.
+Finished transactions wait for :meth:`PlainTransactions.publish_finished`, so that small
+transactions that arrive together share a segment.
 
-What the journal has already (a publisher that was not told before a crash sends it again) is
-dropped by its end; its relation descriptions count all the same, since the publisher will not
-repeat them (rule A24).
+A PREPARE without BEGIN PREPARE belongs to a transaction that has changed nothing. PostgreSQL 18
+sends it so if the transaction has only locked rows (SELECT FOR UPDATE). PostgreSQL's apply worker
+cannot continue from there; here it is an empty transaction.
+
+A publisher sends a transaction again if a crash came before the feedback. If the journal has the
+transaction already, which its end LSN shows, it is dropped. Its relation messages still count,
+since the publisher does not repeat them (rule A24).
 """
 
 from __future__ import annotations
@@ -39,20 +41,20 @@ _BETWEEN_TRANSACTIONS: Final[Mapping[type[m.Message], str]] = {
     m.StreamCommit: "STREAM COMMIT",
     m.StreamPrepare: "STREAM PREPARE",
 }
-"""What cannot stand in a plain transaction: it begins another one, or would publish this one before
-it has finished.
+"""Messages that cannot be part of a plain transaction: they begin another transaction, or would
+publish this one before it has finished.
 """
 
 
 class PlainTransactions(Generic[B]):
-    """What arrives outside of stream blocks.
+    """The messages that arrive outside of stream blocks.
 
     Args:
-        journal: where it goes.
+        journal: the journal that entries are published in.
 
     Attributes:
-        builder: what has arrived and is not in the journal yet.
-        open: the beginning of the transaction that is arriving; None between transactions.
+        builder: the messages that have arrived and are not in the journal yet.
+        open: the Begin or BeginPrepare of the open transaction; None between transactions.
     """
 
     def __init__(self, journal: Journal[B]) -> None:
@@ -67,28 +69,27 @@ class PlainTransactions(Generic[B]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing that has arrived is still on its way to the journal (open streams come
-        again after a crash).
+        """Whether everything that has arrived is in the journal. Open streamed transactions do not
+        count, since they are sent again after a crash.
         """
         return self.open is None and self._late_prepare is None and not self._finished_frames
 
     def check_place(self, message: m.Message) -> None:
-        """Hold what may only stand between transactions against the one that is open, if there is
-        one.
+        """Check that a message that is allowed only between transactions is not inside one.
 
         Raises:
-            ProtocolError: it stands inside.
+            ProtocolError: the message is inside a transaction.
         """
         if self.open is not None and (name := _BETWEEN_TRANSACTIONS.get(type(message))):
             raise ProtocolError(f"{name} message inside a transaction", message_type=message.type_byte)
 
     def add(self, message: m.Message, frame: bytes) -> None:
-        """Keep a message in its place in the open transaction; a description may come outside of
-        one as well.
+        """Add a message to the open transaction. Relation and Type messages are also allowed
+        outside of transactions.
 
         Raises:
-            ProtocolError: there is no transaction. The change would never be finished, and the slot
-                confirmed past it.
+            ProtocolError: no transaction is open, so that the change would never be finished
+                although the slot is confirmed past it; or an Origin message is out of order.
         """
         if isinstance(message, m.Origin):
             if self.open is None or self.builder.position != self._begin_position + 1:
@@ -101,9 +102,13 @@ class PlainTransactions(Generic[B]):
     # Transactions ---------------------------------------------------------------------------------
 
     def begin(self, message: m.Begin | m.BeginPrepare, frame: bytes) -> None:
-        """A transaction begins."""
+        """A transaction begins.
+
+        Raises:
+            ProtocolError, JournalUnavailable: as :meth:`publish_finished`.
+        """
         if isinstance(message, m.BeginPrepare):
-            self.publish_finished()  # it will be an entry of its own
+            self.publish_finished()  # it will be a separate entry
         self._drop_late_prepare()
         self.open = message
         self._begin_position = self.builder.position
@@ -113,7 +118,7 @@ class PlainTransactions(Generic[B]):
         """The open transaction has committed (rule C31).
 
         Raises:
-            ProtocolError: there is none, or another one.
+            ProtocolError: no transaction is open, or the commit LSN is that of another transaction.
         """
         begin = self.open
         if not isinstance(begin, m.Begin):
@@ -131,14 +136,14 @@ class PlainTransactions(Generic[B]):
             return
         self.builder.append(frame)
         self._finish(LSN(message.end_lsn), frame)
-        if self.builder.position > self.builder.unwritten:  # parts of it are on disk: it is an entry of its own
+        if self.builder.position > self.builder.unwritten:  # parts of it are on disk: it is a separate entry
             self.publish_finished(xid=begin.xid)
 
     def prepare(self, message: m.Prepare, frame: bytes) -> None:
-        """The open transaction was prepared; without one, one that is empty.
+        """The open transaction was prepared. If none is open, the prepared transaction is empty.
 
         Raises:
-            ProtocolError: it is another one.
+            ProtocolError: the open transaction is another one.
         """
         if self.open is None:
             begun = m.BeginPrepare(
@@ -157,28 +162,32 @@ class PlainTransactions(Generic[B]):
         self.open = None
         self.builder.append(frame)
         if message.end_lsn <= self._journal.end and not self._journal.holds_prepared(message.xid):
-            # Rule C51: prepared before two_phase began, it is sent whole right before its COMMIT
-            # PREPARED.
+            # Rule C51: the transaction was prepared before two_phase was enabled. It is sent whole,
+            # right before its COMMIT PREPARED.
             self._late_prepare = message.xid
         else:
             self._publish(LSN(message.end_lsn), PREPARED, message.xid, frame)
 
     def finish_prepared(self, message: m.CommitPrepared | m.RollbackPrepared, frame: bytes) -> None:
-        """A prepared transaction has committed or was rolled back."""
+        """A prepared transaction was committed or rolled back.
+
+        Raises:
+            ProtocolError, JournalUnavailable: as :meth:`publish_finished`.
+        """
         self.publish_finished()
         kind = COMMIT_PREPARED if isinstance(message, m.CommitPrepared) else ROLLBACK_PREPARED
         if kind == COMMIT_PREPARED and self._late_prepare == message.xid:
-            # Changes and COMMIT PREPARED are one entry, in the place of the latter.
+            # The changes and COMMIT PREPARED become one entry, at the place of COMMIT PREPARED.
             self._late_prepare, kind = None, TRANSACTIONS
         self._drop_late_prepare()
         self.builder.append(frame)
         self._publish(LSN(message.end_lsn), kind, message.xid, frame)
 
     def logical_message(self, message: m.LogicalMessage, frame: bytes) -> None:
-        """A message outside every transaction is an entry at its own position (rule A25).
+        """A message outside of every transaction is an entry at its own position (rule A25).
 
         Raises:
-            ProtocolError: a transaction is open; it would be published in part.
+            ProtocolError: a transaction is open, and would be published in part.
         """
         if self.open is not None:
             raise ProtocolError("non-transactional MESSAGE inside a transaction", message_type="M")
@@ -190,13 +199,13 @@ class PlainTransactions(Generic[B]):
     # Entries --------------------------------------------------------------------------------------
 
     def publish_finished(self, xid: int = 0) -> None:
-        """Make what has finished an entry; of an open transaction nothing is in it.
+        """Publish the finished transactions as one entry. The open transaction is not part of it.
 
         Args:
-            xid: the transaction, if it is a single one.
+            xid: the transaction, if the entry is a single one.
 
         Raises:
-            ProtocolError, JournalUnavailable: nothing of it is visible then.
+            ProtocolError, JournalUnavailable: nothing of the entry is visible then.
         """
         if not self._finished_frames:
             return
@@ -207,7 +216,7 @@ class PlainTransactions(Generic[B]):
         self._begin_position = 0
 
     def _finish(self, end: LSN, frame: bytes) -> None:
-        """All that has arrived has finished, ``frame`` last."""
+        """Everything that has arrived has finished; ``frame`` is the last message."""
         self._finished_frames = self.builder.unwritten
         self._finished_end = end
         self._finished_message = frame
@@ -216,8 +225,8 @@ class PlainTransactions(Generic[B]):
         self._journal.publish(self.builder, end, kind=kind, xid=xid, finish=frame[XLOGDATA_HEADER_SIZE:])
 
     def _drop_late_prepare(self) -> None:
-        """No verdict follows: it was sent again after a crash, and was finished and trimmed long
-        ago.
+        """Drop a late PREPARE that no COMMIT PREPARED or ROLLBACK PREPARED follows: it was sent
+        again after a crash, although its transaction was finished and trimmed long ago.
         """
         if self._late_prepare is not None:
             self._late_prepare = None

@@ -7,13 +7,14 @@
     A 731/733                            spool 731:  R I               733 and everything after it is gone
     c 731                                B R I … C become one entry of the journal
 
-A subtransaction's changes are cut off at its first change, together with all that follow: what
-follows belongs to it or to its children, since its parent cannot write while it is open. Nothing is
-applied and no relation map changes before the transaction commits.
+When a subtransaction is rolled back, the spool is truncated at its first change, and all later
+changes are removed as well. They belong to the subtransaction or to its children, since its parent
+cannot write while it is open. Nothing is applied, and no relation map changes, before the
+transaction commits.
 
-Blocks are held to the order that rule C44 demands, with PostgreSQL's texts. PostgreSQL fails as
-well when the file of a transaction that goes on or finishes is not there; the text for that is
-ours.
+Blocks must come in the order that rule C44 demands; the error texts are PostgreSQL's. A transaction
+that continues or finishes must have a spool. PostgreSQL fails in that case, too, since its spool
+file is missing; the error text for that case is specific to this program.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from subscriber.receive.contracts import B
 from subscriber.receive.subtransactions import SubtransactionIndex
 
 _XID: Final = slice(XLOGDATA_HEADER_SIZE + 1, XLOGDATA_HEADER_SIZE + 5)
-"""Where a message in a block has its (sub)transaction: after the type byte (rule A3)."""
+"""The place of the (sub)transaction's xid in the frame of a message in a block: after the type byte
+(rule A3).
+"""
 
 
 @dataclass(slots=True)
@@ -53,8 +56,9 @@ class StreamedTransaction(Generic[B]):
         xid: the top-level transaction.
         builder: its changes so far.
         current: raw xid of the (sub)transaction that made the last change.
-        first_changes: for each subtransaction where it began.
-        described: relation id → when it was described, counted over the whole connection.
+        first_changes: the position of each subtransaction's first change.
+        described: for each relation id, when its relation message arrived, as a number that counts
+            the relation messages of the connection.
     """
 
     xid: int
@@ -64,7 +68,12 @@ class StreamedTransaction(Generic[B]):
     described: dict[int, int] = field(default_factory=dict)
 
     def append(self, frame: bytes) -> None:
-        """Add a message of its block; if its subtransaction is new, remember where that began."""
+        """Add a message of the block. The position of a new subtransaction's first change is
+        recorded.
+
+        Raises:
+            JournalUnavailable: there is no space for a temporary file.
+        """
         xid = frame[_XID]
         if xid != self.current:
             self.current = xid
@@ -73,29 +82,34 @@ class StreamedTransaction(Generic[B]):
         self.builder.append(frame)
 
     def abort_subtransaction(self, subxid: int) -> None:
-        """Cut off what ``subxid`` did; an unknown one had done nothing (rule C43)."""
+        """Remove the changes of ``subxid`` and all later ones; an unknown subtransaction has made
+        none (rule C43).
+
+        Raises:
+            JournalUnavailable: there is no space for a temporary file.
+        """
         position = self.first_changes.position(subxid.to_bytes(4))
         if position is None:
             return
         self.builder.truncate(position)
         self.current = b""
-        self.first_changes.forget_from(position)  # what began later is gone with it
+        self.first_changes.forget_from(position)  # later subtransactions were removed, too
 
     def discard(self) -> None:
-        """Forget all of it."""
+        """Remove the whole transaction."""
         self.builder.discard()
         self.first_changes.close()
 
 
 class Spools(Generic[B]):
-    """The streamed transactions of one connection that have not finished.
+    """The unfinished streamed transactions of one connection.
 
     Args:
-        new_builder: makes the builder of a new one.
+        new_builder: creates the builder of a new transaction.
 
     Attributes:
-        block: the transaction whose block is open, between Stream Start and Stream Stop.
-        transactions: all of them, by xid.
+        block: the transaction of the open block, between Stream Start and Stream Stop; else None.
+        transactions: all unfinished streamed transactions, by xid.
     """
 
     def __init__(self, new_builder: Callable[[], B]) -> None:
@@ -106,7 +120,7 @@ class Spools(Generic[B]):
         self._descriptions = 0
 
     def builders(self) -> Iterator[B]:
-        """What they have collected."""
+        """The builders of all unfinished streamed transactions."""
         return (transaction.builder for transaction in self.transactions.values())
 
     # Blocks ---------------------------------------------------------------------------------------
@@ -115,7 +129,8 @@ class Spools(Generic[B]):
         """Open a block.
 
         Raises:
-            ProtocolError: one is open, or its transaction goes on without having begun.
+            ProtocolError: a block is open, or the block continues a transaction whose first block
+                never came.
         """
         if self.block is not None:
             raise ProtocolError("duplicate STREAM START message", message_type="S")
@@ -127,8 +142,8 @@ class Spools(Generic[B]):
                 known.discard()
             known = self.transactions[message.xid] = StreamedTransaction(message.xid, self._new_builder())
         elif known is None:
-            # The walsender streams each transaction from its beginning on every connection: what
-            # came before is lost.
+            # On every connection, the walsender streams each transaction from its beginning. The
+            # earlier blocks are therefore lost.
             raise ProtocolError(
                 f"STREAM START message continues transaction {message.xid}, which has no first segment",
                 message_type="S",
@@ -139,7 +154,7 @@ class Spools(Generic[B]):
         """Close the block.
 
         Raises:
-            ProtocolError: none is open.
+            ProtocolError: no block is open.
         """
         if self.block is None:
             raise ProtocolError("STREAM STOP message without STREAM START", message_type="E")
@@ -148,16 +163,16 @@ class Spools(Generic[B]):
     # Ends -----------------------------------------------------------------------------------------
 
     def finish(self, message: StreamCommit | StreamPrepare) -> tuple[StreamedTransaction[B], bytes]:
-        """Take out a transaction that commits or is prepared, its changes wrapped as those of a
-        plain one.
+        """Remove and return a transaction that commits or is prepared, with the Begin and the end
+        of a plain one.
 
         Returns:
-            The transaction, and the Commit or Prepare that ends it.
+            The transaction, and the Commit or Prepare message that ends it.
 
         Raises:
-            ProtocolError: a block is open, or nothing of the transaction was ever streamed. Even an
-                empty one is announced by a block (rule A22), so its changes would be lost without a
-                word.
+            ProtocolError: a block is open, or no block of the transaction was sent. Even an empty
+                transaction is announced by a block (rule A22), so that its changes would be lost
+                unnoticed.
         """
         begin: Message
         end: Message
@@ -183,10 +198,10 @@ class Spools(Generic[B]):
         return transaction, finish
 
     def abort(self, message: StreamAbort) -> None:
-        """Forget a transaction, or what one of its subtransactions did.
+        """Remove a transaction, or the changes of one of its subtransactions.
 
-        An unknown transaction is no error here: the publisher may abort what it has sent nothing
-        of, and with nothing to forget, nothing can be lost.
+        An unknown transaction is no error: the publisher may abort a transaction of which it has
+        sent nothing, and then nothing can be lost.
 
         Raises:
             ProtocolError: a block is open.
@@ -208,8 +223,8 @@ class Spools(Generic[B]):
     # Descriptions ---------------------------------------------------------------------------------
 
     def describe(self, relation_id: int) -> None:
-        """A description has arrived: for the transaction of the open block, or for everybody when
-        there is none.
+        """A relation message has arrived. It holds for the transaction of the open block, or for
+        all transactions when no block is open.
         """
         self._descriptions += 1
         described = self._described if self.block is None else self.block.described
@@ -218,11 +233,11 @@ class Spools(Generic[B]):
     def adopt_descriptions(
         self, transaction: StreamedTransaction[B], relations: Mapping[int, Relation]
     ) -> Mapping[int, Relation]:
-        """What a stream described holds for everybody once it has committed (rule A24): their
-        ``relations`` with it.
+        """The relation map ``relations`` with the relation messages of a streamed transaction that
+        has committed (rule A24).
 
-        The publisher tracks what it sent last, so of two descriptions the one that *arrived* later
-        wins, even if its stream committed earlier.
+        The publisher remembers what it sent last. Of two relation messages, the one that *arrived*
+        later therefore wins, even if its transaction committed earlier.
         """
         adopted: dict[int, Relation] = {}
         for relation_id, arrived in transaction.described.items():

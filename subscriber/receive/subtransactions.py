@@ -1,13 +1,12 @@
-"""Where each subtransaction of a streamed transaction began: what it takes to cut it off (rule
-C43).
+"""Where each subtransaction of a streamed transaction began, to truncate it there (rule C43).
 
-A transaction may have millions of subtransactions (a loop with an EXCEPTION clause has one a turn),
-and any of them may still be rolled back. So the newest are kept in memory and the others in a
-temporary database of SQLite's, whose cache is bounded and whose file is gone when it is closed,
-also when the process is killed.
+A transaction may have millions of subtransactions (a loop with an EXCEPTION clause has one in each
+iteration), and any of them may still be rolled back. The newest are therefore kept in memory, and
+the others in a temporary SQLite database. Its cache is bounded, and its file is deleted when it is
+closed, also when the process is killed.
 
-Invariant: what is in memory began after all that is in the database. So what began at or after a
-place is the newest of both.
+Invariant: every subtransaction in memory began after all those in the database. Those that began at
+or after a position are therefore the newest ones of memory and of the database.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ from typing import Final
 from subscriber.errors import JournalUnavailable
 
 IN_MEMORY: Final = 10_000
-"""Subtransactions; about 1 MB."""
+"""Number of subtransactions; they take about 1 MB."""
 
 
 class SubtransactionIndex:
-    """Raw xid → position of the first change; positions only grow, but for what was cut off.
+    """Maps a raw xid to the position of the subtransaction's first change.
+
+    Positions only grow, except after a truncation.
 
     Args:
-        in_memory: how many are kept in memory.
+        in_memory: how many subtransactions are kept in memory.
     """
 
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
@@ -48,7 +49,9 @@ class SubtransactionIndex:
         self._newest[xid] = position
 
     def position(self, xid: bytes) -> int | None:
-        """Where a subtransaction began; None of one that has changed nothing."""
+        """The position at which a subtransaction began; None for a subtransaction without
+        changes.
+        """
         position = self._newest.get(xid)
         if position is None and self._older is not None:
             row = self._older.execute("SELECT position FROM began WHERE xid = ?", (int.from_bytes(xid),)).fetchone()
@@ -56,7 +59,7 @@ class SubtransactionIndex:
         return position
 
     def forget_from(self, position: int) -> None:
-        """Forget those that began at ``position`` or later.
+        """Remove the subtransactions that began at ``position`` or later.
 
         Raises:
             JournalUnavailable: there is no space for a temporary file.
@@ -71,7 +74,7 @@ class SubtransactionIndex:
                 self._older.execute("DELETE FROM began WHERE position >= ?", (position,))
 
     def close(self) -> None:
-        """Let go of the temporary database."""
+        """Close the temporary database, which deletes it."""
         self._newest.clear()
         if self._older is not None:
             self._older.close()

@@ -1,4 +1,5 @@
-"""The walreceiver: CopyData in, finished transactions to the journal, feedback out.
+"""The walreceiver: it receives CopyData, writes finished transactions to the journal, and sends
+feedback.
 
 ::
 
@@ -7,29 +8,29 @@
               ├── S … E blocks ▶ spool per xid ── c (commit) ────────────────────┤   segment is full
               │                              └── A (abort) ─▶ gone / truncated   │
               ├── b … P ─────────────────────────▶ entry "prepared" ─────────────┤
-              └── K, r ──────────────────────────▶ entry of its own ─────────────┘──▶ journal ──▶ feedback
+              └── K, r ──────────────────────────▶ separate entry ───────────────┘──▶ journal ──▶ feedback
 
 Invariants
 
 * Entries reach the journal in the order in which transactions finish (rule C47); a transaction is
   in one entry.
 * The slot is never confirmed beyond the journal's durable end (rule C36, slot_after_disk).
-* Memory: all unwritten frames together stay below ``segment_bytes``; beyond that the largest
-  collection is spilled to disk (bounded_memory). A transaction larger than memory is a matter of
-  more files.
-* Nothing is written whose binary form nobody reads: a description of such a column ends the
-  receiver before any of its values.
-* A message that does not decode, or has no place where it stands, stops the receiver before it, or
-  anything after it, becomes durable.
+* The size of all unwritten frames together stays below ``segment_bytes``; above it, the builder
+  with the most unwritten bytes is written to disk (bounded_memory). A transaction that is larger
+  than memory only needs more files.
+* No value is written that has a binary form which is not supported: a relation message with such a
+  column stops the receiver before any of the values.
+* If a message cannot be decoded, or is not allowed at its place, the receiver stops before that
+  message or anything after it becomes durable.
 
-This is the loop: receive, dispatch, write, confirm. How plain transactions become entries is in
-:mod:`~subscriber.receive.finished_transactions`, what a streamed one is before it finishes in
-:mod:`~subscriber.receive.spool`, what the publisher is told and when in
+This module is the loop: receive, dispatch, write, confirm. How plain transactions become entries is
+in :mod:`~subscriber.receive.finished_transactions`, streamed transactions before they finish are in
+:mod:`~subscriber.receive.spool`, and which positions the publisher is sent, and when, is in
 :mod:`~subscriber.receive.feedback`.
 
-The hot path is the few lines of :meth:`WalReceiver._take`: a change is looked at for its type byte
-only, since the journal checks whole batches with numpy when it writes them. *Rejected:* decoding
-each message on arrival, which costs ten times as much as receiving it.
+The hot path is the few lines of :meth:`WalReceiver._take`. It reads only the type byte of a change,
+since the journal checks whole batches with numpy when it writes them. *Rejected:* decoding each
+message on arrival, which costs ten times as much as receiving it.
 """
 
 from __future__ import annotations
@@ -58,16 +59,16 @@ _POSTGRESQL_EPOCH: Final = 946_684_800
 
 
 class WalReceiver(Generic[B]):
-    """Receives from one slot until told to stop.
+    """Receives from one slot until it is stopped.
 
     Args:
-        stream: a replication stream, started at the journal's end.
-        journal: where transactions go.
+        stream: a replication stream that was started at the journal's end.
+        journal: the journal for the transactions.
         settings: timeouts and sizes.
-        write_abort_info: whether stream aborts carry LSN and time (``streaming 'parallel'``, rule
-            A5).
+        write_abort_info: whether Stream Abort messages have an LSN and a time (``streaming
+            'parallel'``, rule A5).
         binary: whether values may come in binary form.
-        clock: monotonic seconds.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(
@@ -96,15 +97,14 @@ class WalReceiver(Generic[B]):
         self._wal_end = journal.durable_lsn
 
     def run(self, stop: Callable[[], bool]) -> None:
-        """Receive until ``stop()`` says so; it is asked whenever the stream is dry, and a few times
-        a second.
+        """Receive until ``stop()`` is true; it is called whenever no more data is waiting, and a
+        few times a second.
 
         Raises:
             ProtocolError: a message is malformed or out of order; nothing of it became durable.
-            BinaryFormNotRead: values are to come in binary form that is not read; nothing of their
-                transaction became durable.
-            PublisherUnavailable: the stream ended, or the publisher was silent for
-                ``wal_receiver_timeout``.
+            BinaryFormNotRead: values would come in a binary form that is not supported; nothing of
+                their transaction became durable.
+            PublisherUnavailable: the stream ended, or nothing arrived for ``wal_receiver_timeout``.
             JournalUnavailable: the journal could not be written.
         """
         self._send_feedback(force=True)
@@ -126,7 +126,7 @@ class WalReceiver(Generic[B]):
     # Frames ---------------------------------------------------------------------------------------
 
     def _take(self) -> bool:
-        """Take what has arrived; tells whether anything had."""
+        """Take all data that has arrived; returns whether there was any."""
         read = self._stream.read
         while (frame := read()) is not None:
             self._last_frame = frame
@@ -137,7 +137,7 @@ class WalReceiver(Generic[B]):
             elif self._plain.open is not None:
                 self._plain.builder.append(frame)
             else:
-                self._dispatch(frame)  # to be refused, with all that can be said about it
+                self._dispatch(frame)  # raises an error with all details of the message
             if self._filling.unwritten_bytes >= self._room:
                 self._relieve_memory()
         return self._clock_last_frame()
@@ -145,13 +145,13 @@ class WalReceiver(Generic[B]):
     def _clock_last_frame(self) -> bool:
         arrived = bool(self._last_frame)
         if self._last_frame[:1] == _XLOGDATA:
-            # Rule A34: descriptions travel with 0/0, which is no progress.
+            # Rule A34: relation messages are sent with LSN 0/0, which is no progress.
             self._wal_end = LSN(max(self._wal_end, int.from_bytes(self._last_frame[1:9])))
         self._last_frame = b""
         return arrived
 
     def _located(self, error: ProtocolError) -> ProtocolError:
-        """The error with the message that it is about: relation and position, beside offset and
+        """The error with the relation and the position of its message, in addition to offset and
         type.
         """
         lsn = error.lsn or self._wal_end
@@ -166,8 +166,8 @@ class WalReceiver(Generic[B]):
     # Memory ---------------------------------------------------------------------------------------
 
     def _relieve_memory(self) -> None:
-        """Publish what has finished; if that was not most of it, write the largest collection of
-        frames to disk.
+        """Publish the finished transactions. If the unwritten frames still take half of the limit
+        or more, write the largest builder's frames to disk.
         """
         self._plain.publish_finished()
         builders = [self._plain.builder, *self._spools.builders()]
@@ -176,8 +176,8 @@ class WalReceiver(Generic[B]):
         self._allot_memory()
 
     def _allot_memory(self) -> None:
-        """What the builder in use may hold: the limit less what the others do, which change at
-        block boundaries only.
+        """Set how much the builder in use may hold: the limit less the frames of the other
+        builders, which change only at block boundaries.
         """
         block = self._spools.block
         self._filling = self._plain.builder if block is None else block.builder
@@ -187,7 +187,7 @@ class WalReceiver(Generic[B]):
     # Messages -------------------------------------------------------------------------------------
 
     def _dispatch(self, frame: bytes) -> None:
-        """Everything but the changes themselves."""
+        """Handle every message except the changes inside a transaction."""
         match decode_envelope(frame):
             case XLogData(payload=payload, start_lsn=lsn):
                 in_stream = self._spools.block is not None
@@ -243,7 +243,7 @@ class WalReceiver(Generic[B]):
                 assert_never(unreachable)
 
     def _add(self, message: m.Message, frame: bytes) -> None:
-        """Keep a message in its place, in the open block or the open transaction."""
+        """Add a message to the open block or the open transaction."""
         if isinstance(message, m.Relation):
             if self._binary:
                 _check_binary(message)
@@ -265,8 +265,8 @@ class WalReceiver(Generic[B]):
     # Feedback -------------------------------------------------------------------------------------
 
     def _send_feedback(self, *, force: bool = False) -> None:
-        """Confirm what is durable, if it is time or there is news; an idle position is made durable
-        first.
+        """Send a status update if one is due or a position has moved. An idle slot's position is
+        made durable first.
         """
         now = self._clock()
         due = force or self._schedule.update_due(now)
@@ -286,7 +286,11 @@ class WalReceiver(Generic[B]):
 
 
 def _check_binary(relation: m.Relation) -> None:
-    """Refuse a table that has a column whose values may come in a form that is not read."""
+    """Refuse a table with a column whose values may come in a binary form that is not supported.
+
+    Raises:
+        BinaryFormNotRead: there is such a column.
+    """
     for column in relation.columns:
         if comes_unread(column.type_oid):
             raise BinaryFormNotRead(
