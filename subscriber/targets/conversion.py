@@ -27,9 +27,9 @@ rounding would not be reported. Hexadecimal numbers for ``real`` and ``double pr
 are refused too. A pair of types that is not in the table is refused when the relation is opened:
 for most of these pairs the result depends on the subscriber's settings, above all on its time zone.
 
-Values that arrived in binary form are converted in the same way. PostgreSQL's receive function
-would refuse the bytes of another type, or read them as another value. The columns here do not have
-PostgreSQL's types; for the columns of a PostgreSQL target see
+Values that arrived in binary form are converted in the same way. PostgreSQL does not do this: its
+receive function would refuse the bytes of another type, or read them as another value. The columns
+here do not have PostgreSQL's types; for the columns of a PostgreSQL target see
 :mod:`subscriber.targets.postgresql.binary_columns`.
 """
 
@@ -144,8 +144,8 @@ def _exactly(read: Callable[[str], float], shortest: Callable[[float], object], 
         text: the text of a number.
 
     Raises:
-        DataException: 22P02, the text is not a number that can be compared; 22003, it would be
-            rounded.
+        DataException: 22P02, the text is not a decimal number; 22003, it would be rounded or is out
+            of range.
     """
     try:
         value = read(text)
