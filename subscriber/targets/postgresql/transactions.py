@@ -91,9 +91,7 @@ class PostgreSQLTransactions(GenericTransactions):
         The server's only answer to it is that the statement ends.
         """
         psycopg: Any = self._engine.dialect.dbapi
-        with suppress(
-            exc.SQLAlchemyError, psycopg.Error
-        ):  # it may be closed
+        with suppress(exc.SQLAlchemyError, psycopg.Error):  # it may be closed
             driver: Any = connection.connection.driver_connection
             driver.cancel_safe(timeout=_CANCEL_SECONDS)
 
