@@ -1,4 +1,4 @@
-"""The processes that hold a lock on a database file, from the kernel's list of locks (Linux only)."""
+"""The processes that hold a lock on a database file, from the kernel's list (Linux only)."""
 
 from __future__ import annotations
 

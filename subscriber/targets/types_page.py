@@ -198,7 +198,7 @@ def _samples(row: _Row, *, key: bool) -> tuple[_Sample, ...]:
 
 
 def _notes(target: Target, type_oid: int, column: TargetColumn, samples: Iterable[_Sample]) -> Iterator[str]:
-    """The notes: values that are refused, by SQLSTATE; values stored in another form; what is lost."""
+    """Notes of a cell: refused values by SQLSTATE, values in another form, and losses."""
     refused: dict[str, list[str]] = {}
     for kind, text in samples:
         raw = pa.array([text.encode()], pa.binary())

@@ -1,4 +1,4 @@
-"""Shapes of DuckDB's tables: ``public`` is ``main``; any other schema has the same name in DuckDB."""
+"""Shapes of DuckDB's tables: ``public`` is ``main``; any other schema keeps its name."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def open_generic(url: sa.URL) -> Target:
-    """Open ``url`` with its dialect's defaults, and log a warning that the dialect is not tested."""
+    """Open ``url`` with its dialect's defaults, and warn that the dialect is not tested."""
     engine = sa.create_engine(url, hide_parameters=True)
     logger.warning("%s is not a tested target: values are bound as text or Python values", engine.dialect.name)
     return generic_target(url, engine)

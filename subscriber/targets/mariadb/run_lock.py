@@ -29,7 +29,7 @@ class MariaDBRunLock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """See :meth:`RunLock.hold`; GET_LOCK with this database's name, on a separate connection."""
+        """See :meth:`RunLock.hold`; GET_LOCK with the database's name, in a separate session."""
         name = self._name
         autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._errors.reporting(), autocommit.connect() as connection:

@@ -75,7 +75,7 @@ class PostgreSQLValues(GenericValues):
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:
-    r"""Arrow values as text for PostgreSQL's input functions: ``t``, ``42``, ``NaN``, ``\x00ff``."""
+    r"""Arrow values as text for input functions: ``t``, ``42``, ``NaN``, ``\x00ff``."""
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f")
     if pa.types.is_binary(values.type):

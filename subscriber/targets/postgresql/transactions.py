@@ -61,7 +61,7 @@ class PostgreSQLTransactions(GenericTransactions):
 
     @property
     def fires(self) -> str:
-        """The values of ``tgenabled`` and ``ev_enabled`` with which triggers and rules fire here."""
+        """The ``tgenabled`` and ``ev_enabled`` values with which triggers and rules fire."""
         return "OA" if self._may_be_replica is False else "RA"
 
     def apply_as_replica(self, connection: sa.Connection) -> None:

@@ -58,7 +58,7 @@ class DDL(Protocol):
         ...
 
     def unique_constraint(self, key: UniqueKey) -> sa.UniqueConstraint | None:
-        """A unique key as a constraint; None if the target does not have this kind of constraint."""
+        """A unique key as a constraint; None if the target does not have this kind."""
         ...
 
     def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:

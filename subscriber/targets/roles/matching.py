@@ -18,7 +18,7 @@ Touching = TypeVar("Touching", sa.Update, sa.Delete, sa.Select[Any])
 
 
 class Matching(Protocol):
-    """Compares stored values with values that were sent, and limits which rows a statement affects."""
+    """Compares stored values with sent values, and limits which rows a statement affects."""
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
         """Whether a row found by a key value already stores exactly what an UPDATE to this value

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 
 class Prepared(Protocol):
-    """Transactions that one connection prepares and another connection commits or rolls back later."""
+    """Transactions that one connection prepares and another one commits or rolls back."""
 
     def begin(self, gid: str) -> AbstractContextManager[sa.Connection]:
         """Begin a write transaction that is prepared under ``gid`` when the block ends.

@@ -39,7 +39,7 @@ class Transactions(Protocol):
         ...
 
     def write_engine(self) -> sa.Engine:
-        """The engine for write transactions. Transactions of the target's plain engine only read."""
+        """The engine for write transactions; the target's plain engine is only for reading."""
         ...
 
     def session_id(self, connection: sa.Connection) -> int | None:

@@ -69,7 +69,7 @@ class SQLiteErrors(GenericErrors):
 
 
 def _result_code(error: sqlite3.Error) -> str | None:
-    """SQLite's name of the result code; None if Python's module raised the error, and not SQLite."""
+    """SQLite's name of the result code; None if Python's module raised the error."""
     name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
     return name or getattr(error, "sqlite_errorname", None)
 
