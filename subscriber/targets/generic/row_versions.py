@@ -29,5 +29,5 @@ class GenericRowVersions:
         self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
     ) -> str:
         """See :meth:`RowVersions.index_of_partition`."""
-        del connection, table, leaf  # only PostgreSQL renames them
+        del connection, table, leaf  # only in PostgreSQL do the names differ
         return index

@@ -60,7 +60,7 @@ class GenericShapes:
         out.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", exc.SAWarning)  # skipped expression indexes
+            warnings.simplefilter("ignore", exc.SAWarning)  # about expression indexes, which are left out
             inspector = sa.inspect(connection)
             primary = inspector.get_pk_constraint(table.name, table.schema)
             uniques = inspector.get_unique_constraints(table.name, table.schema)

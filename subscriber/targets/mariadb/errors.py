@@ -196,7 +196,7 @@ def _denied(text: str, known: str) -> TargetError:
 @cache
 def _names() -> Mapping[int, str]:
     """The symbolic names of the error numbers, as far as PyMySQL knows them."""
-    from pymysql.constants import CR, ER  # need not be installed otherwise
+    from pymysql.constants import CR, ER  # PyMySQL need not be installed for other targets
 
     return {
         1792: "CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",

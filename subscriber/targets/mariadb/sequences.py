@@ -15,8 +15,9 @@ class MariaDBSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`; the increment is the server's
-        ``auto_increment_increment``.
+        """See :meth:`Sequences.of_column`.
+
+        The values advance by the server's ``auto_increment_increment``.
         """
         found = table.column(column)
         if found is None or not counts(found):

@@ -47,7 +47,7 @@ class MariaDBTransactions(GenericTransactions):
 
     def interrupt(self, connection: sa.Connection) -> None:
         """See :meth:`Transactions.interrupt`; KILL QUERY, on a separate connection."""
-        with suppress(exc.SQLAlchemyError, OSError):  # the connections may fail
+        with suppress(exc.SQLAlchemyError, OSError):  # it may be closed, or no new connection is possible
             driver: Any = connection.connection.driver_connection
             number = driver.thread_id()
             with self._engine.connect() as other:

@@ -50,8 +50,8 @@ class PostgreSQLMatching(GenericMatching):
     ) -> sa.ColumnElement[bool]:
         """See :meth:`Matching.equals`.
 
-        An operator of an extension gets its schema, because an empty search_path does not find it
-        (rule C23).
+        The operator of a user-defined type (for instance of an extension) is written with its
+        schema, because an empty search_path does not find it (rule C23).
         """
         typed = _typed(column, value)
         operator = _own_operator(column)
@@ -64,8 +64,8 @@ class PostgreSQLMatching(GenericMatching):
     ) -> sa.ColumnElement[bool]:
         """See :meth:`Matching.is_same`.
 
-        Values of a type with an operator of an extension are compared as records. This uses the
-        type's own equality, whatever its schema is, and NULL equals NULL.
+        Values of a user-defined type with its own operator are compared as records. This comparison
+        uses the type's equality in any schema, and NULL equals NULL.
         """
         typed = _typed(column, value)
         if _own_operator(column) is None:

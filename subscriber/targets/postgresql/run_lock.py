@@ -47,7 +47,7 @@ class PostgreSQLRunLock:
                 try:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
                 except exc.SQLAlchemyError:
-                    connection.invalidate()  # a lost session has no lock
+                    connection.invalidate()  # a session that is lost has released the lock
 
     def is_held(self, connection: sa.Connection) -> bool | None:
         """See :meth:`RunLock.is_held`."""

@@ -67,9 +67,9 @@ class PostgreSQLTransactions(GenericTransactions):
     def apply_as_replica(self, connection: sa.Connection) -> None:
         """Apply changes as a replica if the role may, and with an empty search_path (rule C23).
 
-        The tables of the subscriber's catalog remain accessible, because their schema is added.
-        Defaults and triggers use the time zone that is configured for the role and database, as in
-        PostgreSQL's apply worker.
+        The tables of the subscriber's catalog remain accessible, because SQLAlchemy adds their
+        schema. Defaults and triggers use the time zone that is configured for the role and the
+        database, as in PostgreSQL's apply worker.
         """
         if self._may_be_replica is None:
             self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
@@ -91,7 +91,7 @@ class PostgreSQLTransactions(GenericTransactions):
         The server's only answer to it is that the statement ends.
         """
         psycopg: Any = self._engine.dialect.dbapi
-        with suppress(exc.SQLAlchemyError, psycopg.Error):  # it may be closed
+        with suppress(exc.SQLAlchemyError, psycopg.Error):  # the connection or the server may be gone
             driver: Any = connection.connection.driver_connection
             driver.cancel_safe(timeout=_CANCEL_SECONDS)
 

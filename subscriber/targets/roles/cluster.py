@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 
 class Cluster(Protocol):
-    """Identifies the cluster and the database of a target; only PostgreSQL targets have it."""
+    """Identifies a target's cluster and database. Only a PostgreSQL target has this role."""
 
     def has_database(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
         """Whether the target is this database of the PostgreSQL cluster with this system

@@ -17,8 +17,7 @@ class Sequences(Protocol):
     """Reads and sets the sequences and counters of a target, for REFRESH SEQUENCES."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """The sequence or counter that generates values for a column if an INSERT does not name the
-        column.
+        """The sequence or counter that generates a column's values for INSERTs without this column.
 
         None if the column has no sequence or counter.
 

@@ -20,7 +20,7 @@ class SQLiteSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`; the increment is 1.
+        """See :meth:`Sequences.of_column`; the values advance by 1.
 
         SQLite stores a value only for AUTOINCREMENT tables (in ``sqlite_sequence``). Any other
         ``INTEGER PRIMARY KEY`` continues from its largest rowid. When the publisher's rows are in
