@@ -1,8 +1,34 @@
-"""A SQLAlchemy engine with known roles.
+"""Targets: the databases that changes are written to.
 
-:func:`open_target` turns a URL into a :class:`~subscriber.targets.target.Target`, a few roles put
-together (:mod:`subscriber.targets.roles`). What a database can do is asked of its roles and of
-``target.capabilities``, never of its name. One folder a dialect, which has one file a role.
+:func:`open_target` turns a URL into a :class:`~subscriber.targets.target.Target`. A target is a
+SQLAlchemy engine together with its target roles (:mod:`subscriber.targets.roles`). Other packages
+use the roles and ``target.capabilities``; they never compare the database's name.
+
+What is here, in the order in which it is used:
+
+    dialects.py                     from a URL to the dialect's folder, and to a Target
+    target.py, roles/               the Target, and the Protocol of each role
+    generic/                        each role for any database, with what SQLAlchemy knows
+    postgresql/, mariadb/,
+    sqlite/, duckdb/                one folder for each dialect, with one file for each role
+    capabilities.py                 facts about a kind of database
+    target_table.py                 tables, columns, unique indexes and sequences, as data
+    ddl.py, default_expressions.py  CREATE TABLE and ALTER TABLE from a publisher's table
+    declared_columns.py             the precision and the length of a column, and their checks
+    conversion.py                   values for a column of another type than the publisher's
+    loader.py                       blocks of a table's initial copy
+    query_result.py                 the result of a query as text
+    interruption.py                 ends a statement that another thread runs
+    run_lock.py, file_locks.py,
+    place.py                        locks, lock holders and paths of targets that are files
+    types_page.py                   writes docs/types.md
+
+A value passes through these parts in this order: ``values.check_column`` when the relation is
+opened, ``values.bind_values`` for each batch, then ``matching`` and ``writing`` (the stream) or
+``loading`` (the initial copy), inside a transaction of ``transactions``.
+
+What is not here: the decoding of PostgreSQL's values is in :mod:`subscriber.types`, the publisher's
+tables are in :mod:`subscriber.schema`, and the errors are in :mod:`subscriber.errors`.
 """
 
 from sqlalchemy import Connection

@@ -1,4 +1,4 @@
-"""What a target can do, as facts to ask for instead of names to compare."""
+"""The capabilities of a target: facts that code asks for in place of the database's name."""
 
 from __future__ import annotations
 
@@ -7,34 +7,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The facts about one kind of database that apply and pipeline decide by.
+    """The facts about one kind of database on which apply and pipeline depend.
 
     Attributes:
-        database: its name in messages, such as "SQLite".
-        postgresql_text: it parses PostgreSQL's text itself: every value is bound as text (rule C5),
-            so decode may hand over every column as string.
-        postgresql_types: its columns have PostgreSQL's types: a cast to text is PostgreSQL's output
-            function, and COPY writes their values.
-        postgresql_expressions: its SQL has PostgreSQL's expressions: a default is declared as it
-            is, even a constant.
+        database: the database's name in messages, such as "SQLite".
+        postgresql_text: the target parses PostgreSQL's text itself. Every value is bound as text
+            (rule C5), so decode may return every column as strings.
+        postgresql_types: the target's columns have PostgreSQL's types: a cast to text is
+            PostgreSQL's output function, and COPY writes their values.
+        postgresql_expressions: the target's SQL has PostgreSQL's expressions: a default is declared
+            unchanged, even if it is a constant.
         standbys: a commit can wait for standbys (``synchronous_commit = remote_apply``).
         empty_tables: a table may have no columns.
         multi_rowcount: the row count of an ``executemany`` is the sum over its rows.
-        single_writer: one connection writes at a time, so loading from several gains nothing.
-        unenforced_foreign_keys: a new table declares its foreign keys. The table that one refers to
-            may come later, and none is enforced on our connections; only TRUNCATE asks for them
-            (rule C30).
-        stored_columns: a generated column may be declared STORED, as PostgreSQL's are, and NOT
-            NULL.
-        transactional_ddl: a table can be altered within a transaction, which takes it back with
-            everything else.
-        signed_zero: a floating-point column tells the two zeros apart.
+        single_writer: only one connection can write at a time, so loading through several
+            connections is not faster.
+        unenforced_foreign_keys: a new table declares its foreign keys. The referenced table may be
+            created later. The subscriber's connections do not enforce foreign keys; only TRUNCATE
+            checks them (rule C30).
+        stored_columns: a generated column may be declared STORED, as in PostgreSQL, and NOT NULL.
+        transactional_ddl: a table can be altered within a transaction, and a rollback undoes this.
+        signed_zero: a floating-point column distinguishes 0 and -0.
         statement_snapshots: an UPDATE or DELETE that waits for another session sees only rows that
-            were there when it began: of what that session puts in their place nothing, until the
-            next statement.
-        savepoints: a part of a transaction can be taken back.
-        column_case: two columns of a table may have names that differ in the case of their letters
-            only.
+            existed when the statement began. It does not see rows that the other session inserts in
+            their place; the next statement sees them.
+        savepoints: a part of a transaction can be rolled back.
+        column_case: the names of two columns of a table may differ only in the case of their
+            letters.
     """
 
     database: str

@@ -1,31 +1,36 @@
-"""Values for a column of another type than the publisher's: what PostgreSQL's input function makes
-of the value's text (rules C2, C5).
+"""Conversion of values for a column of another type than the publisher's (rules C2, C5).
+
+The result is what PostgreSQL's input function makes of the value's text.
 
 ::
 
     value ──output function──▶ its text ──input function of the column's type──▶ value to bind
 
-============================  ==============================================================================
-into                          from
-============================  ==============================================================================
-text                          every type: its text as the publisher's output function writes it
-smallint, integer, bigint     texts, numbers, types of a user: digits, with a sign, 0x, 0o, 0b, underscores
-boolean                       texts, integers, types of a user: ``t``, ``yes``, ``off``, ``1``, ...
-double precision              texts, numbers, types of a user: decimal numbers, ``NaN``, ``Infinity``
-real                          texts, types of a user, likewise
-numeric                       texts, numbers, types of a user; the scale is that of the text
-timestamp                     date; timestamptz, of which the zone (a replication session's is UTC) is dropped
-============================  ==============================================================================
+=========================  ======================================================================
+into                       from
+=========================  ======================================================================
+text                       every type: its text as the publisher's output function writes it
+smallint, integer, bigint  texts, numbers, user-defined types: digits, with a sign, 0x, 0o, 0b,
+                           underscores
+boolean                    texts, integers, user-defined types: ``t``, ``yes``, ``off``, ``1``, ...
+double precision           texts, numbers, user-defined types: decimal numbers, ``NaN``,
+                           ``Infinity``
+real                       texts, user-defined types: the same texts as for double precision
+numeric                    texts, numbers, user-defined types; the scale is that of the text
+timestamp                  date; timestamptz, without its zone (which is UTC in a replication
+                           session)
+=========================  ======================================================================
 
-The last step differs from PostgreSQL's in one thing. Where its input function rounds (a numeric of
-twenty digits for a ``double precision`` column) the value is refused, because nobody would be told;
-so are hexadecimal numbers there. What is in no line of the table is refused when the relation is
-opened: for most of the rest the result depends on the subscriber's settings, its time zone above
-all.
+The last step differs from PostgreSQL in one case. Where PostgreSQL's input function rounds (for
+example a numeric of twenty digits for a ``double precision`` column), the value is refused, because
+rounding would not be reported. Hexadecimal numbers for ``real`` and ``double precision`` columns
+are refused too. A pair of types that is not in the table is refused when the relation is opened:
+for most of these pairs the result depends on the subscriber's settings, above all on its time zone.
 
-Values that came in binary form are converted likewise, where PostgreSQL's receive function would
-refuse the bytes of another type, or read them as another value. The columns here have none of
-PostgreSQL's types; for those of a PostgreSQL target see :mod:`subscriber.targets.binary_columns`.
+Values that arrived in binary form are converted in the same way. PostgreSQL does not do this: its
+receive function would refuse the bytes of another type, or read them as another value. The columns
+here do not have PostgreSQL's types; for the columns of a PostgreSQL target see
+:mod:`subscriber.targets.postgresql.binary_columns`.
 """
 
 from __future__ import annotations
@@ -77,7 +82,7 @@ SOURCES: Final = {
     NUMERIC: _TEXTS | _NUMBERS,
     TIMESTAMP: frozenset({DATE, TIMESTAMPTZ}),
 }
-"""For each type to read: the built-in types that are read."""
+"""For each type that can be read: the built-in types that it is read from."""
 
 _LIMITS: Final = {
     oid: (-(1 << bits - 1), (1 << bits - 1) - 1) for oid, bits in ((SMALLINT, 16), (INTEGER, 32), (BIGINT, 64))
@@ -86,12 +91,12 @@ _LAST_TIMESTAMP_YEAR: Final = 294_276
 
 
 def converts(type_oid: int, into: int | None) -> bool:
-    """Whether values of a type can be read as another.
+    """Whether values of a type can be read as another type.
 
     Args:
-        type_oid: the publisher's.
-        into: the type that the target's column stands for; None for one that nothing is converted
-            for.
+        type_oid: the publisher's type.
+        into: the type that the target's column represents; None if nothing is converted for this
+            column.
     """
     if into is None:
         return False
@@ -107,12 +112,12 @@ def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
 
     Args:
         into: the type to read.
-        column: where the values go, for messages.
-        values: decoded, of a type that :func:`converts`.
+        column: the target's column, for messages.
+        values: decoded values, of a type for which :func:`converts` is true.
 
     Raises:
-        UnsupportedValue: 22P02 or 22003, PostgreSQL's text without the value; 22003 too for a
-            number that would be rounded.
+        UnsupportedValue: 22P02 or 22003, with PostgreSQL's text but without the value; also 22003
+            for a number that would be rounded.
     """
     if pa.types.is_integer(values.type) and into in _LIMITS:
         check_range(column, values, *_LIMITS[into])
@@ -130,13 +135,17 @@ def converted(into: int, column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def _exactly(read: Callable[[str], float], shortest: Callable[[float], object], name: str, text: str) -> float:
-    """The floating-point number that a text is; what an input function would round is refused.
+    """The floating-point number that a text represents; a text that would be rounded is refused.
 
     Args:
         read: the type's input function.
-        shortest: the number whose text is the shortest that reads back to the value.
-        name: of the type.
-        text: of a number.
+        shortest: returns the number whose text is the shortest that reads back to the value.
+        name: the type's name.
+        text: the text of a number.
+
+    Raises:
+        DataException: 22P02, the text is not a decimal number; 22003, it would be rounded or is out
+            of range.
     """
     try:
         value = read(text)
@@ -158,7 +167,7 @@ def _exact_text(text: str) -> str:
 
 
 def _timestamp_text(text: str) -> str:
-    """The text of a timestamp, of the output function's text of a date or timestamptz."""
+    """The text of a timestamp, from the output function's text of a date or timestamptz."""
     moment, before, _ = text.partition(" BC")
     moment = moment.removesuffix("+00")
     if "infinity" in moment or " " in moment:
@@ -179,4 +188,4 @@ _READ: Final[dict[int, Callable[[str], Any]]] = {
     NUMERIC: _exact_text,
     TIMESTAMP: _timestamp_text,
 }
-"""For each type to read: its input function."""
+"""For each type that can be read: its input function."""

@@ -1,24 +1,29 @@
-"""From a table's shape in PostgreSQL to the target's table that holds its rows exactly.
+"""From the definition of a publisher's table to a target's table that stores its rows exactly.
 
 ::
 
-    TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and what it lacks
+    TableShape ──▶ place, column_type, … of the target ──▶ NewTable: CREATE TABLE, and differences
 
-A column is declared so that every value of its type comes back as it was (the target's
-``check_column`` would accept it). What else a shape has is taken over where it has the same meaning
-in the target, and where it has not, the table does without and :attr:`NewTable.differences` says
-so: a constraint that is nearly right refuses rows that PostgreSQL would take.
+A column is declared so that every value of its type is read back unchanged (the target's
+``check_column`` would accept the declaration). The other properties of a table are declared only if
+they have the same meaning in the target. If they do not, the table is created without them, and
+:attr:`NewTable.differences` reports this: a constraint that is only nearly right would refuse rows
+that PostgreSQL accepts.
 
-============================  ====================================================================
-key, NOT NULL                 always; the key is what the publisher identifies rows by (rule C11)
-other unique keys             where the target has the kind (deferrable, NULLS NOT DISTINCT)
-defaults                      constants; others where :meth:`DDL.expression` finds the same meaning
-generated columns, CHECK      where it does; a generated column is a plain one otherwise
-foreign keys                  where they are declared and not enforced on apply's connections, with ON DELETE and ON UPDATE:
-                              no row is changed by them while changes are applied, and an
-                              application that enforces them later has what it had at the publisher
-identity, serial              the target's own auto-increment if asked for: else the publisher's values are all there is
-============================  ====================================================================
+=========================  =======================================================================
+key, NOT NULL              always; the key consists of the columns by which the publisher
+                           identifies rows (rule C11)
+other unique keys          if the target has this kind (deferrable, NULLS NOT DISTINCT)
+defaults                   constants; others if :meth:`DDL.expression` finds the same meaning
+generated columns, CHECK   if :meth:`DDL.expression` finds the same meaning; otherwise a
+                           generated column becomes a plain column
+foreign keys               if they can be declared and are not enforced on apply's connections,
+                           with ON DELETE and ON UPDATE: they change no rows while changes are
+                           applied, and an application that enforces them later has the same
+                           foreign keys as at the publisher
+identity, serial           the target's own auto-increment if the caller asks for it; otherwise
+                           the column only stores the publisher's values
+=========================  =======================================================================
 """
 
 from __future__ import annotations
@@ -42,11 +47,11 @@ from subscriber.types import decode_column
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table that is to be made.
+    """A table that is to be created.
 
     Attributes:
-        statements: what to run, in this order, as :meth:`create` does.
-        differences: what of the shape the table does not have.
+        statements: the statements that :meth:`create` executes, in this order.
+        differences: the properties of the publisher's table that the new table does not have.
     """
 
     statements: tuple[ExecutableDDLElement, ...]
@@ -54,41 +59,42 @@ class NewTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The differences, a sentence each."""
+        """The reasons of the differences, one sentence for each."""
         return tuple(difference.reason for difference in self.differences)
 
     def create(self, connection: sa.Connection) -> None:
-        """Make it, in the caller's transaction.
+        """Create the table in the caller's transaction.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to
-                translate.
+            sqlalchemy.exc.SQLAlchemyError: the database refused a statement. The target's boundary
+                (:meth:`Errors.reporting`) translates this error.
         """
         for statement in self.statements:
             connection.execute(statement)
 
 
 References = Mapping[tuple[str, str], frozenset[frozenset[str]] | None]
-"""Tables that foreign keys may refer to, by schema and name, each with its unique keys; None where
-those are not known.
+"""The tables that foreign keys may reference, by schema and name, each with its unique keys. The
+value is None if the unique keys are not known.
 """
 
 
 def create_table(
     target: Target, shape: TableShape, *, identity: bool = False, references: References | None = None
 ) -> NewTable:
-    """The target's table for a shape (see the module); nothing is run.
+    """The target's table for a table of the publisher (see the module); no statement is executed.
 
     Args:
-        target: where the table is to be.
-        shape: the table.
-        identity: identity and serial columns make values in the target too, for rows that are
-            inserted there.
-        references: the tables that will be there; a foreign key to any other is left out. None for
-            every table.
+        target: the target in which the table is to be created.
+        shape: the publisher's table.
+        identity: whether identity and serial columns also generate values in the target, for rows
+            that are inserted there.
+        references: the tables that will exist in the target; a foreign key to any other table is
+            left out. None means that every table will exist.
 
     Raises:
-        NotSupportedError: it has no columns, and no other database than PostgreSQL has such tables.
+        NotSupportedError: the publisher's table has no columns, and the target is not PostgreSQL.
+            Only PostgreSQL has such tables.
     """
     if not shape.columns and not target.capabilities.empty_tables:
         raise NotSupportedError(
@@ -117,13 +123,13 @@ def create_table(
 
 
 def drop_table(target: Target, schema: str, name: str) -> ExecutableDDLElement:
-    """DROP TABLE for the table that :func:`create_table` makes for this name."""
+    """DROP TABLE for the table that :func:`create_table` creates for this name."""
     target_schema, target_name = target.ddl.place(schema, name)
     return DropTable(sa.Table(target_name, sa.MetaData(), schema=target_schema))
 
 
 class AddColumn(ExecutableDDLElement):
-    """ALTER TABLE … ADD COLUMN, of a column of ``table``."""
+    """ALTER TABLE … ADD COLUMN, for a column of ``table``."""
 
     def __init__(self, table: sa.Table, column: sa.Column[Any]) -> None:
         self.table = table
@@ -137,7 +143,7 @@ def _add_column(element: AddColumn, compiler: Any, **_: Any) -> str:
 
 
 class RenameColumn(ExecutableDDLElement):
-    """ALTER TABLE … RENAME COLUMN, of a column of ``table``."""
+    """ALTER TABLE … RENAME COLUMN, for a column of ``table``."""
 
     def __init__(self, table: sa.Table, old: str, new: str) -> None:
         self.table = table
@@ -153,12 +159,16 @@ def _rename_column(element: RenameColumn, compiler: Any, **_: Any) -> str:
 
 
 def rename_column(table: TargetTable, old: str, new: str) -> RenameColumn:
-    """The statement that gives a column of a table that is there another name."""
+    """The statement that renames a column of an existing table."""
     return RenameColumn(sa.Table(table.name, sa.MetaData(), schema=table.schema), old, new)
 
 
 def as_typed(target: Target, statement: ExecutableDDLElement) -> str:
-    """A statement for a person; for some drivers a percent sign in a name is two."""
+    """The text of a statement, as a user would type it.
+
+    For some drivers, SQLAlchemy doubles the percent signs in a name; here each percent sign is
+    single.
+    """
     written = str(statement.compile(target.engine))
     return written.replace("%%", "%") if target.engine.dialect.paramstyle in ("format", "pyformat") else written
 
@@ -166,20 +176,21 @@ def as_typed(target: Target, statement: ExecutableDDLElement) -> str:
 def fill_column(
     target: Target, connection: sa.Connection, table: TargetTable, column: TargetColumn, type_oid: int, text: str
 ) -> None:
-    """Give a column one value in every row.
+    """Set a column to one value in every row.
 
     Args:
-        target: where the table is.
-        connection: of :meth:`Transactions.begin`.
-        table: the table; tables that inherit from it have the column too, and get the value.
-        column: of it.
+        target: the target that has the table.
+        connection: a connection of :meth:`Transactions.begin`.
+        table: the table. Tables that inherit from it have the column too, and their rows also get
+            the value.
+        column: a column of the table.
         type_oid: the value's type at the publisher.
         text: the value, as the type's output function writes it.
 
     Raises:
-        UnsupportedValue: the column cannot hold it.
-        sqlalchemy.exc.SQLAlchemyError: the database refused; for the target's boundary to
-            translate.
+        UnsupportedValue: the column cannot store the value.
+        sqlalchemy.exc.SQLAlchemyError: the database refused the statement. The target's boundary
+            (:meth:`Errors.reporting`) translates this error.
     """
     array = pa.array([text.encode()], pa.binary())
     if target.capabilities.postgresql_text:
@@ -195,15 +206,16 @@ def fill_column(
 
 
 def add_column(target: Target, table: TargetTable, name: str, type_oid: int, type_name: str) -> AddColumn:
-    """A nullable column that holds every value of a PostgreSQL type, to be added to a table that is
-    there.
+    """The statement that adds a nullable column for a PostgreSQL type to an existing table.
+
+    The column stores every value of the type.
 
     Args:
-        target: where the table is.
+        target: the target that has the table.
         table: the table.
-        name: of the new column.
-        type_oid: its type.
-        type_name: ``format_type``'s name of it.
+        name: the new column's name.
+        type_oid: the column's type.
+        type_name: the type's name as ``format_type`` returns it.
     """
     column = sa.Column(name, Declared(target.ddl.column_type(type_oid, type_name)), nullable=True)
     return AddColumn(sa.Table(table.name, sa.MetaData(), column, schema=table.schema), column)
@@ -217,7 +229,7 @@ def _declared(target: Target, shape: TableShape, column: ColumnShape) -> str:
 
 
 def _auto_increments(target: Target, shape: TableShape) -> dict[str, AutoIncrement]:
-    """The columns that make values of their own, as far as the target has the like."""
+    """The identity and serial columns that the target can generate values for."""
     found = {
         column.name: target.ddl.auto_increment(shape, column, _declared(target, shape, column))
         for column in shape.columns
@@ -293,8 +305,9 @@ def _identity(column: ColumnShape) -> str:
 
 
 def _constant(target: Target, column: ColumnShape, text: str, declared: str) -> str | None:
-    """A constant as replication would store it, as a literal of the target's SQL; None where that
-    has none.
+    """A constant as replication would store it, as a literal of the target's SQL.
+
+    None if the target's SQL has no such literal.
     """
     value = pa.array([text.encode()], pa.binary())
     decoded = decode_column(column.type_oid, value, binary=False, column=1)
@@ -322,7 +335,7 @@ def _keys(target: Target, shape: TableShape, *, has_key: bool) -> Iterator[sa.Co
 def _indexes(
     target: Target, shape: TableShape, table: sa.Table, left: list[SchemaDifference]
 ) -> Iterator[ExecutableDDLElement]:
-    """The unique keys that are no constraint in the target."""
+    """The unique keys that cannot be constraints in the target, as unique indexes."""
     for key in shape.unique:
         if target.ddl.unique_constraint(key) is not None:
             continue
@@ -356,7 +369,7 @@ def _foreign_keys(
             continue
         actions = {"ON DELETE": key.on_delete, "ON UPDATE": key.on_update}
         if key.set_columns:
-            del actions["ON DELETE"]  # of some columns, which no other database has
+            del actions["ON DELETE"]  # a list of columns, which only PostgreSQL supports
             columns = ", ".join(key.set_columns)
             reason = f"ON DELETE {key.on_delete} ({columns}) is left out: {target.capabilities.database} has it for all columns only"
             left.append(SchemaDifference("referential action", key.name, key.ddl, reason))
@@ -375,7 +388,7 @@ def _foreign_keys(
 
 
 def _obstacle(target: Target, key: ForeignKey, references: References | None) -> str | None:
-    """Why a reference is left out; None where it is taken over."""
+    """The reason why a foreign key is left out; None if it is declared."""
     name = f'"{key.schema}.{key.table}"'
     left_out = f"the reference to {name} is left out"
     if not target.capabilities.unenforced_foreign_keys:
@@ -394,8 +407,8 @@ def _obstacle(target: Target, key: ForeignKey, references: References | None) ->
 
 
 def _referenced(target: Target, key: ForeignKey) -> list[sa.Column[Any]]:
-    # Columns of a stand-in, of which only the names are used: the table may be made later, or be
-    # the same.
+    # The columns of a placeholder table. Only their names are used: the referenced table may be
+    # created later, or may be the same table.
     schema, name = target.ddl.place(key.schema, key.table)
     columns = [sa.Column(column, Declared("")) for column in key.referenced]
     sa.Table(name, sa.MetaData(), *columns, schema=schema)

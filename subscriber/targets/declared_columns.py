@@ -1,6 +1,8 @@
-"""A column's declaration: its words, its sizes, and values that they do not suffice for.
+"""The declaration of a column: its text, its precision and length, and checks of values against
+them.
 
-Databases round a number that has too many decimals for its column, and most of them say nothing.
+Databases round a number that has too many decimal digits for its column, and most of them do not
+report this.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from subscriber.targets.target_table import TargetColumn
 
 
 class Declared(sa.types.UserDefinedType[Any]):
-    """A type by the words it is declared with.
+    """A type that is given by the text of its declaration.
 
     Args:
-        declared: the words, which the target is given as they are.
+        declared: the text, which the target receives unchanged.
     """
 
     cache_ok = True
@@ -30,16 +32,17 @@ class Declared(sa.types.UserDefinedType[Any]):
         self.declared = declared
 
     def get_col_spec(self, **_: object) -> str:
-        """For SQLAlchemy's compiler."""
+        """The text of the type for SQLAlchemy's compiler."""
         return self.declared
 
 
 def check_number(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) that the column's declared precision and scale have no room for;
-    zeros at both ends do not count.
+    """Refuse a numeric (as text) that does not fit the column's declared precision and scale.
+
+    Leading and trailing zeros do not count.
 
     Raises:
-        UnsupportedValue: 22003, naming the column and not the value.
+        UnsupportedValue: 22003, with the column's name but without the value.
     """
     if pc.any(pc.match_substring_regex(values, "^(?:NaN|-?Infinity)$")).as_py():
         raise UnsupportedValue(
@@ -60,16 +63,17 @@ def check_number(column: TargetColumn, values: pa.Array) -> None:
 
 
 def check_digits(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a numeric (as text) with more digits before the point than the column's declared
-    precision and scale leave.
+    """Refuse a numeric (as text) that has too many digits before the decimal point.
+
+    The limit is the column's declared precision minus its scale.
 
     Raises:
-        UnsupportedValue: 22003, naming the column and not the value.
+        UnsupportedValue: 22003, with the column's name but without the value.
     """
     precision, scale = declared_precision(column.declared_type)
     if precision is None:
         return
-    # Digits are counted and not matched: a repetition of some hundreds is more than RE2 takes.
+    # The digits are counted, not matched: RE2 does not accept a repetition of some hundreds.
     whole = pc.replace_substring_regex(values, r"^-?0*|\..*$|^NaN$", "")
     longest = pc.max(pc.utf8_length(whole)).as_py()
     infinite = pc.any(pc.match_substring(values, "Inf")).as_py()
@@ -83,10 +87,10 @@ def check_digits(column: TargetColumn, values: pa.Array) -> None:
 
 
 def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: int) -> None:
-    """Refuse a whole number that the column has no room for.
+    """Refuse an integer that is out of the column's range.
 
     Raises:
-        UnsupportedValue: 22003, naming the column and not the value.
+        UnsupportedValue: 22003, with the column's name but without the value.
     """
     bounds = pc.min_max(values).as_py()
     if bounds["min"] is not None and not least <= bounds["min"] <= bounds["max"] <= greatest:
@@ -99,11 +103,12 @@ def check_range(column: TargetColumn, values: pa.Array, least: int, greatest: in
 
 
 def check_text_length(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse a text that is longer than the column's declaration says by more than blanks at its
-    end, as PostgreSQL does.
+    """Refuse a text that is longer than the column's declared length.
+
+    As in PostgreSQL, blanks at the end of the text do not count.
 
     Raises:
-        UnsupportedValue: 22001, naming the column and not the value.
+        UnsupportedValue: 22001, with the column's name but without the value.
     """
     length = declared_length(column.declared_type)
     if length is None:
@@ -118,15 +123,15 @@ def check_text_length(column: TargetColumn, values: pa.Array) -> None:
 
 
 def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None:
-    """Refuse a date or a time stamp that the column has none for.
+    """Refuse a date or timestamp that the column cannot store.
 
     Args:
-        column: for the message.
-        values: all.
-        held: for each of them, whether the column holds it.
+        column: the column, for the message.
+        values: all values.
+        held: for each value, whether the column can store it.
 
     Raises:
-        UnsupportedValue: 22008, naming the column and not the value.
+        UnsupportedValue: 22008, with the column's name but without the value.
     """
     if pc.any(pc.and_(pc.is_valid(values), pc.invert(held))).as_py():
         raise UnsupportedValue(
@@ -138,7 +143,8 @@ def check_moment(column: TargetColumn, values: pa.Array, held: pa.Array) -> None
 
 
 def declared_precision(declared: str) -> tuple[int | None, int]:
-    """The numbers in the parentheses: precision, which may be missing, and scale.
+    """The precision and the scale in the parentheses of a declaration; the precision may be
+    missing.
 
     >>> declared_precision("DECIMAL(10,2)"), declared_precision("decimal(5)"), declared_precision("decimal(6,3) unsigned")
     ((10, 2), (5, 0), (6, 3))
@@ -148,7 +154,7 @@ def declared_precision(declared: str) -> tuple[int | None, int]:
 
 
 def declared_length(declared: str) -> int | None:
-    """The number in the parentheses, of a text's type; None where there is none.
+    """The length in the parentheses of a text type's declaration; None if there is none.
 
     >>> declared_length("varchar(20)"), declared_length("text")
     (20, None)

@@ -1,12 +1,13 @@
-"""Which of PostgreSQL's expressions mean the same in SQLite, and how they are written there.
+"""Translation of PostgreSQL's expressions to SQLite, for generated columns and CHECK constraints.
 
-For generated columns and CHECK constraints. Translated is what has one meaning in both: whole
-numbers (but no division, whose result would be another type's in the next database), text without
-an order (collations differ), truth values, and NULL. Everything else gives None, and whoever asks
-must do without: an expression that is nearly right computes wrong rows.
+An expression is translated only if it has the same meaning in both databases. The supported parts
+are integers (without division, because the result would have another type in the other database),
+text without ordering (collations differ), truth values, and NULL. For every other expression the
+result is None, and the caller must leave the expression out: an expression that is only nearly
+right computes wrong rows.
 
-*Rejected:* sqlglot's own transpilation. It always finds words for the other dialect and never says
-that they mean something else: ``numeric`` arithmetic becomes floating-point arithmetic.
+*Rejected:* sqlglot's own transpilation. It always finds some SQL for the other dialect and never
+reports that this SQL has another meaning: ``numeric`` arithmetic becomes floating-point arithmetic.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from subscriber.types import family_of
 _Kind = Literal["number", "text", "truth", "null"]
 _Written = tuple[_Kind, str]
 _Node = Any
-"""A node of sqlglot's tree; the base class has another name from one of its versions to the next.
-"""
+"""A node of sqlglot's tree. The name of the base class depends on the version of sqlglot."""
 
 _TEXTS: Final = frozenset({25, 1043})
-"""text and character varying; character pads, and compares without the blanks."""
+"""The types text and character varying. The type character is not among them: it pads its values
+with blanks and ignores these blanks in comparisons.
+"""
 _TEXT_CASTS: Final = frozenset({exp.DataType.Type.TEXT, exp.DataType.Type.VARCHAR})
 _NUMBER_CASTS: Final = frozenset({exp.DataType.Type.SMALLINT, exp.DataType.Type.INT, exp.DataType.Type.BIGINT})
 
@@ -39,12 +41,12 @@ _LOGIC: Final[Mapping[type, str]] = {exp.And: "AND", exp.Or: "OR"}
 
 
 def sqlite_expression(expression: str, types: Mapping[str, int], quote: Callable[[str], str]) -> str | None:
-    """The expression in SQLite's SQL, or None where it may mean something else.
+    """The expression in SQLite's SQL, or None if it may have another meaning there.
 
     Args:
-        expression: as ``pg_get_expr`` prints it.
-        types: type OID of every column of the table.
-        quote: quotes a column's name.
+        expression: the expression as ``pg_get_expr`` prints it.
+        types: the type OID of every column of the table.
+        quote: a function that quotes a column's name.
     """
     try:
         tree = parse_one(expression, dialect="postgres")
@@ -57,7 +59,7 @@ def sqlite_expression(expression: str, types: Mapping[str, int], quote: Callable
 
 
 class _NotPortable(Exception):
-    """A part that may mean something else."""
+    """A part of the expression may have another meaning in SQLite."""
 
 
 class _Translation:
@@ -81,7 +83,7 @@ class _Translation:
             case exp.Cast() if node.to.this in _TEXT_CASTS and not node.to.expressions:
                 return "text", self._of(node.this, "text")
             case exp.Cast() if node.to.this in _NUMBER_CASTS and isinstance(node.this, exp.Literal):
-                # How PostgreSQL keeps a negative number: '-5'::integer.
+                # PostgreSQL stores a negative number in this form: '-5'::integer.
                 digits = node.name.removeprefix("-")
                 return "number", f"({'-' if digits != node.name else ''}{_integer(digits)})"
             case exp.Neg():
@@ -142,7 +144,7 @@ class _Translation:
         return kind, f"coalesce({', '.join(self._of(node, kind) for node in nodes)})"
 
     def _any_of(self, node: _Node) -> str:
-        """``x = ANY (ARRAY[…])``, which is how PostgreSQL keeps ``x IN (…)``."""
+        """``x = ANY (ARRAY[…])``: PostgreSQL stores ``x IN (…)`` in this form."""
         array = node.expression.this
         while isinstance(array, exp.Paren | exp.Cast):
             array = array.this

@@ -1,8 +1,8 @@
 """From a SQLAlchemy URL to a target.
 
-A dialect is a folder beside this file and one line of :data:`DIALECTS`; docs/adding-a-target.md
-tells how to add one. Its module is imported when a URL asks for it, so a driver need not be
-installed that nobody uses.
+A dialect consists of a folder beside this file and one line in :data:`DIALECTS`;
+docs/adding-a-target.md explains how to add a dialect. The dialect's module is imported only when a
+URL asks for it, so a driver that is not used need not be installed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from subscriber.targets.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a database is opened.
+    """How to open the databases of one dialect.
 
     Attributes:
-        module: where the function is.
-        function: takes the URL and gives the target.
-        extra: the extra of pyproject.toml that has the driver; None where it comes with the
-            package.
+        module: the module that has the function.
+        function: the name of the function that takes the URL and returns the target.
+        extra: the extra of pyproject.toml that installs the driver; None if the package itself
+            installs it.
     """
 
     module: str
@@ -35,10 +35,10 @@ class Dialect:
     extra: str | None = None
 
     def open(self, url: sa.URL) -> Target:
-        """The target; no connection is made yet.
+        """Open the target without a connection to the database.
 
         Raises:
-            UsageError: the URL names what cannot be a target.
+            UsageError: the URL names something that cannot be a target.
             NotSupportedError: the URL asks for another driver.
             ImportError: the driver is not installed.
         """
@@ -53,17 +53,18 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "mariadb": Dialect("subscriber.targets.mariadb.target", "open_mariadb", extra="mysql"),
     "duckdb": Dialect("subscriber.targets.duckdb.target", "open_duckdb", extra="duckdb"),
 }
-"""By the dialect's name, the part of the URL before ``+`` or ``:``."""
+"""The dialects by name. The name is the part of the URL before ``+`` or ``:``."""
 
 _ANY_OTHER: Final = Dialect("subscriber.targets.generic.target", "open_generic")
 
 
 def open_target(url: str | sa.URL) -> Target:
-    """Open the target that ``url`` names; no connection is made yet.
+    """Open the target that ``url`` names, without a connection to the database.
 
     Raises:
-        UsageError: the URL does not parse, its dialect is unknown, its driver is not installed, or
-            it names something that cannot be a target. The message never repeats a password.
+        UsageError: the URL cannot be parsed, its dialect is unknown, its driver is not installed,
+            or it names something that cannot be a target. The message never contains a password.
+        NotSupportedError: the URL asks for another driver.
     """
     parsed = _parse(url)
     dialect = DIALECTS.get(parsed.get_backend_name(), _ANY_OTHER)
@@ -91,13 +92,13 @@ def _parse(url: str | sa.URL) -> sa.URL:
     try:
         parsed = sa.make_url(url)
     except (exc.ArgumentError, ValueError):
-        # The error would quote the URL, and with it a password.
+        # SQLAlchemy's error would quote the URL, and with it a password.
         raise UsageError(
             "the target URL is not a SQLAlchemy URL",
             hint="It looks like sqlite:////path/to/file.db or postgresql://user@host/database.",
         ) from None
     if "@" in (parsed.host or ""):
-        # The end of the password, which errors would show as a host.
+        # This is the end of the password, which error messages would show as a host.
         raise UsageError(
             "it is ambiguous where the password of the target URL ends",
             hint='Write "@" as %40, "/" as %2F, ":" as %3A and "?" as %3F inside the parts of a URL.',

@@ -1,4 +1,4 @@
-"""Who has a file locked that is a database: the kernel's own list, where there is one (Linux)."""
+"""The processes that hold a lock on a database file, from the kernel's list (Linux only)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _SHARED_MEMORY: Final = "-shm"
 
 
 def holders(database: str) -> list[str]:
-    """The other processes that hold a lock on a database's file, in words; none where the kernel
-    does not tell.
+    """The other processes that hold a lock on a database file, described for messages.
+
+    Empty if the kernel does not provide this list.
     """
     files = {(place.st_dev, place.st_ino) for place in _places(database)}
     try:
@@ -35,8 +36,10 @@ def _places(database: str) -> Iterator[os.stat_result]:
 
 
 def _writers(line: str) -> Iterator[tuple[int, tuple[int, int]]]:
-    """``1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF``: process and file; lines with ``->`` wait
-    themselves.
+    """The process and the file of a line of the kernel's list that holds a write lock.
+
+    An example is ``1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF``. A line with ``->`` describes
+    a process that waits for a lock; it is skipped.
     """
     fields = line.split()
     if len(fields) < 6 or fields[1] not in ("POSIX", "OFDLCK") or fields[3] != "WRITE":

@@ -1,16 +1,16 @@
-"""Ending what another thread does in a target: between two statements, and in the middle of one.
+"""Stopping the work that another thread does in a target, between two statements or during one.
 
 ::
 
-    whoever stops it                     the thread that works
+    thread that requests the stop        thread that works
     stop.set()     ──── flag ──────────▶ check() between statements raises Stopped
-    interrupt()    ──── Transactions.interrupt ─▶ the statement that runs ends with an error
-    interrupt()    …                     the transaction is rolled back; nobody interrupts that
+    interrupt()    ──── Transactions.interrupt ─▶ the running statement ends with an error
+    interrupt()    …                     the transaction is rolled back without interruption
 
-The flag alone would wait for a statement that waits for a lock; an interrupt alone is lost when it
-comes between two statements. So :meth:`Interruption.interrupt` is called again until the work has
-ended. What is under way while a transaction ends - COMMIT, ROLLBACK - is left alone: the lock keeps
-an interrupt from reaching a connection that is no longer ours.
+Both steps are needed. The flag alone has no effect while a statement waits for a lock. An interrupt
+alone is lost if it arrives between two statements. Therefore the caller repeats
+:meth:`Interruption.interrupt` until the work has ended. COMMIT and ROLLBACK are never interrupted:
+a lock ensures that an interrupt does not reach a connection that has already been released.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from subscriber.targets.target import Target
 
 
 class Interruption:
-    """See the module.
+    """Stops the work in a target on request of another thread; see the module.
 
     Args:
-        target: what the work is done in.
+        target: the target in which the work is done.
 
     Attributes:
-        stop: set once the work is to end.
+        stop: the flag that requests the end of the work.
     """
 
     def __init__(self, target: Target) -> None:
@@ -42,26 +42,26 @@ class Interruption:
         self._connections: list[sa.Connection] = []
 
     def interrupt(self) -> None:
-        """End the statement that runs now, if one does."""
+        """Interrupt the statement that runs now, if there is one."""
         with self._lock:
             for connection in self._connections:
                 self._target.transactions.interrupt(connection)
 
     def check(self) -> None:
-        """Go on only while nobody has asked for the end.
+        """Return if no stop has been requested, and raise otherwise.
 
         Raises:
-            Stopped: somebody has.
+            Stopped: a stop has been requested.
         """
         if self.stop.is_set():
             raise Stopped("the work was stopped")
 
     @contextlib.contextmanager
     def of(self, connection: sa.Connection) -> Iterator[None]:
-        """Inside, the statements of ``connection`` may be interrupted.
+        """Allow interrupts of the statements of ``connection`` while the block runs.
 
         Raises:
-            Stopped: the work is to end; also in the place of what an interrupt has made of a
+            Stopped: a stop has been requested. This error also replaces the error of an interrupted
                 statement.
         """
         with self._lock:

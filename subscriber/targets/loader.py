@@ -1,9 +1,9 @@
-"""Blocks of a table's copy → rows in the target: what every loader shares.
+"""Blocks of a table's initial copy, and how they become rows: the code that all loaders share.
 
-A block is an Arrow IPC stream of one record batch, its columns in the order of the loader's, each
-decoded by :func:`subscriber.types.decode_column`; or COPY's data, where
-:meth:`Loading.block_format` says so. Values are bound as the apply path binds them, so a row looks
-the same whichever way it came.
+A block is an Arrow IPC stream of one record batch. Its columns are in the loader's order, and each
+is decoded by :func:`subscriber.types.decode_column`. If :meth:`Loading.block_format` says so, a
+block has COPY's data instead. Values are bound as in the apply path, so a loaded row is equal to an
+applied row.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from subscriber.targets.roles.writing import Writing
 from subscriber.targets.target_table import TargetColumn, TargetTable
 
 BlockFormat = Literal["text", "binary", "arrow"]
-"""COPY's text, COPY's binary rows without header and end, or the Arrow IPC stream of one record
-batch.
+"""The format of a block: COPY's text, COPY's binary rows without header and trailer, or the Arrow
+IPC stream of one record batch.
 """
 
 
@@ -34,8 +34,8 @@ class LoadColumn:
     """A column that is loaded.
 
     Attributes:
-        column: the target's.
-        type_oid: of the publisher's column.
+        column: the target's column.
+        type_oid: the type of the publisher's column.
     """
 
     column: TargetColumn
@@ -43,7 +43,7 @@ class LoadColumn:
 
 
 def write_block(batch: pa.RecordBatch) -> bytes:
-    """A record batch as a block; compressed, since it travels through the JVM."""
+    """A record batch as a block. It is compressed because it passes through the JVM."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
@@ -60,8 +60,9 @@ def bind_block(values: Values, columns: Sequence[LoadColumn], batch: pa.RecordBa
     """The values to bind, column by column.
 
     Raises:
-        UnsupportedValue: a value that its column cannot hold.
-        ConflictError: 23502, a NULL for a column that would make a value of its own of it.
+        UnsupportedValue: a column cannot store a value.
+        ConflictError: 23502, a NULL for a column in which the target would replace it with a
+            generated value.
     """
     bound = []
     for number, load in enumerate(columns):
@@ -82,9 +83,9 @@ class InsertStatement:
     """An INSERT of one row.
 
     Attributes:
-        sql: in the driver's parameter style.
-        order: for each parameter of the SQL, which of the loader's columns it is for.
-        names: the parameters' names where the driver's style is by name, else None.
+        sql: the statement, in the driver's parameter style.
+        order: for each parameter of the statement, the index of the loader's column.
+        names: the names of the parameters if the driver's parameter style uses names, else None.
     """
 
     sql: str
@@ -92,7 +93,7 @@ class InsertStatement:
     names: tuple[str, ...] | None
 
     def rows(self, bound: Sequence[Sequence[Any]], count: int) -> Iterable[Any]:
-        """The parameters of each of ``count`` rows, from the values of each column."""
+        """The parameters for ``count`` rows, from the values of each column."""
         if not self.order:
             return repeat((), count)
         rows = zip(*(bound[index] for index in self.order), strict=True)
@@ -103,13 +104,13 @@ class InsertStatement:
 def insert_statement(
     dialect: sa.Dialect, writing: Writing, table: TargetTable, columns: Sequence[LoadColumn]
 ) -> InsertStatement:
-    """The INSERT for rows of ``columns``; what is not among them gets its default."""
+    """The INSERT for rows of ``columns``; other columns of the table get their defaults."""
     prefix = "p"
     while any(column.name.startswith(prefix) for column in table.columns):
-        prefix += "_"  # Core keeps the names of columns for itself
+        prefix += "_"  # Core reserves the names of columns for itself
     index_of = {f"{prefix}{index}": index for index in range(len(columns))}
-    # NullType: no cast, the driver and the column decide. "inline": no RETURNING for values that
-    # nobody reads.
+    # NullType: without a cast, so that the driver and the column decide. "inline": no RETURNING for
+    # values that are not used.
     values = {
         columns[index].column.name: sa.bindparam(key, type_=sa.types.NullType()) for key, index in index_of.items()
     }
@@ -127,7 +128,11 @@ def insert_blocks(
     connection: sa.Connection,
     columns: Sequence[LoadColumn],
 ) -> Callable[[bytes], None]:
-    """What loads a block by INSERT, for any SQLAlchemy dialect."""
+    """A function that loads a block by INSERT, for any SQLAlchemy dialect.
+
+    Raises:
+        SubscriberError: from a call of the function, as translated by :meth:`Errors.translate`.
+    """
 
     def load(block: bytes) -> None:
         batch = read_block(block)
@@ -137,7 +142,7 @@ def insert_blocks(
         try:
             connection.exec_driver_sql(statement.sql, rows)
         except exc.SQLAlchemyError as error:
-            # The driver's error quotes rows, and must not be printed as the cause.
+            # The driver's error quotes rows, so it must not be printed as the cause.
             raise errors.translate(error, [columns[index].column.name for index in statement.order]) from None
 
     return load

@@ -1,4 +1,4 @@
-"""What keeps the file of a target from being opened, as far as the file system tells."""
+"""File system obstacles that prevent a target's file from being opened."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 
 def obstacle(database: str) -> str | None:
-    """What is wrong with the place of a database's file, in a sentence; None where nothing shows.
+    """The reason why the file system prevents opening a database file, as a sentence.
+
+    None if no reason is found.
 
     Args:
         database: the file's path, as in the target's URL.
@@ -28,5 +30,5 @@ def obstacle(database: str) -> str | None:
 
 
 def hint_at(obstacle: str, scheme: str) -> str:
-    """What to do about it."""
+    """A hint on how to remove the obstacle."""
     return f"{obstacle} Fix that, or the target's URL: {scheme}:////absolute/path or {scheme}:///relative/path."

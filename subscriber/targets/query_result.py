@@ -1,6 +1,4 @@
-"""A query's result as text, the way PostgreSQL writes it, for people who read it in psql's
-tables.
-"""
+"""A query's result as text, as PostgreSQL would write it, for output in psql's tables."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ _UNKNOWN: Final = 705
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What a query answered.
+    """The result of a query.
 
     Attributes:
-        names: of its columns.
-        type_oids: PostgreSQL's type of each; where the target does not tell, numeric if all values
-            are numbers, else unknown.
-        rows: values as text; None is NULL.
+        names: the names of its columns.
+        type_oids: the PostgreSQL type of each column. If the target does not report types: numeric
+            if all values are numbers, else unknown.
+        rows: the values as text; None is NULL.
     """
 
     names: tuple[str, ...]
@@ -38,12 +36,12 @@ class QueryResult:
 
 
 def read_result(result: sa.CursorResult[Any], real: Hashable | None = None) -> QueryResult:
-    """The result of a target whose driver gives Python values.
+    """The result of a target whose driver returns Python values.
 
     Args:
-        result: the answer.
-        real: the driver's code for single-precision columns, where it tells them from
-            double-precision ones.
+        result: the driver's result.
+        real: the driver's code for single-precision columns; None if the driver does not
+            distinguish them from double-precision columns.
     """
     names = tuple(result.keys())
     texts = [_real_text if real is not None and code == real else value_text for code in _type_codes(result)]
@@ -66,7 +64,8 @@ def _real_text(value: object) -> str | None:
 
 
 def value_text(value: object) -> str | None:
-    r"""A driver's value as PostgreSQL writes it; what has no counterpart there as Python does.
+    r"""A driver's value as PostgreSQL writes it, or as Python writes it if PostgreSQL has no such
+    type.
 
     >>> value_text(True), value_text(2.0), value_text(b"\x00a"), value_text(datetime(2026, 1, 2, 3, 4, 5, 60))
     ('t', '2', '\\x0061', '2026-01-02 03:04:05.00006')
@@ -98,8 +97,9 @@ def _are_numbers(values: Sequence[object]) -> bool:
 
 
 def _time_text(value: datetime | time) -> str:
-    """ISO with a blank: no zeros at the end of the fraction, and no minutes of a zone that has
-    none.
+    """ISO format with a blank between date and time.
+
+    The fraction has no trailing zeros, and a zone offset of whole hours has no minutes.
     """
     text = value.replace(tzinfo=None, microsecond=0).isoformat().replace("T", " ")
     fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""

@@ -1,4 +1,4 @@
-"""A runner's lock for a target that is a file."""
+"""The run lock of a target that is a file."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ from subscriber.errors import AlreadyRunning, TargetUnavailable
 from subscriber.targets.place import obstacle
 
 _PATIENCE_SECONDS: Final = 0.5
-"""Who asks :func:`is_locked` holds the lock himself for a moment, and is no runner."""
+"""Seconds to wait for the run lock. A process that calls :func:`is_locked` holds the lock for a
+moment, although it is not a runner.
+"""
 _PAUSE_SECONDS: Final = 0.02
 
 
 @contextmanager
 def locked_file(database: str) -> Iterator[None]:
-    """Hold an advisory lock on ``<database>.subscriber-lock``, which ends with the process.
+    """Hold an advisory lock on ``<database>.subscriber-lock`` while the block runs.
+
+    The operating system releases the lock when the process ends.
 
     Args:
-        database: path of the database's file.
+        database: the path of the database file.
 
     Raises:
-        AlreadyRunning: another process holds it.
+        AlreadyRunning: another process holds the lock.
         TargetUnavailable: the lock file cannot be opened.
     """
     path = Path(f"{database}.subscriber-lock")
@@ -55,7 +59,7 @@ def locked_file(database: str) -> Iterator[None]:
 
 
 def is_locked(database: str) -> bool | None:
-    """Whether a process holds the lock of :func:`locked_file`; None where the lock file cannot be
+    """Whether a process holds the lock of :func:`locked_file`; None if the lock file cannot be
     read.
     """
     try:
@@ -68,11 +72,12 @@ def is_locked(database: str) -> bool | None:
 
 
 class FileRunLock:
-    """See :class:`~subscriber.targets.roles.run_lock.RunLock`; an advisory lock on
-    ``<file>.subscriber-lock``.
+    """The run lock of a target that is a file: an advisory lock on ``<file>.subscriber-lock``.
+
+    See :class:`~subscriber.targets.roles.run_lock.RunLock`.
 
     Args:
-        file: path of the database's file.
+        file: the path of the database file.
     """
 
     def __init__(self, file: str) -> None:
@@ -85,8 +90,8 @@ class FileRunLock:
             yield
 
     def is_held(self, connection: sa.Connection) -> bool | None:
-        """See :meth:`RunLock.is_held`; None where the lock file cannot be read."""
-        del connection  # the kernel knows
+        """See :meth:`RunLock.is_held`; None if the lock file cannot be read."""
+        del connection  # not needed: the kernel knows the lock's holder
         return is_locked(self._file)
 
 

@@ -1,18 +1,19 @@
-"""A target: the roles of one database, put together.
+"""A target: a SQLAlchemy engine and the target roles of one database.
 
 ::
 
-    errors ◀── transactions, shapes, writing, loading, sequences     what the driver raises becomes ours
-    values ◀── loading                                               a loaded row looks as an applied one does
-    prepared, origins, run_lock, cluster                             None where the database has no such thing
+    errors ◀── transactions, shapes, writing,   translate the driver's errors
+               loading, sequences
+    values ◀── loading                          a loaded row is equal to an applied row
+    prepared, origins, run_lock, cluster        None if the database has no such feature
 
-A role is a Protocol (:mod:`subscriber.targets.roles`), and a dialect's folder has one file for each
-role that it knows better than SQLAlchemy does (:mod:`subscriber.targets.generic`). Roles know each
-other only through their constructors.
+A role is a Protocol (:mod:`subscriber.targets.roles`). A dialect's folder has one file for each
+role that needs more than what SQLAlchemy knows (:mod:`subscriber.targets.generic`). A role receives
+the other roles that it uses through its constructor, and only there.
 
-Rejected: one base class whose methods a dialect overrides. It had 53 methods, of which most
-dialects needed a few; what a database cannot do was said three times, by a flag, by a method that
-does nothing, and by one that raises.
+*Rejected:* one base class whose methods a dialect overrides. It had 53 methods, of which most
+dialects needed a few. What a database cannot do was expressed in three ways: by a flag, by a method
+that does nothing, and by a method that raises.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ from subscriber.targets.roles.writing import Writing
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Target:
-    """A database that rows are replicated into.
+    """A database that changes are written to.
 
     Attributes:
-        url: where it is; its string form hides the password.
-        engine: the SQLAlchemy engine; write through :meth:`begin` only.
+        url: the database's URL; its string form hides the password.
+        engine: the SQLAlchemy engine; write only in transactions of :meth:`begin`.
         capabilities: facts about this kind of database.
-        errors: and all that follow: see the class of each in :mod:`subscriber.targets.roles`.
-        status_file: where a run leaves its status while a batch keeps everybody else out; None
-            where the target can be read meanwhile.
-        is_throwaway: it was made for a while, and nobody asks whether what it has survives a power
-            failure.
+        errors: this and the following attributes are the target roles; see the class of each role
+            in :mod:`subscriber.targets.roles`.
+        status_file: the file in which a run stores its status while a batch prevents other
+            processes from reading the target; None if the target can be read at any time.
+        is_throwaway: the target is temporary, so its commits need not survive a power failure.
     """
 
     url: sa.URL
@@ -78,30 +79,30 @@ class Target:
     is_throwaway: bool = False
 
     def begin(self) -> AbstractContextManager[sa.Connection]:
-        """See :meth:`Transactions.begin`, which this is."""
+        """Begin a write transaction; see :meth:`Transactions.begin`."""
         return self.transactions.begin()
 
     def reporting(self) -> AbstractContextManager[None]:
-        """See :meth:`Errors.reporting`, which this is."""
+        """Translate the driver's errors in a block; see :meth:`Errors.reporting`."""
         return self.errors.reporting()
 
     def running(self) -> AbstractContextManager[None]:
-        """Hold the run lock while the block runs, where the target has one.
+        """Hold the run lock while the block runs, if the target has a run lock.
 
         Raises:
-            AlreadyRunning: another runner holds it.
+            AlreadyRunning: another runner holds the run lock.
         """
         return nullcontext() if self.run_lock is None else self.run_lock.hold()
 
     def query(self, sql: str) -> QueryResult:
-        """The answer to a query in the target's own SQL, as text; what the query changes is rolled
+        """The result of a query in the target's own SQL, as text; changes of the query are rolled
         back.
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it.
+            SubscriberError: as translated by :meth:`Errors.translate`.
         """
         with self.reporting(), self.engine.connect() as connection, self.transactions.interruptible(connection):
-            # Without parameters no driver takes a percent sign for one.
+            # Without parameters, no driver interprets a percent sign as a parameter.
             result = connection.execution_options(no_parameters=True).exec_driver_sql(sql)
             return self.values.read_result(result)
 

@@ -1,4 +1,4 @@
-"""The shape of a target's table, as far as replication has to know it."""
+"""The properties of a target's tables on which replication depends."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ TableKind = Literal["table", "partitioned table", "view", "virtual table", "non-
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """One column.
+    """A column of a target's table.
 
     Attributes:
-        name: exactly as the target spells it.
-        declared_type: as declared, for messages.
-        storage: how the target keeps values: the affinity in SQLite, the type's name elsewhere.
+        name: the name exactly as the target spells it.
+        declared_type: the type as declared, for messages.
+        storage: how the target stores values: the affinity in SQLite, the type's name in other
+            databases.
         nullable: NULL is allowed.
-        generated: computed from other columns; cannot be written (rule C3).
-        identity_always: an identity column that UPDATE may not set (GENERATED ALWAYS).
-        null_is_generated: a NULL that is written becomes a value of the target's own (a rowid, an
-            auto-increment), so NULL must be refused here rather than written.
-        required: an INSERT that does not name it fails: it is NOT NULL, and nothing makes a value
-            for it.
+        generated: the column is computed from other columns and cannot be written (rule C3).
+        identity_always: the column is an identity column that UPDATE may not set (GENERATED
+            ALWAYS).
+        null_is_generated: the target replaces a NULL that is written with a value that it generates
+            (a rowid, an auto-increment). Therefore NULL must be refused before it is written.
+        required: an INSERT without this column fails, because the column is NOT NULL and nothing
+            generates a value for it.
     """
 
     name: str
@@ -42,14 +44,15 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class LeafRouting:
-    """Which partition a row belongs to, where only the partitions have keys: a key is unique in one
-    of them alone (rule C26).
+    """How to find the partition of a row, where only the partitions have keys.
+
+    Such a key is unique only within one partition (rule C26).
 
     Attributes:
-        partition: the pseudo-column that tells the partition of a stored row.
-        expression: SQL of the target over a row's ``columns`` that gives the same for a row that is
-            looked for; NULL is no partition.
-        columns: what the bounds are about.
+        partition: the pseudo-column that identifies the partition of a stored row.
+        expression: SQL of the target over a row's ``columns`` that computes the partition in which
+            a row must be. NULL means that no partition accepts the row.
+        columns: the columns on which the partition bounds depend.
     """
 
     partition: str
@@ -59,19 +62,20 @@ class LeafRouting:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """One table, frozen at the time it was looked up.
+    """A table of the target, as it was when it was looked up.
 
     Attributes:
-        schema: the schema to qualify it with in SQL, or None.
-        name: its name in SQL.
-        columns: in the target's order.
-        key: the columns that identify a row: a local replica identity index's, else the primary
-            key's (rule C11), else what all its partitions have as theirs; None where there is none
-            of them.
-        kind: only the first two can be replicated into.
+        schema: the schema that qualifies the table in SQL, or None.
+        name: the table's name in SQL.
+        columns: the columns in the target's order.
+        key: the columns that identify a row: those of a local replica identity index, else those of
+            the primary key (rule C11), else the key columns that all its partitions have in common.
+            None if there is no such key.
+        kind: what the table is. Only the first two kinds of :data:`TableKind` can be replicated
+            into.
         locators: the pseudo-columns that together address exactly one row (rowid; tableoid and
-            ctid); empty where there are none.
-        has_identity_always: some column is ``identity_always`` (INSERT must override it).
+            ctid); empty if there are none.
+        has_identity_always: some column is ``identity_always``, so INSERT must override it.
     """
 
     schema: str | None
@@ -87,30 +91,32 @@ class TargetTable:
         return any(column.identity_always for column in self.columns)
 
     def column(self, name: str) -> TargetColumn | None:
-        """The column of exactly this name (rule C2)."""
+        """The column that has exactly this name (rule C2)."""
         return next((column for column in self.columns if column.name == name), None)
 
     def has_rows(self, connection: sa.Connection) -> bool:
-        """Whether anything is in it."""
+        """Whether the table has any rows."""
         return connection.execute(sa.select(sa.literal(1)).select_from(self.clause()).limit(1)).first() is not None
 
     def clause(self) -> sa.TableClause:
-        """The table for SQLAlchemy Core: names to quote, nothing that adds defaults or types."""
+        """The table for SQLAlchemy Core. It has names to quote, but no defaults and no types."""
         names = [*(column.name for column in self.columns), *self.locators]
         return sa.table(self.name, *(sa.column(name) for name in names), schema=self.schema)
 
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:
-    """What no two rows of a table may share, asked at once: a constraint that can be deferred is
-    none of these (rule C22).
+    """A unique index or constraint that the target checks immediately.
+
+    Deferrable constraints are not included (rule C22).
 
     Attributes:
-        name: the target's own, or the one that PostgreSQL would have given where the target has
-            none to tell.
-        keys: column names, exactly as the target spells them.
-        expressions: those of ``keys`` that are SQL of the target's instead of columns.
-        predicate: SQL that says which rows it is about; None is all of them.
+        name: the target's name of the index; if the target has no name, the name that PostgreSQL
+            would have chosen.
+        keys: column names, exactly as the target spells them, or expressions.
+        expressions: the elements of ``keys`` that are SQL expressions of the target and not
+            columns.
+        predicate: the SQL condition of a partial index; None if the index covers all rows.
         nulls_distinct: NULL is not equal to NULL.
     """
 
@@ -123,14 +129,15 @@ class UniqueIndex:
 
 @dataclass(frozen=True, slots=True)
 class RowVersion:
-    """Who wrote a row last, as far as the target remembers (rule C20).
+    """The last writer of a row, as far as the target records it (rule C20).
 
     Attributes:
-        transaction: the target's transaction that did.
-        at: when that committed, as PostgreSQL writes it; None where commit times are not kept.
-        origin: the replication origin that it came from; None is a change made here, an empty one
-            exists no more.
-        leaf: schema and name of the partition that the row is in; None where that is the table
+        transaction: the target's transaction that wrote the row.
+        at: the commit time of this transaction, as PostgreSQL writes it; None if the target does
+            not record commit times.
+        origin: the replication origin of the change. None if the change was made in the target
+            itself; empty if the origin no longer exists.
+        leaf: schema and name of the partition that contains the row; None if this is the table
             itself.
     """
 
@@ -142,12 +149,13 @@ class RowVersion:
 
 @dataclass(frozen=True, slots=True)
 class AutoIncrement:
-    """How a column of a new table makes values of its own.
+    """How a column of a new table generates values.
 
     Attributes:
-        declared: its declaration, the type included, without NOT NULL.
-        is_key: the declaration makes it the primary key, so the table must not do so again.
-        before: what has to be there before the table.
+        declared: the column's declaration, with its type but without NOT NULL.
+        is_key: the declaration makes the column the primary key, so the table must not declare the
+            key again.
+        before: statements to execute before the table is created.
     """
 
     declared: str
@@ -157,14 +165,15 @@ class AutoIncrement:
 
 @dataclass(frozen=True, slots=True)
 class TargetSequence:
-    """What makes values in the target: a sequence, or the counter of a table's column.
+    """A generator of values in the target: a sequence, or the counter of a table's column.
 
     Attributes:
-        name: tells it from every other of the target; columns may share one.
-        position: where it stands.
-        least: the smallest value that it can give.
-        greatest: the largest value that it can give.
-        table: of a counter, its table; None for a sequence.
+        name: the name that identifies the sequence or counter in the target; several columns may
+            share it.
+        position: the current position.
+        least: the smallest value that it can generate.
+        greatest: the largest value that it can generate.
+        table: the table of a counter; None for a sequence.
     """
 
     name: str
@@ -174,14 +183,16 @@ class TargetSequence:
     table: TargetTable | None = None
 
     def obstacle(self, position: SequencePosition) -> str | None:
-        """Why it cannot go on from a position of the publisher's, for a message; None where
-        it can.
+        """The reason why this cannot continue from a position of the publisher's sequence, for a
+        message.
+
+        None if it can continue.
         """
         if position.increment * self.position.increment < 0:
             down, up = "downwards", "upwards"
             here, there = (down, up) if position.increment < 0 else (up, down)
             return f"it counts {here} at the publisher and {there} in the target"
-        # A sequence keeps its last value; a counter the next one alone.
+        # A sequence stores its last value; a counter stores only the next value.
         value = position.next_value if self.table is not None else position.last_value
         if not self.least <= value <= self.greatest:
             return (

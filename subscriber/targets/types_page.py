@@ -1,9 +1,9 @@
-"""``docs/types.md``, made by asking the targets themselves: ``make docs`` writes it, and a test
-keeps it true.
+"""The text of ``docs/types.md``, which is computed by the targets themselves.
 
-A cell is what :meth:`DDL.column_type` declares. It is marked *text* where the column is stored as
-that of a ``text`` is, and its notes are those of :data:`_SAMPLES` that :meth:`Values.bind_values`
-refuses there. No database is connected to.
+``make docs`` writes the page, and a test checks that it is up to date. A cell is the result of
+:meth:`DDL.column_type`. It is marked *text* if the column has the same storage as a column for
+``text``. Its notes list those values of :data:`_SAMPLES` that :meth:`Values.bind_values` refuses
+for this column. No connection to a database is made.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _TARGETS: Final = (
 )
 _TEXT: Final = 25
 _TEXTS: Final = frozenset({_TEXT, 1043, 1042, 19, 18})
-"""Types whose values are texts: there is nothing to say about a column that keeps them as such."""
+"""Types whose values are texts. A column that stores them as text needs no mark."""
 _NUMERIC, _VARCHAR, _BPCHAR = 1700, 1043, 1042
 _OF_A_USER: Final = 16_384
-"""The first OID that a catalog gives out."""
+"""The first OID of user-defined types."""
 
 
 class _Sample(NamedTuple):
-    """A value that some database has no place for, and what values of its kind are called."""
+    """A value that some database cannot store, and the description of such values."""
 
     kind: str
     text: str
@@ -66,7 +66,7 @@ _LONG: Final = {
     _NUMERIC: (_Sample("more than 255 characters", "1" * 256),),
     _OF_A_USER: (_Sample("more than 255 characters", "x" * 256),),
 }
-"""What an index may have no room for."""
+"""Values that may be too long for an index."""
 
 _HEAD: Final = """\
 # Types
@@ -127,7 +127,7 @@ def types_page() -> str:
 
 
 class _Row(NamedTuple):
-    """What one line is about."""
+    """The type that one line of a table describes."""
 
     type_oid: int
     type_name: str
@@ -193,12 +193,12 @@ def _cell(target: Target, row: _Row, notes: dict[str, int], *, key: bool) -> str
 
 def _samples(row: _Row, *, key: bool) -> tuple[_Sample, ...]:
     if row.type_oid == _NUMERIC and "(" in row.type_name:
-        return _NOT_A_NUMBER[:1]  # one with a precision has no infinities
+        return _NOT_A_NUMBER[:1]  # a numeric with a precision has no infinities
     return (_LONG if key else _SAMPLES).get(row.type_oid, ())
 
 
 def _notes(target: Target, type_oid: int, column: TargetColumn, samples: Iterable[_Sample]) -> Iterator[str]:
-    """What is not kept, by SQLSTATE; what is kept in another form; what is lost."""
+    """Notes of a cell: refused values by SQLSTATE, values in another form, and losses."""
     refused: dict[str, list[str]] = {}
     for kind, text in samples:
         raw = pa.array([text.encode()], pa.binary())
@@ -219,7 +219,9 @@ def _notes(target: Target, type_oid: int, column: TargetColumn, samples: Iterabl
 
 
 def _short(declared: str) -> str:
-    """Without the character set and the collation, which are the same everywhere."""
+    """A declaration without the character set and the collation, which are the same for all
+    columns.
+    """
     return declared.partition(" CHARACTER SET ")[0]
 
 

@@ -1,4 +1,4 @@
-"""Values in DuckDB's columns; :mod:`subscriber.targets.duckdb.values` has the rules."""
+"""Values for DuckDB's columns; the rules are in :mod:`subscriber.targets.duckdb.values`."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class DuckDBValues(GenericValues):
         return duckdb_values.bind_values(type_oid, column, values)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """Dates and times as text: Python has neither infinities nor years before Christ, and
-        DuckDB gives others instead.
+        """See :meth:`Values.readable`; dates and times as text.
 
-        JSON too, whose null its module takes for NULL.
+        Python has neither infinities nor years before Christ for them, and DuckDB would return
+        other values. JSON is read as text too, because DuckDB's Python module returns the JSON
+        value null as NULL.
         """
         name: sa.ColumnClause[Any] = sa.column(column.name)
         if column.storage == "JSON":

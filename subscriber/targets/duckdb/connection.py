@@ -1,22 +1,23 @@
-"""Opening DuckDB's file, which one process at a time may have open, so that what is in it is what
-the process before has left.
+"""Opening DuckDB's file so that the connection sees what the previous process wrote.
 
-DuckDB (2.0) reads a file's headers before it locks the file, and not again::
+Only one process at a time may have the file open. DuckDB (2.0) reads a file's headers before it
+locks the file, and does not read them again afterwards::
 
-    other process                          ours
+    other process                          this process
                                            read the headers
     checkpoint: new headers, no WAL
-    close, which gives up the lock
+    close, which releases the lock
                                            lock the file, look for a WAL: there is none
 
-Ours then has the database as it was before that checkpoint: tables are missing, and what it writes
-makes the file one that nobody can open any more. So the headers are looked at before DuckDB does,
-and once more under its lock; they count checkpoints, and when they are still the same DuckDB has
-seen these. If not, the connection is closed before anything is done with it, and opened anew.
+This process would then see the database as it was before the checkpoint: tables would be missing,
+and its writes would make the file unusable. Therefore the headers are read before DuckDB opens the
+file, and again while DuckDB holds its lock. The headers count checkpoints: if they have not
+changed, DuckDB has read these headers. If they have changed, the connection is closed before it is
+used, and the file is opened again.
 
-The second look uses the descriptor that DuckDB has: POSIX takes a process's lock away when the
-process closes *any* descriptor of the file, so a file that is open here is never opened beside it.
-For the same reason one thread at a time opens.
+The second read uses the file descriptor of DuckDB. POSIX releases a process's lock when the process
+closes *any* descriptor of the file, so this module never opens a file that is already open in this
+process. For the same reason only one thread at a time opens the file.
 """
 
 from __future__ import annotations
@@ -38,23 +39,27 @@ BUSY_TIMEOUT: Final = 10.0
 
 _BUSY_PAUSE: Final = 0.05
 _HEADERS: Final = 3 * 4096
-"""The main header and the two of which the newer one counts."""
+"""The size of the headers in bytes: the main header and two database headers, of which the newer is
+valid.
+"""
 _DESCRIPTORS: Final = "/dev/fd"
-"""Lists a process's own; where there is none (Windows) locks are not POSIX's, either."""
+"""The folder that lists the process's file descriptors. A system without it (Windows) does not have
+POSIX locks.
+"""
 
 _opening: Final = threading.Lock()
 
 
 def open_file(path: str, connect: Callable[[], Any]) -> Any:
-    """A connection to the file, which is waited for while another process has it open.
+    """Open the file; wait while another process has it open.
 
     Args:
-        path: the file's.
-        connect: opens it.
+        path: the path of the file.
+        connect: the function that opens the file.
 
     Raises:
-        duckdb.Error: what ``connect`` raised; of a file that is open elsewhere after
-            :data:`BUSY_TIMEOUT`.
+        duckdb.Error: ``connect`` raised it. The error for a file that another process has open is
+            raised after :data:`BUSY_TIMEOUT`.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT
     with watched("opening the target's file (DuckDB)", lambda: holders(path)):
@@ -71,7 +76,7 @@ def open_file(path: str, connect: Callable[[], Any]) -> Any:
 
 
 def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
-    """A connection, or None where another process has changed the file meanwhile."""
+    """A connection, or None if another process changed the file during the attempt."""
     with _opening:
         before = _headers(path)
         connection = connect()
@@ -83,8 +88,9 @@ def _attempt(path: str, connect: Callable[[], Any]) -> Any | None:
 
 
 def _headers(path: str) -> bytes | None:
-    """The headers of a file; None where there is none yet, or no telling (DuckDB itself will say
-    why).
+    """The headers of a file.
+
+    None if the file does not exist or cannot be read; DuckDB then reports the reason.
     """
     if not os.path.exists(_DESCRIPTORS):
         return None
@@ -93,7 +99,7 @@ def _headers(path: str) -> bytes | None:
     except OSError:
         return None
     for name in os.listdir(_DESCRIPTORS):
-        with contextlib.suppress(OSError):  # one that has been closed since
+        with contextlib.suppress(OSError):  # the descriptor may be closed by now
             found = os.fstat(int(name))
             if (found.st_dev, found.st_ino) == (place.st_dev, place.st_ino):
                 return os.pread(int(name), _HEADERS, 0)
@@ -105,8 +111,9 @@ def _headers(path: str) -> bytes | None:
 
 
 def _is_busy(error: Exception) -> bool:
-    """Whether the file is open in another process, or another thread of this one is just about to
-    close it.
+    """Whether the file is open in another process.
+
+    Another thread of this process that is closing the file counts too.
     """
     kind = type(error).__name__
     return kind == "ResourceInUseException" or (kind == "IOException" and "lock" in str(error))

@@ -20,12 +20,12 @@ class DuckDBDDL(GenericDDL):
     """See :class:`~subscriber.targets.roles.ddl.DDL`."""
 
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
-        """See :meth:`DDL.place` and the module."""
+        """See :meth:`DDL.place` and :mod:`subscriber.targets.duckdb.target`."""
         return None if schema == "public" else schema, table
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
         """See :func:`subscriber.targets.duckdb.values.declaration`."""
-        del key  # any type will do
+        del key  # every type is allowed in a key
         return duckdb_values.declaration(type_oid, type_name)
 
     def storage(self, declared: str) -> str:
@@ -33,13 +33,14 @@ class DuckDBDDL(GenericDDL):
         return duckdb_values.storage(declared)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """What means the same in SQLite means the same here; see
-        :mod:`subscriber.targets.default_expressions`.
+        """The expression that SQLite would get; it has the same meaning here.
+
+        See :mod:`subscriber.targets.default_expressions`.
         """
         return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
 
     def literal(self, value: Any) -> str | None:
-        """See :meth:`DDL.literal`; blobs too, and a backslash is an ordinary character."""
+        """See :meth:`DDL.literal`; supports blobs too, and a backslash is an ordinary character."""
         match value:
             case bytes():
                 return f"from_hex('{value.hex()}')"
@@ -49,8 +50,10 @@ class DuckDBDDL(GenericDDL):
                 return super().literal(value)
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """A sequence of ours that the column's default takes values from; it outlives its table,
-        and begins anew with the next.
+        """A new sequence from which the column's default takes values.
+
+        The sequence remains if its table is dropped, and starts again if the table is created
+        again.
         """
         name = self._engine.dialect.identifier_preparer.quote(f"subscriber.{shape.qualified_name}.{column.name}")
         create = sa.DDL(f"CREATE OR REPLACE SEQUENCE {name}".replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out

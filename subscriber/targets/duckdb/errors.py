@@ -1,4 +1,4 @@
-"""What DuckDB raises, by the class of its exception."""
+"""Translation of DuckDB's errors, by the class of the exception."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ class DuckDBErrors(GenericErrors):
         return super().translate(error, columns) if original is None else self.translate_driver(original)
 
     def translate_driver(self, error: BaseException) -> SubscriberError:
-        """The same, for what is done on the driver's own connection."""
+        """The translation of an error that was raised by the driver's connection, without
+        SQLAlchemy.
+        """
         return _translate(type(error).__name__, str(error), self._file)
 
 
@@ -96,7 +98,7 @@ def _translate(kind: str, text: str, database: str) -> SubscriberError:
             hint="An option is a setting of DuckDB's, such as duckdb:///….duckdb?memory_limit=2GB.",
         )
     if kind == "CatalogException":
-        # What is not there, or there already: the first line has names only, and the others quote
-        # the statement.
+        # The error is about something that does not exist, or that exists already. Its first line
+        # contains only names; the other lines quote the statement.
         return TargetError(text.partition("\n")[0].removeprefix("Catalog Error: "), hint=f"The database is {database}.")
     return TargetError(f"DuckDB refused a statement ({kind})", hint=f"The database is {database}.")

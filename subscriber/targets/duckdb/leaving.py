@@ -7,10 +7,11 @@ import sys
 
 
 def leave_quietly() -> None:
-    """For a program that ends: DuckDB's module lists, at the interpreter's very end, what daemon
-    threads (Spark's) still refer to.
+    """Discard what the interpreter writes to standard error from now on, if DuckDB was used.
 
-    That is a hundred lines for nobody, and nothing but standard error takes them away.
+    Call this at the end of a program. When the interpreter ends, DuckDB's module prints a list of
+    objects that daemon threads (of Spark) still refer to. The list has about a hundred lines that
+    are not useful, and only redirecting standard error suppresses it.
     """
     if "duckdb" in sys.modules:
         sys.stderr.flush()

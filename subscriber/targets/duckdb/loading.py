@@ -1,4 +1,4 @@
-"""Loading into DuckDB, which reads a block's Arrow memory itself."""
+"""Loading into DuckDB, which reads the Arrow memory of a block directly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ class DuckDBLoading(GenericLoading):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """See :meth:`Loading.loader`; DuckDB reads the block's Arrow memory itself."""
+        """See :meth:`Loading.loader`; DuckDB reads the Arrow memory of the block directly.
+
+        Raises:
+            TargetRelationError: 42P07, the target has a table or view named ``subscriber_block``.
+        """
         import duckdb
 
         with self._errors.reporting():
@@ -57,8 +61,9 @@ class DuckDBLoading(GenericLoading):
                 for one, values in zip(columns, batch.columns, strict=True)
             ]
             names = [f"c{number}" for number in range(len(arrays))]
-            # DuckDB finds it by the variable's name, unless it has a table of that name; what is
-            # registered it keeps until the commit.
+            # DuckDB finds this table by the variable's name, unless the database has a table of
+            # that name. The table is not registered, because DuckDB keeps a registered object until
+            # the commit.
             subscriber_block = pa.Table.from_arrays(arrays, names=names)
             try:
                 driver.execute(insert)

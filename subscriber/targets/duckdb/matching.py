@@ -15,29 +15,30 @@ from subscriber.targets.target_table import (
 from subscriber.types.equality import EXACT, Equality
 
 _BYTE_BY_BYTE: Final = "binary"
-"""The collation that is none."""
+"""The collation that compares bytes: no collation at all."""
 
 
 class DuckDBMatching(GenericMatching):
     """See :class:`~subscriber.targets.roles.matching.Matching`."""
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
-        """See :meth:`Matching.equality`; a DECIMAL compares as numeric does."""
+        """See :meth:`Matching.equality`; a DECIMAL is compared like numeric."""
         return EXACT if column.storage == duckdb_values.DECIMAL else super().equality(type_oid, column)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Matching.comparable`; texts byte by byte, whatever collation the column, or
-        the database, has.
+        """See :meth:`Matching.comparable`.
+
+        Texts are compared by their bytes, whatever the collation of the column or the database is.
         """
         return sa.collate(clause, _BYTE_BY_BYTE) if column.storage == duckdb_values.VARCHAR else clause
 
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.equals`; DuckDB's indexes know of no collation, its ``=`` does."""
+        """See :meth:`Matching.equals`; DuckDB's indexes ignore collations, but ``=`` uses them."""
         return self.comparable(column, clause) == value
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """See :meth:`Matching.found_as_written`; there are no triggers."""
+        """See :meth:`Matching.found_as_written`; DuckDB does not have triggers."""
         del table
         return column.storage in duckdb_values.STORED_ALIKE and self.equality(type_oid, column) == EXACT

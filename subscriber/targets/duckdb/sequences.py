@@ -1,4 +1,4 @@
-"""DuckDB's sequences, which the defaults of columns take values from."""
+"""DuckDB's sequences, from which the defaults of columns take values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _DEFAULT: Final = sa.text(
     " AND schema_name = :schema AND table_name = :table AND column_name = :column"
 )
 _SEQUENCES: Final = sa.text(
-    # DuckDB 2.0 forgets START when it opens the file again; the first value by default is the last
-    # resort.
+    # DuckDB 2.0 loses START when it opens the file again. Then the default first value is used.
     "SELECT schema_name, sequence_name, CASE WHEN increment_by > 0 THEN min_value ELSE max_value END AS first,"
     " increment_by, min_value, max_value, last_value FROM duckdb_sequences() WHERE database_name = current_database()"
 )
@@ -31,8 +30,8 @@ class DuckDBSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`: the sequence that the column's default takes values
-        from.
+        """See :meth:`Sequences.of_column`; the sequence from which the column's default takes
+        values.
         """
         with self._errors.reporting():
             written = _sequence_of(connection, table, column)
@@ -48,17 +47,19 @@ class DuckDBSequences(GenericSequences):
         return TargetSequence(written, position, found.min_value, found.max_value)
 
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
-        """See :meth:`Sequences.set`; at once, whatever becomes of the transaction."""
+        """See :meth:`Sequences.set`; takes effect immediately, even if the transaction is rolled
+        back.
+        """
         last, called = position.last_value, position.is_called
         before = last - sequence.position.increment
         if not called and sequence.least <= before <= sequence.greatest:
-            last, called = before, True  # DuckDB does not tell of a value that is still to come
+            last, called = before, True  # DuckDB does not report a value that has not been used yet
         with self._errors.reporting():
             connection.execute(_SET_SEQUENCE, {"sequence": sequence.name, "last": last, "called": called})
 
 
 def _sequence_of(connection: sa.Connection, table: TargetTable, column: str) -> str | None:
-    """The sequence that a column's default takes values from, as the default writes it."""
+    """The sequence from which a column's default takes values, spelled as in the default."""
     place = {"schema": table.schema, "table": table.name, "column": column}
     default = connection.execute(_DEFAULT, place).scalar_one_or_none()
     found = re.fullmatch(r"nextval\('((?:[^']|'')+)'\)", default or "")
@@ -66,7 +67,7 @@ def _sequence_of(connection: sa.Connection, table: TargetTable, column: str) -> 
 
 
 def restart_sequences(connection: sa.Connection, table: TargetTable) -> None:
-    """Let the sequences of a table's defaults start again from their first values."""
+    """Restart the sequences of a table's defaults from their first values."""
     names = {_sequence_of(connection, table, column.name) for column in table.columns} - {None}
     if not names:
         return
@@ -76,7 +77,7 @@ def restart_sequences(connection: sa.Connection, table: TargetTable) -> None:
 
 
 def _spellings(connection: sa.Connection, sequence: sa.Row[Any]) -> set[str]:
-    """How a column's default may write the name of a sequence."""
+    """The spellings of a sequence's name that a column's default may use."""
     quote = connection.dialect.identifier_preparer.quote
     schema, name = sequence.schema_name, sequence.sequence_name
     return {name, quote(name), f"{schema}.{name}", f"{quote(schema)}.{quote(name)}"}

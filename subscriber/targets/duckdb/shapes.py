@@ -1,4 +1,4 @@
-"""DuckDB's tables: ``public`` is ``main``, every other schema is the one of its name."""
+"""Shapes of DuckDB's tables: ``public`` is ``main``; any other schema keeps its name."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class DuckDBShapes(GenericShapes):
     """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Shapes.reflect`; names compare exactly, though DuckDB's own look-up
-        does not.
+        """See :meth:`Shapes.reflect`; names are compared exactly, although DuckDB ignores their
+        case.
         """
         place = {"schema": _schema(schema), "table": table}
         with self._errors.reporting():
@@ -76,7 +76,7 @@ class DuckDBShapes(GenericShapes):
         )
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-        """See :meth:`Shapes.unique_indexes`; what an index of expressions is about is left out."""
+        """See :meth:`Shapes.unique_indexes`; indexes of expressions are left out."""
         place = {"schema": table.schema, "table": table.name}
         found = [UniqueIndex(row.name, tuple(row.keys)) for row in connection.execute(_UNIQUE_CONSTRAINTS, place)]
         names = {column.name for column in table.columns}

@@ -1,24 +1,26 @@
-"""DuckDB as a target: one file, one process, several connections in it.
+"""DuckDB as a target: one file and one process, which may have several connections to the file.
 
-- *Processes.* A process that has the file open keeps all others out. A connection is therefore
-  opened for one transaction and closed after it, which costs some twenty milliseconds, and lets
-  ``subscriber sql`` and ``status`` (and the users' own tools) in between. Whoever finds the file
-  open elsewhere tries again (:mod:`subscriber.targets.duckdb.connection`). Closing writes no
-  checkpoint: DuckDB makes one when its write-ahead log has grown. A transaction that copies a large
-  table keeps them out until it ends.
-- *Transactions* are optimistic, and several connections of our process write at once: of two that
-  change a row, the later one is refused, and tried again by us. There are no savepoints.
-- *Schemas.* ``public`` is ``main``; every other schema is the one of its name.
-- *Memory.* The keys that a transaction adds are in memory until it commits, some 40 bytes each,
-  also those of a large copy; the rows are not. DuckDB takes what it is allowed: four fifths of the
-  machine's, or ``?memory_limit=2GB`` in the URL.
-- *Names* are always quoted. DuckDB finds columns and tables whatever the case of their letters; we
-  compare exactly.
-- *Foreign keys* cannot be switched off (unlike rule C23), so rows of a referring table must come
-  after those that they refer to.
+- *Processes.* A process that has the file open prevents all other processes from opening it.
+  Therefore a connection is opened for one transaction and closed after it. This costs about twenty
+  milliseconds, and lets ``subscriber sql``, ``subscriber status`` and the users' tools open the
+  file in between. If another process has the file open, opening is tried again
+  (:mod:`subscriber.targets.duckdb.connection`). Closing the file does not write a checkpoint;
+  DuckDB writes one when its write-ahead log has grown. A transaction that copies a large table
+  prevents other processes from opening the file until it ends.
+- *Transactions* are optimistic, and several connections of this process can write at the same time.
+  If two transactions change the same row, DuckDB refuses the later change, and the subscriber tries
+  it again. DuckDB does not have savepoints.
+- *Schemas.* ``public`` is ``main``; any other schema has the same name in DuckDB.
+- *Memory.* The keys that a transaction adds are in memory until it commits, about 40 bytes for each
+  key. This includes the keys of a large copy, but not its rows. DuckDB uses as much memory as it is
+  allowed to: four fifths of the machine's memory, or ``?memory_limit=2GB`` in the URL.
+- *Names* are always quoted. DuckDB ignores case when it looks up columns and tables; the subscriber
+  compares names exactly.
+- *Foreign keys* cannot be switched off (unlike rule C23), so a row must be inserted after the rows
+  that it references.
 
-duckdb-engine reflects neither columns nor keys with today's versions: shapes are read from
-``duckdb_columns()`` and its like.
+With current versions, duckdb-engine does not reflect columns and keys. Shapes are read from
+``duckdb_columns()`` and similar functions.
 """
 
 from __future__ import annotations
@@ -56,10 +58,11 @@ CAPABILITIES: Final = Capabilities(
 
 
 def open_duckdb(url: sa.URL) -> Target:
-    """Open the database file that ``url`` names; it is created when it does not exist.
+    """Open the database file that ``url`` names; it is created if it does not exist.
 
     Raises:
-        UsageError: an in-memory database, which would forget the progress with the data.
+        UsageError: the URL names an in-memory database, which would lose the progress with the
+            data.
         ImportError: DuckDB is not installed.
     """
     from subscriber.targets.duckdb.connection import open_file
@@ -93,17 +96,18 @@ def open_duckdb(url: sa.URL) -> Target:
         ddl=DuckDBDDL(engine),
         sequences=DuckDBSequences(errors),
         row_versions=GenericRowVersions(),
-        # The database's own lock is given up between transactions.
+        # DuckDB's lock on the file is released between transactions.
         run_lock=FileRunLock(file),
         status_file=Path(f"{file}.subscriber-status"),
     )
 
 
 def _quote_every_name(dialect: Any, database: str) -> None:
-    """Quote names one by one: duckdb-engine takes what has a dot for ``database.schema``, and
-    quotes by a list of words.
+    """Quote each part of a name separately.
 
-    A schema with the database's own name is qualified, since DuckDB takes it for either.
+    duckdb-engine treats a name with a dot as ``database.schema``, and quotes only words of a list.
+    A schema with the same name as the database is qualified, because DuckDB could take the name for
+    either of them.
     """
 
     class _Preparer(dialect.preparer):  # type: ignore[misc]  # duckdb-engine has no types
@@ -111,7 +115,7 @@ def _quote_every_name(dialect: Any, database: str) -> None:
             return True
 
         def quote_schema(self, schema: str, force: Any = None) -> str:
-            del force  # as SQLAlchemy's own
+            del force  # as in SQLAlchemy
             own = database.partition(".")[0]
             return ".".join(self.quote(name) for name in ([own, schema] if schema.lower() == own.lower() else [schema]))
 

@@ -1,4 +1,4 @@
-"""DuckDB's transactions, which are optimistic."""
+"""Transactions of a DuckDB target, which are optimistic."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ class DuckDBTransactions(GenericTransactions):
             driver.interrupt()
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; the processes that have the file locked."""
+        """See :meth:`Transactions.waits_for`; the processes that hold a lock on the file."""
         del session
         return holders(self._file)

@@ -1,9 +1,10 @@
-"""Which PostgreSQL value becomes what in DuckDB, and which columns would change it.
+"""How DuckDB stores PostgreSQL's values, and which columns would change them.
 
-DuckDB has most of PostgreSQL's types, infinities and years before Christ included. It casts where
-types differ, rounding without a word, so columns that would round are refused when the relation is
-opened (invariant refuse_not_guess); what does not fit a column that is right in general (a numeric
-of too many digits, NaN in a DECIMAL, a time stamp after 294247) is refused by value.
+DuckDB has most of PostgreSQL's types, including infinities and years before Christ. If types
+differ, it casts values and may round them without an error. Therefore columns that would round are
+refused when the relation is opened (invariant refuse_not_guess). If a column can store most values
+of a type, only the values that it cannot store are refused (a numeric with too many digits, NaN in
+a DECIMAL, a timestamp after 294247).
 
 ========================  ==================================  =====================================
 PostgreSQL                bound as                            columns
@@ -14,15 +15,15 @@ real                      the single precision number         FLOAT DOUBLE
 double precision          float                               DOUBLE
 bytea                     blob                                BLOB
 numeric                   exact text                          DECIMAL VARCHAR
-date, time, timestamp     text, BC written as DuckDB does     the same type, VARCHAR
+date, time, timestamp     text, BC in DuckDB's form           the same type, VARCHAR
 timestamptz               text, UTC                           TIMESTAMP WITH TIME ZONE, VARCHAR
 uuid, json, jsonb         text                                UUID or JSON, VARCHAR
 everything else           text                                VARCHAR
 ========================  ==================================  =====================================
 
-Columns of these types also take values of other types, as PostgreSQL's input functions read them
-(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is the shortest number that
-rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+Columns of these types also accept values of other types, as PostgreSQL's input functions read them
+(:mod:`subscriber.targets.conversion`). A ``real`` in a DOUBLE column is stored as the shortest
+number that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ STORED_ALIKE: Final = frozenset(
     {VARCHAR, BOOLEAN, BLOB, DECIMAL, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, "UUID"}
     | {f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")}
 )
-"""Types of which no two values are equal that are not the same, as the two zeros of a DOUBLE are,
-or ``1 month`` and ``30 days``.
+"""Types in which any two equal values are identical. In other types different values may be equal,
+such as the two zeros of a DOUBLE, or ``1 month`` and ``30 days``.
 """
 
 _NATIVE: Final = {
@@ -62,7 +63,7 @@ _NATIVE: Final = {
     3802: "JSON",
     1700: DECIMAL,
 }
-"""Types that are text in Arrow and have a type of their own in DuckDB."""
+"""Types that are text in Arrow and have a separate type in DuckDB."""
 _FLOAT4, _BIGINT, _NUMERIC, _JSON = 700, 20, 1700, (114, 3802)
 _LARGEST_PRECISION: Final = 38
 _LAST_MOMENT: Final = "294247-01-10 04:00:54.775806"
@@ -82,14 +83,16 @@ _STANDS_FOR: Final = {
     TIMESTAMP: conversion.TIMESTAMP,
     VARCHAR: conversion.TEXT,
 }
-"""The PostgreSQL type that a column of another type reads values as, where there is one."""
+"""For columns that convert values of other types: the PostgreSQL type as which the values are read.
+"""
 
 _BC: Final = r"^(\S+)(.*) BC$"
 
 
 def storage(declared: str) -> str:
-    """The name of a type without its size: ``DECIMAL(10,2)`` is DECIMAL; names of structure stay
-    whole.
+    """The name of a type without precision and scale: ``DECIMAL(10,2)`` becomes DECIMAL.
+
+    The names of nested types are not changed.
 
     >>> storage("DECIMAL(10,2)"), storage("TIMESTAMP WITH TIME ZONE"), storage("INTEGER[]"), storage("STRUCT(x INTEGER)")
     ('DECIMAL', 'TIMESTAMP WITH TIME ZONE', 'INTEGER[]', 'STRUCT(x INTEGER)')
@@ -98,7 +101,7 @@ def storage(declared: str) -> str:
 
 
 def declaration(type_oid: int, type_name: str) -> str:
-    """How to declare a column for a type; what DuckDB has no exact type for is VARCHAR.
+    """The declaration of a column for a type; VARCHAR if DuckDB has no exact type.
 
     >>> declaration(1700, "numeric(10,2)"), declaration(1700, "numeric"), declaration(1184, "timestamp with time zone")
     ('DECIMAL(10,2)', 'VARCHAR', 'TIMESTAMP WITH TIME ZONE')
@@ -128,7 +131,8 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     """Refuse a column that would change values of the type (see the table above).
 
     Raises:
-        TargetRelationError: naming column and declared type, with a declaration that works.
+        TargetRelationError: with the column's name, its declared type, and a declaration that
+            works.
     """
     if column.storage in _allowed(type_oid) or converts(type_oid, _STANDS_FOR.get(column.storage)):
         return
@@ -157,20 +161,20 @@ def _allowed(type_oid: int) -> frozenset[str]:
 
 
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind; see the table above.
+    """The values to bind (see the table above).
 
     Raises:
-        UnsupportedValue: a value that the column cannot hold exactly.
+        UnsupportedValue: the column cannot store a value exactly.
     """
     bound: list[Any] = as_stored(type_oid, column, values).to_pylist()
     return bound
 
 
 def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array:
-    """The values as an array that DuckDB casts to the column without changing one.
+    """The values as an array that DuckDB casts to the column's type without changing any value.
 
     Raises:
-        UnsupportedValue: a value that the column cannot hold exactly.
+        UnsupportedValue: the column cannot store a value exactly.
     """
     into = _STANDS_FOR.get(column.storage)
     if column.storage not in _allowed(type_oid) and into is not None and converts(type_oid, into):
@@ -178,8 +182,8 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f") if column.storage == VARCHAR else values
     if pa.types.is_float32(values.type):
-        # Bound as Python's float: for FLOAT the very number, for DOUBLE the one that reads the
-        # same.
+        # The value is bound as Python's float: for FLOAT exactly this number, for DOUBLE the number
+        # with the same text.
         return values.cast(pa.float64()) if column.storage == FLOAT else values.cast(pa.string()).cast(pa.float64())
     _check(column, values)
     if column.storage in (DATE, TIMESTAMP, TIMESTAMPTZ) and pc.any(pc.ends_with(values, " BC")).as_py():
@@ -188,15 +192,20 @@ def as_stored(type_oid: int, column: TargetColumn, values: pa.Array) -> pa.Array
 
 
 def _check(column: TargetColumn, values: pa.Array) -> None:
-    """Refuse what the column has no room for: DuckDB would round a decimal, and name no column of
-    what it refuses.
+    """Refuse values that the column cannot store.
+
+    DuckDB would round a decimal, and its errors do not name the column.
+
+    Raises:
+        UnsupportedValue: the column cannot store a value.
     """
     if column.storage == DECIMAL:
         check_number(column, values.cast(pa.string()))
     elif column.storage in _RANGES and pa.types.is_integer(values.type):
         check_range(column, values, *_RANGES[column.storage])
     elif column.storage in (TIMESTAMP, TIMESTAMPTZ):
-        # Texts of the same number of digits; a year before Christ never has six.
+        # The compared texts have the same number of digits; a year before Christ never has six
+        # digits.
         late = pc.and_(
             pc.match_substring_regex(values, r"^\d{6}"),
             pc.greater(pc.utf8_slice_codeunits(values, 0, len(_LAST_MOMENT)), _LAST_MOMENT),

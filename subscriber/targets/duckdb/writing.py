@@ -29,8 +29,9 @@ class DuckDBWriting(GenericWriting):
     """See :class:`~subscriber.targets.roles.writing.Writing`."""
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; sequences start again from their MINVALUE at once, whatever
-        becomes of the transaction.
+        """See :meth:`Writing.truncate`.
+
+        Sequences restart from their MINVALUE immediately, even if the transaction is rolled back.
         """
         with self._errors.reporting():
             for table in tables:
@@ -42,7 +43,7 @@ class DuckDBWriting(GenericWriting):
 
 
 def _check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
-    # A foreign key cannot leave its schema.
+    # A foreign key and its referenced table are in the same schema.
     place = {"schema": table.schema, "table": table.name}
     referencing = set(connection.execute(_REFERENCES, place).scalars())
     referencing -= {other.name for other in truncated if other.schema == table.schema}

@@ -1,4 +1,4 @@
-"""New tables of a database that only SQLAlchemy knows."""
+"""New tables in a database of which only SQLAlchemy's dialect is known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GenericDDL:
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
         """See :meth:`DDL.expression`."""
-        del expression, types  # nothing is known of the target's
+        del expression, types  # the target's expressions are not known
         return None
 
     def literal(self, value: Any) -> str | None:
@@ -46,7 +46,7 @@ class GenericDDL:
                 return str(int(value))
             case float() if math.isfinite(value):
                 return repr(value)
-            case str() if "\\" not in value:  # which is an escape in some databases
+            case str() if "\\" not in value:  # a backslash is an escape character in some databases
                 return "'" + value.replace("'", "''") + "'"
             case _:
                 return None

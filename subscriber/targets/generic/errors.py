@@ -1,4 +1,4 @@
-"""SQLAlchemy's exceptions by their classes, which every driver's error has one of."""
+"""Translation of SQLAlchemy's exceptions by their class, for the errors of any driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GenericErrors:
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
         """See :meth:`Errors.translate`."""
         name = self.database
-        del columns  # which parameter it was, only a dialect can tell
+        del columns  # only a dialect can tell which parameter failed
         kind = type(getattr(error, "orig", None) or error).__name__
         if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
             return TargetUnavailable(f"the connection to {name} was lost")

@@ -27,7 +27,7 @@ class GenericLoading:
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
         """See :meth:`Loading.block_format`."""
-        del columns  # the same for all
+        del columns  # the format is the same for all columns
         return "arrow"
 
     @contextmanager

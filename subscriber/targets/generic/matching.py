@@ -1,4 +1,4 @@
-"""Row matching by the equality of SQL, where nothing more is known."""
+"""Row matching by SQL's equality, for a database of which nothing else is known."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class GenericMatching:
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
         """See :meth:`Matching.found_as_written`."""
         del type_oid, table, column
-        return False  # nothing is known of its equality
+        return False  # the database's equality is not known
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
         """See :meth:`Matching.equality`."""
-        del column  # which keeps the text
+        del column  # the column stores the text
         return equality_of(type_oid)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
@@ -38,7 +38,7 @@ class GenericMatching:
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
         """See :meth:`Matching.equals`."""
-        del column  # any type's = will do
+        del column  # the operator = of the column's type is used
         return clause == value
 
     def finds(
@@ -55,12 +55,12 @@ class GenericMatching:
 
     def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
         """See :meth:`Matching.own_rows`."""
-        del table, clause  # nothing inherits
+        del table, clause  # tables do not inherit
         return statement
 
     def routing(self, table: TargetTable) -> LeafRouting | None:
         """See :meth:`Matching.routing`."""
-        del table  # its key is the whole table's
+        del table  # its key is unique in the whole table
         return None
 
     def change_first(self, statement: Change) -> Change | None:

@@ -1,4 +1,4 @@
-"""No memory of who wrote a row."""
+"""Row versions of a database that does not record the last writer of a row."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class GenericRowVersions:
 
     def read(self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]) -> RowVersion | None:
         """See :meth:`RowVersions.read`."""
-        del connection, table, values  # nothing was asked for
+        del connection, table, values  # no columns were selected
         return None
 
     def index_of_partition(
         self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
     ) -> str:
         """See :meth:`RowVersions.index_of_partition`."""
-        del connection, table, leaf  # only those of PostgreSQL have any
+        del connection, table, leaf  # only in PostgreSQL do the names differ
         return index

@@ -1,4 +1,4 @@
-"""No sequences."""
+"""Sequences of a database that has no sequences."""
 
 from __future__ import annotations
 

@@ -56,9 +56,11 @@ class GenericShapes:
         )
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-        """See :meth:`Shapes.unique_indexes`."""
+        """See :meth:`Shapes.unique_indexes`; partial indexes and indexes of expressions are left
+        out.
+        """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", exc.SAWarning)  # on indexes of expressions, which are left out
+            warnings.simplefilter("ignore", exc.SAWarning)  # about expression indexes, which are left out
             inspector = sa.inspect(connection)
             primary = inspector.get_pk_constraint(table.name, table.schema)
             uniques = inspector.get_unique_constraints(table.name, table.schema)
@@ -69,10 +71,10 @@ class GenericShapes:
             found.append((unique["name"] or "_".join([table.name, *columns, "key"]), columns))
         for index in indexes:
             names = [name for name in index["column_names"] if name is not None]
-            # What a partial index is about is not known here.
+            # The predicate of a partial index is not known here.
             if index["unique"] and len(names) == len(index["column_names"]) and not _is_partial(index):
                 found.append((str(index["name"]), names))
-        # MySQL's unique constraints are indexes too.
+        # In MySQL, unique constraints are also reported as indexes.
         return list({name: UniqueIndex(name, tuple(columns)) for name, columns in found if columns}.values())
 
 

@@ -1,8 +1,8 @@
-"""Any other SQLAlchemy dialect, with nothing assumed.
+"""A target with any other SQLAlchemy dialect, for which nothing is assumed.
 
-Shapes come from SQLAlchemy's inspector and values are bound as Python values or PostgreSQL's text.
-What such a database does to a value is not known here, so opening one says so; a dialect that is to
-be trusted gets a folder of its own (docs/adding-a-target.md).
+Shapes come from SQLAlchemy's inspector. Values are bound as Python values or as PostgreSQL's text.
+How such a database changes a value is not known here, so opening it logs a warning. A dialect that
+is to be reliable needs a separate folder (docs/adding-a-target.md).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ logger = logging.getLogger(__name__)
 
 
 def open_generic(url: sa.URL) -> Target:
-    """Open ``url`` with its dialect's defaults."""
+    """Open ``url`` with its dialect's defaults, and warn that the dialect is not tested."""
     engine = sa.create_engine(url, hide_parameters=True)
     logger.warning("%s is not a tested target: values are bound as text or Python values", engine.dialect.name)
     return generic_target(url, engine)
 
 
 def generic_target(url: sa.URL, engine: sa.Engine) -> Target:
-    """A database that only SQLAlchemy knows."""
+    """The target for a database of which only SQLAlchemy's dialect is known."""
     errors, values = GenericErrors("the target"), GenericValues()
     writing = GenericWriting(errors)
     return Target(

@@ -1,4 +1,4 @@
-"""Transactions as SQLAlchemy has them."""
+"""Transactions with SQLAlchemy's own functions."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ class GenericTransactions:
 
     def interrupt(self, connection: sa.Connection) -> None:
         """See :meth:`Transactions.interrupt`."""
-        del connection  # nothing is known of its driver
+        del connection  # the driver's function for this is not known
 
     def apply_as_replica(self, connection: sa.Connection) -> None:
         """See :meth:`Transactions.apply_as_replica`."""
-        del connection  # which does already, as far as is known
+        del connection  # the connection acts as a replica already, as far as is known
 
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
         """See :meth:`Transactions.set_synchronous_commit`."""
-        del connection, value  # there is one way to commit
+        del connection, value  # there is only one way to commit
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
         """See :meth:`Transactions.durability_warnings`."""
-        return ()  # nothing is known of its settings
+        return ()  # the database's settings are not known
 
     def interruptible(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """See :meth:`Transactions.interruptible`."""

@@ -1,9 +1,9 @@
-"""Column types for a database of which only SQLAlchemy knows something.
+"""Column types for a database of which only SQLAlchemy's dialect is known.
 
-Chosen is what every SQL database holds exactly, or refuses: whole numbers, decimals of a given
-size, double precision, truth values, texts, bytes, days. Everything else is its text: what a time
-stamp or a number of any size becomes elsewhere (rounded, moved by a time zone, cut) is seldom said
-aloud.
+The types used are those that every SQL database either stores exactly or refuses: integers,
+decimals with a precision and a scale, double precision, booleans, texts, bytes and dates. A value
+of any other type is stored as its text. A database may round, truncate or shift (by a time zone) a
+timestamp or a number of unlimited size, and usually does not report this.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ import sqlalchemy as sa
 from subscriber.types import family_of
 
 _KEY_CHARACTERS: Final = 255
-"""Length of a text that is part of a key: MySQL's family wants one; a longer value is refused
-there.
+"""The length of a text that is part of a key. The databases of the MySQL family require a length; a
+longer value is refused there.
 """
 _LARGEST_PRECISION: Final = 38
 _NUMERIC, _DATE, _VARCHAR = 1700, 1082, 1043
 
 
 def generic_type(type_oid: int, type_name: str, *, key: bool) -> sa.types.TypeEngine[Any]:
-    """SQLAlchemy's type for a PostgreSQL type; see
-    :meth:`subscriber.targets.Target.column_type`.
-    """
+    """SQLAlchemy's type for a PostgreSQL type; see :meth:`DDL.column_type`."""
     arrow_type = family_of(type_oid).arrow_type
     size = [int(number) for number in re.findall(r"\d+", type_name.partition("(")[2])]
     if pa.types.is_boolean(arrow_type):

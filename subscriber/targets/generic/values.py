@@ -1,4 +1,4 @@
-"""Values as Python's, with nothing assumed of what the database does to them."""
+"""Values as Python values; nothing is assumed about how the database changes them."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ class GenericValues:
     """See :class:`~subscriber.targets.roles.values.Values`.
 
     Attributes:
-        real_type_code: the driver's code for single-precision columns in a result; None where it
-            does not tell them apart.
+        real_type_code: the driver's code for single-precision columns in a result; None if the
+            driver does not distinguish them from double-precision columns.
     """
 
     real_type_code: ClassVar[Hashable | None] = None
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
-        """Nothing is known, so nothing is refused;
-        :func:`~subscriber.targets.generic.target.open_generic` says so.
+        """Accept every column, because nothing is known about it.
+
+        :func:`~subscriber.targets.generic.target.open_generic` logs a warning about this.
         """
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The values as Python's."""
-        del type_oid, column  # nothing is known of what they would ask for
+        """The values as Python values."""
+        del type_oid, column  # the requirements of the column's type are not known
         bound: list[Any] = values.to_pylist()
         return bound
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
-        """See :meth:`Values.refused_binary`; the column has none of PostgreSQL's types, so values
-        are converted as ever.
+        """See :meth:`Values.refused_binary`; always None.
+
+        The column does not have a PostgreSQL type, so values in binary form are converted like
+        others.
         """
         del type_oid, column, number
         return None

@@ -1,4 +1,4 @@
-"""Statements as SQLAlchemy Core words them."""
+"""Statements in the form in which SQLAlchemy Core writes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GenericWriting:
 
     def or_fail(self, table: TargetTable, statement: Written) -> Written:
         """See :meth:`Writing.or_fail`."""
-        del table  # a constraint can do nothing else
+        del table  # a violated constraint always raises an error
         return statement
 
     def override_identity(self, insert: str) -> str:
@@ -29,12 +29,16 @@ class GenericWriting:
 
     def may_suppress(self, table: TargetTable) -> bool:
         """See :meth:`Writing.may_suppress`."""
-        del table  # a trigger cannot
+        del table  # a trigger cannot suppress a change
         return False
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; nothing is known of identities, nor of foreign keys, which
-        the database enforces.
+        """See :meth:`Writing.truncate`; executed as DELETE.
+
+        How to restart identities is not known. The database enforces foreign keys.
+
+        Raises:
+            TargetRelationError: 0A000, ``restart_identity`` is requested.
         """
         if restart_identity:
             raise TargetRelationError(
@@ -46,6 +50,6 @@ class GenericWriting:
 
 
 def delete_rows(connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
-    """A DELETE of all rows, which belongs to the transaction in every database."""
+    """Delete all rows with DELETE, which can be rolled back in every database."""
     for table in tables:
         connection.execute(sa.delete(table.clause()))

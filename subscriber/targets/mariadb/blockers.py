@@ -1,5 +1,7 @@
-"""Whom a session of MariaDB waits for: InnoDB says who holds a row, and of a metadata lock who may
-hold it (:mod:`subscriber.waiting`).
+"""The sessions for which a session of MariaDB waits, described for messages.
+
+For a row lock, InnoDB reports the session that holds it. For a metadata lock, only the sessions
+that may hold it are known. The texts are those of :mod:`subscriber.waiting`.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ _OTHERS: Final = sa.text(
     " WHERE p.id <> :session AND p.id <> CONNECTION_ID() AND (t.trx_id IS NOT NULL OR (p.db = DATABASE() AND p.command = 'Query'))"
     " UNION ALL SELECT 0, NULL, NULL, NULL, trx_started FROM information_schema.innodb_trx WHERE trx_mysql_thread_id = 0 ORDER BY 1"
 )
-"""Of a metadata lock the server says who holds it only with a plugin, so these are all that may."""
+"""All sessions that may hold a metadata lock. The server reports the holder only with a plugin."""
 
 
 def blockers(connection: sa.Connection, session: int) -> list[str]:
-    """Whom the session of this number waits for, in words."""
+    """The sessions for which the session with this number waits, described for messages."""
     state: str | None = connection.execute(_STATE, {"session": session}).scalar_one_or_none()
     if state and state.startswith("Waiting for") and "lock" in state:
         others = connection.execute(_OTHERS, {"session": session}).all()

@@ -1,5 +1,6 @@
-"""What a MariaDB or MySQL target's ``information_schema`` says of its tables: columns, keys,
-references, auto-increments.
+"""Queries of a MariaDB or MySQL target's ``information_schema``.
+
+They read columns, keys, references and auto-increments.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from subscriber.targets.target_table import TableKind, TargetColumn, TargetTable
 _SYSTEM: Final = frozenset({"information_schema", "mysql", "performance_schema", "sys"})
 _BINARY: Final = ("_bin", "binary")
 _LAST_OF_A_NAME: Final = "\uffff"
-"""The last character that a name may have."""
+"""The last character that a name may contain."""
 _SKIPPED: Final = 1684
-"""The warning that a table is left out of an answer, because somebody alters it and our transaction
-may not wait for that.
+"""The number of the warning that a table is missing in a result, because another session alters it
+and the transaction may not wait for this.
 """
 
 _HERE: Final = "COALESCE(:database, DATABASE())"
@@ -47,17 +48,19 @@ _REFERENCES: Final = sa.text(
 
 
 def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-    """The table that a table of the publisher's goes to, wherever it is; see
+    """The target's table for a table of the publisher; see
     :mod:`subscriber.targets.mariadb.target`.
 
+    None if it does not exist.
+
     Raises:
-        TargetUnavailable: it is being altered, and what it is can be asked later.
+        TargetUnavailable: the table is being altered; a later attempt can succeed.
     """
     for database, name in _places(schema, table):
         if max(name) > _LAST_OF_A_NAME:
-            continue  # the server would not even compare it
+            continue  # the server cannot even compare such a name
         found = _answer(connection, _RELATION, {"database": database, "name": name})
-        # The server may compare names without their case.
+        # The server may ignore case when it compares names.
         exact = [row for row in found if row.name == name]
         if exact:
             return _table(connection, database, name, _kind(exact[0]))
@@ -67,20 +70,26 @@ def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTabl
 def _table(connection: sa.Connection, database: str | None, name: str, kind: TableKind) -> TargetTable:
     place = {"database": database, "name": name}
     columns = _answer(connection, _COLUMNS, place)
-    # With versions of its rows a table has the end of their time in every key, which is the same
-    # for all that are not history.
+    # In a system-versioned table every key contains the end of the row's period. It is the same for
+    # all current rows.
     period = {row.name for row in columns if row.generated == "ROW END"}
     key = tuple(row.name for row in _answer(connection, _KEY, place) if row.name not in period)
     return TargetTable(database, name, tuple(_column(row, key) for row in columns), key or None, kind)
 
 
 def _answer(connection: sa.Connection, query: sa.TextClause, place: Mapping[str, str | None]) -> Sequence[sa.Row[Any]]:
-    """The rows of a query about one table, if they are all of them: what is left out must not be
-    taken for what is not there.
+    """The rows of a query about one table, if the result is complete.
+
+    A table that is missing in an incomplete result must not be treated as a table that does not
+    exist.
+
+    Raises:
+        TargetUnavailable: a table is being altered, so the result is not complete.
     """
     result = connection.execute(query, place)
     rows = result.all()
-    # The answer says how many warnings there were: nearly always none, and nobody needs to ask.
+    # The result contains the number of warnings. It is almost always 0, and then no query is
+    # needed.
     if result.context.cursor.warning_count and any(
         warning.Code == _SKIPPED for warning in connection.exec_driver_sql("SHOW WARNINGS")
     ):
@@ -115,14 +124,14 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
         storage=row.storage + (values.INEXACT_KEY if inexact else ""),
         nullable=nullable,
         generated=bool(row.generated),
-        # A NULL for a TIMESTAMP that takes none may become the current time.
+        # If NULL is written to a TIMESTAMP column that is NOT NULL, it may become the current time.
         null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
         required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
     )
 
 
 def counts(column: TargetColumn) -> bool:
-    """Whether it is an AUTO_INCREMENT."""
+    """Whether the column is an AUTO_INCREMENT column."""
     return column.null_is_generated and column.storage not in values.TIMES
 
 
@@ -132,11 +141,13 @@ def next_auto_increment(connection: sa.Connection, table: TargetTable) -> int:
 
 
 def check_references(connection: sa.Connection, table: TargetTable, truncated: Sequence[TargetTable]) -> None:
-    """Refuse to truncate a table that others refer to which are not truncated with it (rule C30).
+    """Refuse to truncate a table that is referenced by a table that is not truncated too (rule
+    C30).
 
     Raises:
-        ConflictError: 0A000, with the name of one that refers to it.
-        TargetUnavailable: a table is being altered, so that it is not known whether it does.
+        ConflictError: 0A000, with the name of a table that references it.
+        TargetUnavailable: a table is being altered, so it is not known whether it references the
+            table.
     """
     rows = _answer(connection, _REFERENCES, {"database": table.schema, "name": table.name})
     gone = {(other.schema, other.name) for other in truncated}

@@ -1,4 +1,4 @@
-"""Values in MariaDB's columns; :mod:`subscriber.targets.mariadb.values` has the rules."""
+"""Values for MariaDB's columns; the rules are in :mod:`subscriber.targets.mariadb.values`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class MariaDBValues(GenericValues):
         return mariadb_values.bind_values(type_oid, column, values)
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """Times without the zeros at the end of their fraction, as PostgreSQL writes them."""
+        """See :meth:`Values.readable`; times without trailing zeros in the fraction, as in
+        PostgreSQL.
+        """
         name: sa.ColumnClause[Any] = sa.column(column.name)
         if column.storage not in mariadb_values.TIMES | {"time"}:
             return name

@@ -1,11 +1,11 @@
-"""PyMySQL's connection with a LOAD DATA LOCAL that sends bytes, and no file.
+"""PyMySQL's connection, with a LOAD DATA LOCAL that sends bytes instead of a file.
 
-PyMySQL's own way opens whatever file the server asks for, which is why it is off unless one asks
-for it, and stays off here. This one answers the server's request with the bytes that were given,
-whatever name it asks for, and only within :meth:`Connection.load`.
+PyMySQL's implementation opens any file that the server requests. Therefore it is disabled unless it
+is requested, and it remains disabled here. This implementation answers the server's request with
+the given bytes, whatever file name the server sends, and only within :meth:`Connection.load`.
 
-A statement that is larger than the server takes is not sent: the server would close the connection,
-which looks like any other loss of it.
+A statement that is larger than the server's limit is not sent. The server would close the
+connection, and this cannot be distinguished from any other lost connection.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pymysql.constants import CLIENT, COMMAND, ER
 from pymysql.protocol import OKPacketWrapper
 
 _PACKET: Final = 256 * 1024
-"""Bytes a packet: far below any server's max_allowed_packet, and large enough that packets do not
-count.
+"""Bytes in a packet: far below any server's max_allowed_packet, and large enough that the number of
+packets does not matter.
 """
 
 
 class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has no types
-    """A connection that may load local data.
+    """A connection that can load local data.
 
     Attributes:
-        largest_statement: bytes that the server takes in one (its ``max_allowed_packet``); None
-            where nobody has asked it yet.
+        largest_statement: the server's limit for the size of a statement in bytes (its
+            ``max_allowed_packet``); None if it has not been read yet.
     """
 
     largest_statement: int | None = None
@@ -42,14 +42,14 @@ class Connection(connections.Connection):  # type: ignore[misc]  # PyMySQL has n
         super()._execute_command(command, data)
 
     def load(self, statement: str, data: bytes) -> tuple[int, int]:
-        """Run a LOAD DATA LOCAL statement over ``data``.
+        """Execute a LOAD DATA LOCAL statement with the file content ``data``.
 
         Returns:
-            How many rows were inserted, and how many warnings there are. With LOCAL the server
-            turns every error of a row into a warning and goes on, so a caller has to look at both.
+            The number of inserted rows and the number of warnings. With LOCAL, the server turns an
+                error of a row into a warning and continues, so a caller must check both numbers.
 
         Raises:
-            pymysql.err.MySQLError: the server refuses the statement, or the connection was lost.
+            pymysql.err.MySQLError: the server refused the statement, or the connection was lost.
         """
         self._execute_command(COMMAND.COM_QUERY, statement.encode())
         if not self._read_packet().is_load_local_packet():

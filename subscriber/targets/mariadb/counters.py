@@ -1,7 +1,7 @@
-"""AUTO_INCREMENT counters that a TRUNCATE ... RESTART IDENTITY sets back after its transaction.
+"""AUTO_INCREMENT counters that TRUNCATE ... RESTART IDENTITY resets after its transaction.
 
-ALTER TABLE commits, so it cannot be a part of the transaction. A process that dies in between
-leaves the counter where it is.
+ALTER TABLE commits, so it cannot be a part of the transaction. If the process ends between the
+commit and ALTER TABLE, the counter keeps its value.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from subscriber.targets.target_table import TargetTable
 logger = logging.getLogger(__name__)
 
 _COUNTER_WAIT: Final = 5
-"""Seconds that setting a counter back waits for whoever uses the table."""
+"""Seconds that the reset of a counter waits for other sessions that use the table."""
 
 
 class CounterRestarts:
     """The tables that each open transaction has truncated with RESTART IDENTITY.
 
     Args:
-        engine: of the target.
-        errors: of the target.
+        engine: the target's engine.
+        errors: the target's role for errors.
     """
 
     def __init__(self, engine: sa.Engine, errors: Errors) -> None:
@@ -38,9 +38,9 @@ class CounterRestarts:
 
     @contextmanager
     def collected(self, connection: sa.Connection) -> Iterator[list[TargetTable]]:
-        """The tables that the transaction of ``connection`` wants to restart, while the block runs.
+        """Collect the tables whose counters the transaction of ``connection`` has to reset.
 
-        Once it has committed they are for :meth:`restart`.
+        The list is filled while the block runs. After the commit, pass it to :meth:`restart`.
         """
         tables = self._wanted[connection] = []
         try:
@@ -49,7 +49,10 @@ class CounterRestarts:
             del self._wanted[connection]
 
     def want(self, connection: sa.Connection, tables: Sequence[TargetTable]) -> None:
-        """Note tables to restart; in a prepared transaction that is not possible, and logged."""
+        """Add tables whose counters are to be reset.
+
+        This is not possible in a prepared transaction; a warning is logged then.
+        """
         if tables and connection not in self._wanted:
             logger.warning(
                 "a prepared transaction of MariaDB cannot set AUTO_INCREMENT back: TRUNCATE leaves it where it is"
@@ -57,9 +60,9 @@ class CounterRestarts:
         self._wanted.get(connection, []).extend(tables)
 
     def restart(self, tables: Sequence[TargetTable]) -> None:
-        """Set the counters back. The server raises each above what is in its table.
+        """Reset the counters. The server raises each of them above the values in its table.
 
-        What is committed stays so, whatever becomes of the counter: a failure is a warning.
+        A failure is only logged as a warning, because the transaction is already committed.
         """
         format_table = self._engine.dialect.identifier_preparer.format_table
         try:

@@ -19,7 +19,7 @@ class MariaDBDDL(GenericDDL):
     """See :class:`~subscriber.targets.roles.ddl.DDL`."""
 
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
-        """See :meth:`DDL.place` and the module."""
+        """See :meth:`DDL.place` and :mod:`subscriber.targets.mariadb.target`."""
         return None, table if schema == "public" else f"{schema}.{table}"
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
@@ -28,37 +28,38 @@ class MariaDBDDL(GenericDDL):
 
     @property
     def collation(self) -> str:
-        """One that compares letter by letter, blanks at the end included."""
-        # Until the first connection nobody knows which of the two it is.
+        """A collation that compares exactly, including blanks at the end."""
+        # Before the first connection it is not known whether the server is MariaDB or MySQL.
         dialect = self._engine.dialect
         is_mysql = isinstance(dialect, MySQLDialect) and bool(dialect.server_version_info) and not dialect.is_mariadb
         return "utf8mb4_0900_bin" if is_mysql else "utf8mb4_nopad_bin"
 
     def storage(self, declared: str) -> str:
-        """The type's name as the server has it in its catalog."""
+        """The type's name as in the server's catalog."""
         word = re.split(r"[ (]", declared, maxsplit=1)[0].lower()
         return {"boolean": "tinyint"}.get(word, word)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
-        """What means the same in SQLite means the same here, but for ``||``, which is OR, and
-        length, which counts bytes.
+        """The expression that SQLite would get, if it has the same meaning here.
+
+        Two things differ: ``||`` is OR, and length counts bytes.
         """
         written = sqlite_expression(expression, types, _quote)
         return None if written is None or "||" in written or "length(" in written else written
 
     def literal(self, value: Any) -> str | None:
-        """See :meth:`DDL.literal`; bytes too."""
+        """See :meth:`DDL.literal`; supports bytes too."""
         return f"X'{value.hex()}'" if isinstance(value, bytes) else super().literal(value)
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """AUTO_INCREMENT, which a table has for one column, the first of a key."""
+        """AUTO_INCREMENT. A table can have one such column, and it must be the first of a key."""
         if column.name != _incremented(shape) or self.storage(declared) not in mariadb_values.INTEGERS:
             return None
         return AutoIncrement(f"{declared} AUTO_INCREMENT")
 
 
 def _incremented(shape: TableShape) -> str | None:
-    """The first identity or serial column that a key begins with."""
+    """The first identity or serial column with which a key begins."""
     first = {
         columns[0] for columns in (shape.key, *(key.columns for key in shape.unique if not key.deferrable)) if columns
     }

@@ -1,4 +1,4 @@
-"""The error numbers of MariaDB and MySQL in our words."""
+"""Translation of MariaDB's and MySQL's errors, by their numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _VALUES: Final = {
     1411: ("22007", "invalid input syntax for the column's type"),
 }
 _CHARACTER: Final = ("22021", "character not in the column's character set")
-"""What 1366 means, too."""
+"""Error 1366 has this meaning too."""
 _LOCK_WAIT_TIMEOUT: Final = 1205
 _DENIED: Final = frozenset({1142, 1143, 1227, 1370})
 _UNAVAILABLE: Final = frozenset(
@@ -67,16 +67,18 @@ _UNAVAILABLE: Final = frozenset(
     | {2005, 2006, 2013, 2014, 2055, 1020, 1021, 1114, 3024, 1969, 0}
     | {1026, 1037, 1038, 1135, 1206, 1317, 1613, 1614, 1637, 1792, 1836, 4031}
 )
-"""Connections, logins, locks, full disks, memory, servers that are read-only, and statements that
-somebody has ended.
+"""Errors of connections, logins, locks, full disks, memory, read-only servers, and statements that
+another session has ended.
 """
 _CONNECTING: Final = frozenset({1044, 1045, 1049, 1130, 1698, 2002, 2003, 2005, 2026})
-"""What keeps one from connecting; the texts have names of hosts, users and databases, and nothing
-else.
+"""Errors that prevent a connection. Their texts contain names of hosts, users and databases, and
+nothing else.
 """
 _CONNECTING_HINT: Final = "Check host, port, user, password and database of the target's URL, and that the server runs."
 _DISK_FULL: Final = "Got error 28 "
-"""How 1030 begins, which tells of any trouble of a storage engine."""
+"""The beginning of the text of error 1030 if the disk is full. Error 1030 stands for any failure of
+a storage engine.
+"""
 _OTHER_NAME: Final = "Give the table another name here with the option map."
 _HINTS: Final = {
     1059: f"MariaDB's names have 64 letters, and a schema is part of a name. {_OTHER_NAME}",
@@ -109,8 +111,9 @@ class MariaDBErrors(GenericErrors):
 
 
 def translate_number(number: int, text: str) -> SubscriberError:
-    """MariaDB's error in our words; of its text only names are taken, from where no value can
-    stand.
+    """The translation of an error of MariaDB.
+
+    Only names are taken from its text, and only from places that cannot contain a value.
     """
     column = found[1] if (found := _COLUMN.search(text)) else None
     if number in _CONSTRAINTS:
@@ -154,15 +157,17 @@ _COMMAND_DENIED: Final = re.compile(
     r"^(?P<command>[A-Za-z_ ,]+) command denied to user (?P<user>'[^']*'@'[^']*')"
     r" for (?:column '(?P<column>[^']+)' in )?(?P<kind>table|routine) (?P<name>`[^`]+`\.`[^`]+`|`[^`]+`|'[^']+')$"
 )
-"""What 1142, 1143 and 1370 say: names, and nothing of any row."""
+"""The texts of errors 1142, 1143 and 1370. They contain names, but nothing of any row."""
 _PRIVILEGE_NEEDED: Final = re.compile(
     r"you need \(at least one of\) the ([A-Z_, ]+) privilege\(s\) for this operation$"
 )
-"""What 1227 says."""
+"""The text of error 1227."""
 
 
 def _denied(text: str, known: str) -> TargetError:
-    """A privilege is missing: which statement of which table was refused, and the GRANT to run."""
+    """The error for a missing privilege: which statement of which table was refused, and the GRANT
+    to execute.
+    """
     if (found := _COMMAND_DENIED.match(text)) is not None:
         command = found["command"].upper()
         name = found["name"].replace("`", "").replace("'", "")
@@ -190,8 +195,8 @@ def _denied(text: str, known: str) -> TargetError:
 
 @cache
 def _names() -> Mapping[int, str]:
-    """What the numbers stand for, as far as PyMySQL knows."""
-    from pymysql.constants import CR, ER  # which need not be installed where nobody asks
+    """The symbolic names of the error numbers, as far as PyMySQL knows them."""
+    from pymysql.constants import CR, ER  # PyMySQL need not be installed for other targets
 
     return {
         1792: "CANT_EXECUTE_IN_READ_ONLY_TRANSACTION",

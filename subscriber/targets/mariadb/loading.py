@@ -1,12 +1,13 @@
-r"""Loading many rows into MariaDB: blocks of COPY's text, as PostgreSQL writes it.
+r"""Loading many rows into MariaDB from blocks of COPY's text, as PostgreSQL writes it.
 
-LOAD DATA reads almost the same text: fields end with a tab, lines with a line feed, a backslash
-escapes, ``\N`` is NULL. What MariaDB does not know (``\f``, ``\v``) is written out before, and the
-few types that it spells in another way go through a variable.
+LOAD DATA reads almost the same format: fields end with a tab, lines end with a line feed, a
+backslash escapes, and ``\N`` is NULL. Escapes that MariaDB does not know (``\f``, ``\v``) are
+replaced by their characters first. Values of the few types that MariaDB writes in another form pass
+through a user variable.
 
-LOCAL makes a warning of what would be an error, and goes on; so every warning is raised, and the
-number of rows must be that of the lines. Where the server does not take local data, rows are parsed
-here and inserted.
+With LOCAL, the server turns errors into warnings and continues. Therefore every warning is raised
+as an error, and the number of rows must be the number of lines. If the server does not accept local
+data, the rows are parsed here and inserted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from subscriber.targets.target_table import TargetTable
 from subscriber.types import decode_column
 
 _FORBIDDEN: Final = frozenset({1148, 3948, 4166})
-"""Error numbers of a server, or of a user's grants, that takes no local data."""
+"""Error numbers that a server returns if it, or the user's grants, do not allow local data."""
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)
 _WRITTEN_OUT: Final = {b"f": b"\f", b"v": b"\v"}
@@ -41,14 +42,14 @@ class MariaDBLoading(GenericLoading):
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
         """See :meth:`Loading.block_format`."""
-        del columns  # the same for all
+        del columns  # the format is the same for all columns
         return "text"
 
     @contextmanager
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """See :meth:`Loading.loader`; LOAD DATA LOCAL, or INSERT where the server forbids it."""
+        """See :meth:`Loading.loader`; LOAD DATA LOCAL, or INSERT if the server forbids it."""
         statement = insert_statement(self._engine.dialect, self._writing, table, columns)
         insert = insert_blocks(self._errors, self._values, statement, connection, columns)
         yield _load_blocks(connection, table, columns, insert)
@@ -60,8 +61,8 @@ def _load_blocks(
     driver: Any = connection.connection.driver_connection
     statement = _load_statement(table, columns)
     generated = [number for number, one in enumerate(columns) if one.column.null_is_generated]
-    # What MariaDB would make of the text of another type is its own; such rows go the way that
-    # reads it as PostgreSQL does.
+    # MariaDB may read the text of another type in its own way. Such rows are inserted, because the
+    # conversion for INSERT reads the text as PostgreSQL does.
     forbidden = any(conversion_of(one.type_oid, one.column) is not None for one in columns)
 
     def load(block: bytes) -> None:
@@ -74,7 +75,7 @@ def _load_blocks(
             except MySQLError as error:
                 number = error.args[0] if error.args else 0
                 if number not in _FORBIDDEN:
-                    # The driver's error quotes rows, and must not be printed as the cause.
+                    # The driver's error quotes rows, so it must not be printed as the cause.
                     raise translate_number(number, str(error.args[-1])) from None
                 forbidden = True
             else:
@@ -87,7 +88,8 @@ def _load_blocks(
 
 
 def _load_statement(table: TargetTable, columns: Sequence[LoadColumn]) -> str:
-    # Not SQLAlchemy's quoting: it doubles percent signs for a driver that is passed by here.
+    # SQLAlchemy's quoting is not used: it doubles percent signs for the driver's parameters, and
+    # this statement does not pass through them.
     name = _quote(table.name) if table.schema is None else f"{_quote(table.schema)}.{_quote(table.name)}"
     fields, assignments = [], []
     for number, one in enumerate(columns):
@@ -127,7 +129,7 @@ def _check_nulls(block: bytes, number: int, column: str) -> None:
 def _refused(connection: sa.Connection) -> SubscriberError:
     warnings = connection.exec_driver_sql("SHOW WARNINGS").all()
     translated = [translate_number(number, text) for _, number, text in warnings]
-    # An ignored row comes with one of these; the first says enough.
+    # An ignored row causes one of these warnings; the first is enough.
     known = [error for error in translated if not isinstance(error, TargetError)]
     if known:
         return known[0]
@@ -139,7 +141,7 @@ def _refused(connection: sa.Connection) -> SubscriberError:
 
 
 def _decoded(columns: Sequence[LoadColumn], block: bytes) -> pa.RecordBatch:
-    """A block of COPY's text as the record batch that other loaders get."""
+    """A block of COPY's text as the record batch that other loaders receive."""
     rows = [[_value(field) for field in line.split(b"\t")] for line in block.split(b"\n")[:-1]]
     arrays = [
         decode_column(

@@ -1,4 +1,4 @@
-"""Row matching in MariaDB: texts letter by letter, whatever collation a column has."""
+"""Row matching in MariaDB: texts are compared exactly, whatever collation a column has."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ class MariaDBMatching(GenericMatching):
         self._ddl = ddl
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
-        """See :meth:`Matching.equality`; a DECIMAL compares as numeric does."""
+        """See :meth:`Matching.equality`; a DECIMAL is compared like numeric."""
         return EXACT if column.storage == "decimal" else super().equality(type_oid, column)
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Matching.comparable`; texts letter by letter, with the blanks at their end,
-        which a CHAR does not have.
+        """See :meth:`Matching.comparable`; texts are compared exactly, including blanks at the end.
+
+        A CHAR has no blanks at the end.
         """
         storage = column.storage.removesuffix(mariadb_values.INEXACT_KEY)
         if storage not in mariadb_values.TEXTS | {"char"}:
@@ -38,8 +39,10 @@ class MariaDBMatching(GenericMatching):
     def finds(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.finds`; a text by its index, and then with the blanks at its end,
-        which most ``_bin`` collations ignore.
+        """See :meth:`Matching.finds`.
+
+        A text is found by its index and then compared including the blanks at the end, which most
+        ``_bin`` collations ignore.
         """
         equal = super().finds(column, clause, value)
         if column.storage not in mariadb_values.TEXTS:
@@ -47,10 +50,12 @@ class MariaDBMatching(GenericMatching):
         return sa.and_(equal, self.comparable(column, clause) == value)
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """See :meth:`Matching.found_as_written`; triggers are for whole rows."""
+        """See :meth:`Matching.found_as_written`; triggers do not depend on the columns that SET
+        names.
+        """
         del table
         return column.storage in mariadb_values.STORED_ALIKE and self.equality(type_oid, column) == EXACT
 
     def change_first(self, statement: Change) -> Change:
-        """See :meth:`Matching.change_first`; LIMIT 1."""
+        """See :meth:`Matching.change_first`; adds LIMIT 1."""
         return statement.with_dialect_options(mysql_limit=1)

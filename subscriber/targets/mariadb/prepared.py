@@ -1,5 +1,6 @@
-"""Prepared transactions of MariaDB: XA's, named as PostgreSQL's with the database as second
-part.
+"""Prepared transactions of MariaDB: XA transactions.
+
+The first part of the XA name is PostgreSQL's GID; the second part is the database.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from subscriber.targets.mariadb.transactions import MariaDBTransactions
 from subscriber.targets.roles.errors import Errors
 
 _XID_BYTES: Final = 64
-"""What a part of an XA name may be long."""
+"""The maximum length of a part of an XA name, in bytes."""
 _DETACH_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.01
 
 
 class MariaDBPrepared:
-    """See :class:`~subscriber.targets.roles.prepared.Prepared`; they outlive their session (MariaDB
-    10.5).
+    """See :class:`~subscriber.targets.roles.prepared.Prepared`.
+
+    XA transactions outlive their session (MariaDB 10.5).
     """
 
     def __init__(self, engine: sa.Engine, errors: Errors, transactions: MariaDBTransactions, database: str) -> None:
@@ -41,8 +43,9 @@ class MariaDBPrepared:
     def begin(self, gid: str) -> Iterator[sa.Connection]:
         """See :meth:`Prepared.begin`; XA START to XA PREPARE.
 
-        READ COMMITTED, so that it keeps locks on the rows that it changes and on no gap between
-        them: until it is finished, the changes that the publisher made beside it must get by.
+        The isolation level is READ COMMITTED, so that the transaction locks the rows that it
+        changes but no gaps between them. Changes that the publisher made concurrently must not wait
+        for these locks until the transaction is finished.
         """
         with self._transactions.renewing_sessions(), self._errors.reporting(), self._engine.connect() as connection:
             xid = self._xid(gid)
@@ -60,13 +63,13 @@ class MariaDBPrepared:
             except exc.DBAPIError as error:
                 raise self._explain(error, gid) from None
             finally:
-                # The session can do nothing else before the transaction is finished, which is left
-                # to another.
+                # The session cannot do anything else until another session has finished the
+                # transaction.
                 connection.invalidate()
 
     def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
-        """See :meth:`Prepared.finish`; XA COMMIT, XA ROLLBACK."""
-        del origin  # nothing is marked
+        """See :meth:`Prepared.finish`; XA COMMIT or XA ROLLBACK."""
+        del origin  # changes are not marked
         command = f"XA {'COMMIT' if commit else 'ROLLBACK'} {self._xid(gid)}"
         deadline = time.monotonic() + _DETACH_SECONDS
         autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
@@ -76,19 +79,21 @@ class MariaDBPrepared:
                     connection.exec_driver_sql(command)
                     return
                 except exc.DBAPIError as error:
-                    # The session that prepared it may not have ended yet, though its connection
-                    # has.
+                    # The session that prepared it may still be ending, although its connection is
+                    # closed.
                     if time.monotonic() > deadline or gid not in self.names(connection):
                         raise self._explain(error, gid) from None
                 time.sleep(_POLL_SECONDS)
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
-        """See :meth:`Prepared.free_gid`; names are the database's own."""
+        """See :meth:`Prepared.free_gid`; always ``gid``, because XA names here include the
+        database.
+        """
         del connection
         return gid
 
     def names(self, connection: sa.Connection) -> frozenset[str]:
-        """Those of this database, which is the second part of their names (bqual)."""
+        """See :meth:`Prepared.names`; only XA names with this database as second part (bqual)."""
         with self._errors.reporting():
             rows = connection.exec_driver_sql("XA RECOVER").all()
         here = self._bqual()
@@ -96,7 +101,7 @@ class MariaDBPrepared:
         return frozenset(name[:length].decode(errors="replace") for name, length in names if name[length:] == here)
 
     def _xid(self, gid: str) -> str:
-        """The name of a transaction: ``gid``, and the database as its second part."""
+        """The XA name of a transaction: ``gid``, and the database as its second part."""
         return f"X'{gid.encode().hex()}',X'{self._bqual().hex()}'"
 
     def _bqual(self) -> bytes:
@@ -104,7 +109,7 @@ class MariaDBPrepared:
         return database if len(database) <= _XID_BYTES else hashlib.sha256(database).hexdigest().encode()
 
     def _explain(self, error: exc.SQLAlchemyError, gid: str) -> SubscriberError:
-        """In PostgreSQL's words (rule C50)."""
+        """The translation of an error, with PostgreSQL's text (rule C50)."""
         match getattr(getattr(error, "orig", None), "args", (None,))[0]:
             case 1397 | 1402:
                 return ApplyError(f'prepared transaction with identifier "{gid}" does not exist', sqlstate="42704")
@@ -115,7 +120,7 @@ class MariaDBPrepared:
 
 
 def _roll_back(connection: sa.Connection, xid: str) -> None:
-    """Take an XA transaction back; what fails here the end of its session does."""
+    """Roll back an XA transaction. If this fails, the end of the session rolls it back."""
     for command in ("END", "ROLLBACK"):
         with suppress(exc.SQLAlchemyError):
             connection.exec_driver_sql(f"XA {command} {xid}")

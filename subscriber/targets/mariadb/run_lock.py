@@ -1,4 +1,4 @@
-"""MariaDB's run lock: the server's, by GET_LOCK."""
+"""The run lock of a MariaDB target: a lock of the server by GET_LOCK."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from subscriber.errors import (
 from subscriber.targets.roles.errors import Errors
 
 _LONG_WAIT: Final = 31_536_000
-"""Seconds that the run lock's connection may be idle: the server's largest, a year."""
+"""Seconds that the run lock's connection may be idle: the server's maximum, a year."""
 
 
 class MariaDBRunLock:
@@ -29,7 +29,7 @@ class MariaDBRunLock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold the server's lock (GET_LOCK) of this database's name on a connection of its own."""
+        """See :meth:`RunLock.hold`; GET_LOCK with the database's name, in a separate session."""
         name = self._name
         autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._errors.reporting(), autocommit.connect() as connection:
@@ -42,10 +42,10 @@ class MariaDBRunLock:
             try:
                 yield
             finally:
-                # The lock ends with its session, so one that is lost has released it.
+                # The lock ends with its session, so a lost session has released it.
                 with suppress(exc.SQLAlchemyError):
                     connection.execute(sa.select(sa.func.release_lock(name)))
-                connection.invalidate()  # its session is no longer like the others
+                connection.invalidate()  # its session differs from the others
 
     def is_held(self, connection: sa.Connection) -> bool | None:
         """See :meth:`RunLock.is_held`."""

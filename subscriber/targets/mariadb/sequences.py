@@ -15,8 +15,9 @@ class MariaDBSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`; counts as the server does
-        (``auto_increment_increment``).
+        """See :meth:`Sequences.of_column`.
+
+        The values advance by the server's ``auto_increment_increment``.
         """
         found = table.column(column)
         if found is None or not counts(found):
@@ -30,8 +31,8 @@ class MariaDBSequences(GenericSequences):
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
         """See :meth:`Sequences.set`.
 
-        ALTER TABLE commits the transaction. A value at or below the table's largest is raised above
-        it by the server.
+        ALTER TABLE commits the transaction. The server replaces a value that is not above the
+        table's largest value by the next value above it.
         """
         assert sequence.table is not None
         name = connection.dialect.identifier_preparer.format_table(sequence.table.clause())

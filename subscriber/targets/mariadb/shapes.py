@@ -1,4 +1,4 @@
-"""MariaDB's tables; :mod:`subscriber.targets.mariadb.catalog` reads them."""
+"""Shapes of MariaDB's tables; :mod:`subscriber.targets.mariadb.catalog` reads them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class MariaDBShapes(GenericShapes):
     """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Shapes.reflect` and the module."""
+        """See :meth:`Shapes.reflect` and :mod:`subscriber.targets.mariadb.target`."""
         with self._errors.reporting():
             return read_table(connection, schema, table)

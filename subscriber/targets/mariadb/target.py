@@ -1,26 +1,27 @@
 """MariaDB and MySQL as a target, through PyMySQL.
 
-- *Sessions* are strict (nothing is cut without an error, 0 is no auto-increment), in UTC and
-  utf8mb4. Foreign keys are off on our connections, as PostgreSQL's apply worker does not enforce
-  them (rule C23); unique keys are not; triggers fire.
+- *Sessions* are strict (nothing is truncated without an error, and 0 does not generate an
+  auto-increment value), and use UTC and utf8mb4. Foreign keys are off on the subscriber's
+  connections, because PostgreSQL's apply worker does not enforce them (rule C23). Unique keys are
+  enforced, and triggers fire.
 - *Schemas.* ``public`` is the URL's database. Table ``t`` of another schema ``s`` is the table
-  named ``s.t`` in it, or table ``t`` of a database ``s``.
-- *System-versioned tables* are tables; their history is the server's.
-- *Engines* without transactions (MyISAM, Aria as users make it) are refused as targets: progress
-  and data would part.
-- *TRUNCATE* is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked against the
-  foreign keys (rule C30). RESTART IDENTITY sets AUTO_INCREMENT back right after the transaction,
-  since ALTER TABLE commits too; a process that dies in between leaves the counter where it is, and
-  so does a prepared transaction.
-- *Rows without a key* have no locator: UPDATE and DELETE are told to change one row (``LIMIT 1``).
-  Their texts are compared letter by letter, whatever the column's collation is: the server's own
-  takes letters of both cases for the same, and nobody asked for that.
-- *Prepared transactions* are XA's, named as PostgreSQL's with the database as second part; they
-  outlive their session (MariaDB 10.5).
-- *DDL commits.* Tables that are made, and auto-increment values that are set, stay whatever becomes
-  of the transaction.
-- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's own text, or row by row where the server
-  forbids it. LOCAL makes warnings of errors; any warning is an error here.
+  named ``s.t`` in this database, or table ``t`` of a database ``s``.
+- *System-versioned tables* are treated as tables; the server maintains their history.
+- *Engines* without transactions (MyISAM, and Aria in tables of users) are refused, because progress
+  and data would no longer agree.
+- *TRUNCATE* is DELETE without WHERE, because TRUNCATE commits. RESTRICT is checked against the
+  foreign keys (rule C30). RESTART IDENTITY resets AUTO_INCREMENT immediately after the transaction,
+  because ALTER TABLE commits too. If the process ends in between, or if the transaction is
+  prepared, the counter keeps its value.
+- *Rows without a key* have no locator, so UPDATE and DELETE are limited to one row (``LIMIT 1``).
+  Their texts are compared exactly, whatever the column's collation is. The server's default
+  collation ignores case, and this is usually not a decision of the user.
+- *Prepared transactions* are XA transactions. The first part of their name is PostgreSQL's GID, the
+  second part is the database. They outlive their session (MariaDB 10.5).
+- *DDL commits.* Tables that are created and auto-increment values that are set remain, even if the
+  transaction is rolled back.
+- *Copies* are loaded by LOAD DATA LOCAL from PostgreSQL's text, or by INSERT if the server forbids
+  this. LOCAL turns errors into warnings; here any warning is an error.
 """
 
 from __future__ import annotations
@@ -58,13 +59,13 @@ _SQL_MODE: Final = "STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_O
 _SESSION: Final = (
     f"SET SESSION sql_mode = '{_SQL_MODE}', SESSION time_zone = '+00:00', SESSION foreign_key_checks = 0,"
     " SESSION unique_checks = 1, SESSION autocommit = 0, SESSION default_storage_engine = InnoDB,"
-    # Notes tell of decimals that LOAD DATA has rounded, their texts of the column; a TRUNCATE is a
-    # DELETE of all rows.
+    # Notes report decimals that LOAD DATA has rounded; their texts have the column's name. A
+    # TRUNCATE is a DELETE of all rows.
     " SESSION sql_notes = 1, SESSION max_error_count = 64, SESSION lc_messages = 'en_US', SESSION sql_safe_updates = 0,"
     f" SESSION sql_select_limit = {2**64 - 1}, SESSION wait_timeout = 28800 /*M! , SESSION check_constraint_checks = 1 */"
 )
-"""Everything that the server's configuration, or the URL, could have set so that values change or
-are not looked at.
+"""Session variables that the server's configuration or the URL could have set so that values are
+changed or not checked.
 """
 
 
@@ -72,11 +73,12 @@ CAPABILITIES: Final = Capabilities(database="MariaDB", multi_rowcount=True, sign
 
 
 def open_mariadb(url: sa.URL) -> Target:
-    """Open the database that ``url`` names, through PyMySQL.
+    """Open the database that ``url`` names, with PyMySQL.
 
     Raises:
         NotSupportedError: the URL asks for another driver.
-        UsageError: the URL names no database.
+        UsageError: the URL does not name a database, or it has an option that PyMySQL does not
+            know.
     """
     backend = url.get_backend_name()
     if url.drivername == backend:
@@ -99,7 +101,7 @@ def open_mariadb(url: sa.URL) -> Target:
     def connect(_dialect: object, _record: object, _arguments: object, options: dict[str, Any]) -> Any:
         try:
             return Connection(**options)
-        except OSError as error:  # a file of TLS's that is not there, or is none; PyMySQL's errors are no OSErrors
+        except OSError as error:  # a TLS file is missing or unusable
             raise err.OperationalError(CR.CR_SSL_CONNECTION_ERROR, f"{error.strerror or error}") from None
 
     sa.event.listen(engine, "connect", _on_connect)
@@ -145,8 +147,9 @@ def _on_connect(connection: Any, _record: object) -> None:
 
 
 def _adapt(dialect: Any) -> None:
-    """Quote every name, as each version of each server has reserved words of its own; make tables
-    for every character.
+    """Quote every name, and create tables with the character set utf8mb4.
+
+    Every name is quoted because the reserved words depend on the server and its version.
     """
 
     class _Preparer(dialect.preparer):  # type: ignore[misc]  # a class that is known when it runs

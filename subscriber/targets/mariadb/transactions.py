@@ -1,4 +1,4 @@
-"""MariaDB's transactions."""
+"""Transactions of a MariaDB target."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class MariaDBTransactions(GenericTransactions):
         self._counters = counters
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`; what the binary log is synced at does not
-        matter, as InnoDB's log has the commit.
+        """See :meth:`Transactions.durability_warnings`.
+
+        How often the binary log is synchronized does not matter, because InnoDB's log contains the
+        commit.
         """
         with self._errors.reporting(), self._engine.connect() as connection:
             flushed: int = connection.exec_driver_sql("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit").scalar_one()
@@ -44,8 +46,8 @@ class MariaDBTransactions(GenericTransactions):
         )
 
     def interrupt(self, connection: sa.Connection) -> None:
-        """See :meth:`Transactions.interrupt`; KILL QUERY, on a connection of its own."""
-        with suppress(exc.SQLAlchemyError, OSError):  # it may just be closed, or the server take no more connections
+        """See :meth:`Transactions.interrupt`; KILL QUERY, on a separate connection."""
+        with suppress(exc.SQLAlchemyError, OSError):  # it may be closed, or no new connection is possible
             driver: Any = connection.connection.driver_connection
             number = driver.thread_id()
             with self._engine.connect() as other:
@@ -61,8 +63,9 @@ class MariaDBTransactions(GenericTransactions):
 
     @contextmanager
     def renewing_sessions(self) -> Iterator[None]:
-        """After a value that was too large no session is used again: what somebody raises the limit
-        to, only new ones are told.
+        """Close all sessions of the pool after an error for a value that was too large.
+
+        If an administrator raises the limit, only new sessions use the new limit.
         """
         try:
             yield
@@ -77,7 +80,7 @@ class MariaDBTransactions(GenericTransactions):
         return int(driver.thread_id())
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; with the right to see other sessions (PROCESS)."""
+        """See :meth:`Transactions.waits_for`; complete only with the PROCESS privilege."""
         if session is None:
             return ()
         with self._engine.connect() as connection:

@@ -1,16 +1,17 @@
-"""Which PostgreSQL value becomes what in MariaDB and MySQL, and which columns would change it.
+"""How MariaDB and MySQL store PostgreSQL's values, and which columns would change them.
 
-The session is strict, so what does not fit a column is refused there. Some things MariaDB changes
-without an error in strict mode too: decimals that are too long, microseconds that a column has no
-place for, blanks at the end of CHAR, the case of letters in keys. Such columns are refused when the
-relation is opened, such values when they are bound (invariant refuse_not_guess).
+The session is strict, so the server refuses a value that does not fit its column. Even in strict
+mode, MariaDB changes some values without an error: decimals with too many digits, microseconds that
+a column cannot store, blanks at the end of CHAR, and the case of letters in keys. Such columns are
+refused when the relation is opened, and such values are refused when they are bound (invariant
+refuse_not_guess).
 
 ========================  ==================================  ========================================
 PostgreSQL                bound as                            columns
 ========================  ==================================  ========================================
 boolean                   1, 0 (``t``, ``f`` as text)         integers, texts
 smallint ... bigint, oid  integer                             integers, DECIMAL, texts, DOUBLE (32 bit)
-real, double precision    float; NaN, infinities are refused  DOUBLE (of no size: DOUBLE(10,2) rounds)
+real, double precision    float; NaN, infinities are refused  DOUBLE (no size: DOUBLE(10,2) rounds)
 bytea                     bytes                               BLOBs, VARBINARY
 numeric                   exact text                          DECIMAL, texts
 date                      text; year 1 to 9999                DATE, texts, CHAR
@@ -18,14 +19,14 @@ time                      text                                TIME(6), texts, CH
 timestamp                 text; year 1 to 9999                DATETIME(6), texts, CHAR
 timestamptz               text; the time in UTC               DATETIME(6), TIMESTAMP(6), texts, CHAR
 uuid                      text                                UUID, texts, CHAR
-character                 text; CHAR gives it back trimmed    texts, CHAR
+character                 text; CHAR removes trailing blanks  texts, CHAR
 everything else           text                                texts
 ========================  ==================================  ========================================
 
-Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also take values of other types, as PostgreSQL's
+Integers, DOUBLE, DECIMAL, DATETIME(6) and texts also accept values of other types, as PostgreSQL's
 input functions read them (:mod:`subscriber.targets.conversion`). Texts are VARCHAR and the four
-TEXTs; in a primary key only with a binary collation (``..._bin``), since a row is found by ``=``.
-What is known to be lost: the sign of a floating-point negative zero.
+TEXT types. In a primary key they need a binary collation (``..._bin``), because a row is found by
+``=``. One known loss remains: the sign of a floating-point negative zero.
 """
 
 from __future__ import annotations
@@ -45,23 +46,22 @@ from subscriber.targets.target_table import TargetColumn
 from subscriber.types import family_of, type_name
 
 INEXACT_KEY: Final = " of a key that ignores case"
-"""Ends the storage of a text that is part of a primary key and compares as equal what PostgreSQL
-tells apart.
+"""The suffix of the storage of a text column in a primary key, if the column's collation treats
+values as equal that PostgreSQL distinguishes.
 """
 
 TEXTS: Final = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
 INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 STORED_ALIKE: Final = TEXTS | INTEGERS | {"decimal", "date", "uuid", "varbinary"}
-"""Columns of a key in which no two values are equal that are not the same, texts being compared
-letter by letter.
+"""Key columns in which any two equal values are stored identically, if texts are compared exactly.
 
-Not CHAR, whose letters of both cases may be equal, DOUBLE, and what can be
-``ON UPDATE CURRENT_TIMESTAMP`` where SET does not name it.
+Not included are CHAR, in which letters of different case may be equal, DOUBLE, and columns that can
+be ``ON UPDATE CURRENT_TIMESTAMP``, which changes them if SET does not name them.
 """
 _SIZED: Final = frozenset({"varchar", "char", "varbinary"})
 _BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215}
-"""What texts without a length may be long."""
+"""The maximum length, in bytes, of text types that are declared without a length."""
 TIMES: Final = frozenset({"datetime", "timestamp"})
 _BLOBS: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 
@@ -69,12 +69,14 @@ _BIGINT, _BPCHAR, _VARCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _NUMERIC, _U
     20, 1042, 1043, 1082, 1083, 1114, 1184, 1700, 2950,
 )  # fmt: skip
 _SHORT: Final = frozenset({1083, 1266, 1114, 1184, 1186, 2950, 869, 650, 829, 774, 3220})
-"""Date and time (but date), uuid, network addresses and pg_lsn: texts that are never longer than
-:data:`_SHORT_LENGTH`.
+"""Date and time types (except date), uuid, network addresses and pg_lsn: their texts are never
+longer than :data:`_SHORT_LENGTH`.
 """
 _SHORT_LENGTH: Final = 80
 _KEY_LENGTH: Final = 255
-"""Characters, or bytes, of a key's column: indexes want a length; what is longer is refused."""
+"""The length of a key column, in characters or bytes. Indexes require a length; a longer value is
+refused.
+"""
 _LARGEST_PRECISION, _LARGEST_SCALE = 65, 30
 
 _STANDS_FOR: Final = {
@@ -86,20 +88,21 @@ _STANDS_FOR: Final = {
     "datetime": conversion.TIMESTAMP,
     **dict.fromkeys(TEXTS, conversion.TEXT),
 }
-"""The PostgreSQL type that a column of another type reads values as, where there is one."""
+"""For columns that convert values of other types: the PostgreSQL type as which the values are read.
+"""
 
 _CHAR_HOLDS: Final = frozenset({_BPCHAR, _DATE, _TIME, _TIMESTAMP, _TIMESTAMPTZ, _UUID})
-"""Types whose text never ends with a blank that matters: CHAR gives it back without."""
+"""Types whose text has no significant blanks at the end. CHAR removes blanks at the end."""
 
 
 def declaration(type_oid: int, type_name: str, *, key: bool, collation: str) -> str:
-    """How to declare a column for a type.
+    """The declaration of a column for a type.
 
     Args:
         type_oid: the type.
-        type_name: ``format_type``'s name of it.
-        key: it is part of a key.
-        collation: of texts: a binary one, under which blanks at the end count.
+        type_name: the type's name as ``format_type`` returns it.
+        key: the column is part of a key.
+        collation: the collation of texts: a binary one that does not ignore blanks at the end.
 
     >>> declaration(1700, "numeric(10,2)", key=False, collation="c"), declaration(25, "text", key=True, collation="c")
     ('DECIMAL(10,2)', 'VARCHAR(255) CHARACTER SET utf8mb4 COLLATE c')
@@ -138,7 +141,8 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     """Refuse a column that would change values of the type (see the table above).
 
     Raises:
-        TargetRelationError: naming column and declared type, with a declaration that works.
+        TargetRelationError: with the column's name, its declared type, and a declaration that
+            works.
     """
     storage = column.storage.removesuffix(INEXACT_KEY)
     name = type_name(type_oid)
@@ -155,7 +159,7 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
             hint=f"Declare the column as {declared} to keep every value of type {name}.",
             column=column.name,
         )
-    # The other texts that CHAR holds have letters of one case.
+    # The other texts that CHAR can store have letters of only one case.
     if storage != column.storage and (storage in TEXTS or type_oid == _BPCHAR):
         raise TargetRelationError(
             f'key column "{column.name}" takes letters of both cases for the same',
@@ -189,10 +193,10 @@ def _allowed(type_oid: int) -> frozenset[str]:
 
 
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind; see the table above.
+    """The values to bind (see the table above).
 
     Raises:
-        UnsupportedValue: a value that the column cannot hold exactly.
+        UnsupportedValue: the column cannot store a value exactly.
     """
     into = conversion_of(type_oid, column)
     if into is not None:
@@ -216,8 +220,9 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
 
 
 def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type that values of another type are read as before they are bound; None where
-    nothing is converted.
+    """The PostgreSQL type as which values of another type are read before they are bound.
+
+    None if values are not converted.
     """
     storage = column.storage.removesuffix(INEXACT_KEY)
     into = _STANDS_FOR.get(storage)
@@ -225,7 +230,7 @@ def conversion_of(type_oid: int, column: TargetColumn) -> int | None:
 
 
 def _check_length(column: TargetColumn, values: pa.Array) -> None:
-    # Of what is too long, blanks are cut without an error.
+    # If a text is too long only because of blanks, they are removed without an error.
     length = declared_length(column.declared_type)
     lengths = pc.binary_length(values) if pa.types.is_binary(values.type) else pc.utf8_length(values.cast(pa.string()))
     longest = pc.max(lengths).as_py()
@@ -234,8 +239,8 @@ def _check_length(column: TargetColumn, values: pa.Array) -> None:
 
 
 def _check_bytes(column: TargetColumn, values: pa.Array) -> None:
-    # The same: only what ends with a blank is cut without an error. Of another character set it may
-    # be a few bytes less.
+    # The same is true here: only a text that ends with a blank is truncated without an error. In
+    # another character set it may have fewer bytes.
     blank = pc.fill_null(pc.ends_with(values.cast(pa.string()), " "), False)
     longest = pc.max(pc.binary_length(values.cast(pa.string()).filter(blank))).as_py()
     if longest is not None and longest > _BYTES[column.storage]:
@@ -254,13 +259,14 @@ def _finite(column: TargetColumn, values: pa.Array) -> pa.Array:
 
 
 def from_text(type_oid: int, column: TargetColumn, variable: str) -> str | None:
-    """The SQL that makes a column's value of COPY's text of it, kept in a user variable; None where
-    MariaDB reads the text itself.
+    """The SQL that converts COPY's text in a user variable to a column's value.
+
+    None if MariaDB reads the text itself.
 
     Args:
         type_oid: the type.
-        column: where the value goes.
-        variable: such as ``@c1``.
+        column: the target's column.
+        variable: the name of the user variable, such as ``@c1``.
     """
     arrow_type = family_of(type_oid).arrow_type
     if pa.types.is_boolean(arrow_type) and column.storage in INTEGERS:

@@ -1,6 +1,6 @@
 """Statements that write to MariaDB.
 
-TRUNCATE is DELETE without WHERE, since TRUNCATE commits; RESTRICT is checked (rule C30).
+TRUNCATE is DELETE without WHERE, because TRUNCATE commits; RESTRICT is checked (rule C30).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MariaDBWriting(GenericWriting):
         self._counters = counters
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """See :meth:`Writing.truncate`; auto-increments are set back when the transaction has
+        """See :meth:`Writing.truncate`; AUTO_INCREMENT is reset after the transaction has
         committed.
         """
         with self._errors.reporting():

@@ -1,3 +1,15 @@
-"""PostgreSQL as a target: schemas, native types, COPY, prepared transactions, replication
-origins.
+"""PostgreSQL as a target: schemas, native types, COPY, prepared transactions, replication origins.
+
+What is here: ``target`` opens the database and combines the roles. One file for each role:
+``errors``, ``transactions``, ``shapes``, ``column_values`` (the role values), ``matching``,
+``writing``, ``loading``, ``ddl``, ``sequences``, ``row_versions``, ``prepared``, ``origins``,
+``run_lock``, ``cluster``. ``catalog`` queries the system catalogs for shapes, sequences and row
+versions; ``binary_columns`` checks values in binary form.
+
+Values pass from ``column_values`` through ``matching`` to the statement (the stream), or from
+``loading`` to COPY (the initial copy).
+
+What is not here: the Protocols of the roles are in :mod:`subscriber.targets.roles`, and the general
+implementation that this folder overrides is in :mod:`subscriber.targets.generic`. The publisher,
+which is also PostgreSQL, is in :mod:`subscriber.publisher`.
 """

@@ -1,7 +1,7 @@
-"""Values that came in binary form, for columns that have PostgreSQL's types (rules C5, D7).
+"""Values that arrived in binary form, for columns that have PostgreSQL's types (rules C5, D7).
 
-PostgreSQL's subscriber takes such a value only where its column's type reads the bytes, so a
-PostgreSQL target does too, although it gets the value's text from us.
+PostgreSQL's subscriber accepts such a value only if the column's type can read the bytes. A
+PostgreSQL target follows the same rule, although this program sends the value to it as text.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from subscriber.types.binary_forms import reads_form, refusal
 
 
 def refused_binary(type_oid: int, column: PostgreSQLColumn, number: int | None = None) -> UnsupportedValue | None:
-    """What to raise for a value other than NULL that came in binary form; None where the column
-    reads it.
+    """The error to raise for a value in binary form that the column does not read.
+
+    None if the column reads it. NULL is always accepted.
 
     Args:
         type_oid: the publisher's type.
-        column: where the value is to go.
-        number: of the column in the stream, from 1; None in a copy.
+        column: the target's column.
+        number: the number of the column in the stream, from 1; None in a copy.
     """
     form = column.binary_form
     if form is None or reads_form(form, type_oid) or not family_of(type_oid).reads_binary:
-        return None  # the last: it has come as text
+        return None  # in the last case the value was sent as text
     message, sqlstate = refusal(form, type_oid, column.declared_type, number)
     return UnsupportedValue(
         message,

@@ -1,8 +1,7 @@
-"""What a PostgreSQL target's catalogs say of its tables: columns, keys, indexes, row versions,
-sequences.
+"""Queries of a PostgreSQL target's system catalogs.
 
-Every name in the questions is the system's own, so that they mean the same with any
-``search_path``.
+They read columns, keys, indexes, row versions and sequences. The queries use only names of system
+objects, so they have the same meaning with any ``search_path``.
 """
 
 from __future__ import annotations
@@ -27,17 +26,18 @@ from subscriber.targets.target_table import (
 )
 
 _PARTITION: Final = "tableoid"
-"""The pseudo-column that tells the partitions of a table apart, each of which has ctids of its own.
+"""The pseudo-column that identifies the partition of a row. A ctid is unique only within a
+partition.
 """
 _KINDS: Final[dict[str, TableKind]] = {"r": "table", "p": "partitioned table", "v": "view"}
 _ROUNDED: Final = [1700, 1231, 1043, 1083, 1183, 1114, 1115, 1184, 1185, 1266, 1270, 1186, 1187]
-"""Types with a modifier that changes what is written: numeric, varchar, times and intervals, and
-arrays of them.
+"""Types with a modifier that changes what is stored: numeric, varchar, times and intervals, and
+arrays of these.
 """
 _MODIFIER: Final = re.compile(r"\(.*\)")
-"""Of a declared type; of an array it stands before the brackets."""
+"""The modifier of a declared type. In an array's type it is before the brackets."""
 _ALIASES: Final = [24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191]
-"""regclass and its kin, which are compared as the numbers that they stand for."""
+"""regclass and the other object identifier types, which are compared as OIDs."""
 
 _RELATION: Final = sa.text(
     "SELECT c.oid, c.relkind::text, row_security_active(c.oid) AS is_secured, current_user AS role,"
@@ -53,19 +53,19 @@ _RELATION: Final = sa.text(
 _COLUMNS: Final = sa.text(
     "SELECT a.attname, format_type(a.atttypid, a.atttypmod), NOT a.attnotnull, a.attgenerated <> '', a.attidentity = 'a',"
     " format_type(b.oid, b.modifier), o.operator,"
-    # What it reads in binary form: a domain's base type says, and enums and extensions' texts read
-    # text (subscriber.types.binary_forms).
+    # The type whose binary form the column reads. A domain reads that of its base type. Enums and
+    # text types of extensions read text (subscriber.types.binary_forms).
     " CASE WHEN a.atttypid < 10000 THEN a.atttypid::int8 ELSE (WITH RECURSIVE d (oid, base, receive) AS ("
     "   SELECT oid, typbasetype, typreceive FROM pg_type WHERE oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typreceive FROM d JOIN pg_type t ON t.oid = d.base)"
     "  SELECT CASE WHEN d.receive = 0 THEN 0 WHEN p.prosrc IN ('textrecv', 'enum_recv') THEN 25 ELSE d.oid::int8 END"
     "  FROM d LEFT JOIN pg_proc p ON p.oid = d.receive WHERE d.base = 0) END,"
-    # A domain may have a default, and refuse NULL, of its own.
+    # A domain may have a separate default, and may refuse NULL.
     " (SELECT (a.attnotnull OR t.typnotnull) AND NOT a.atthasdef AND a.attidentity = '' AND t.typdefault IS NULL"
     "  FROM pg_type t WHERE t.oid = a.atttypid)"
     " FROM pg_attribute a"
-    # Without its domains. Enums, ranges and arrays are compared by functions of the system's,
-    # whatever their types.
+    # The base type without domains. Enums, ranges and arrays are compared by system functions,
+    # whatever their element types are.
     " LEFT JOIN LATERAL (WITH RECURSIVE d (oid, base, kind, category, modifier, below) AS ("
     "   SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, a.atttypmod, t.typtypmod FROM pg_type t WHERE t.oid = a.atttypid"
     "   UNION ALL SELECT t.oid, t.typbasetype, t.typtype, t.typcategory, greatest(d.modifier, d.below), t.typtypmod"
@@ -82,9 +82,9 @@ _COLUMNS: Final = sa.text(
     " WHERE a.attrelid = :oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
 )
 _KEY: Final = sa.text(
-    # The local replica identity index, else the primary key (rule C11) unless that is deferrable
-    # (rule C13). An index keeps the names that its columns had when it was made, so they are the
-    # table's.
+    # The local replica identity index, else the primary key (rule C11) unless it is deferrable
+    # (rule C13). The column names are read from the table, because an index keeps the names that
+    # the columns had when the index was created.
     "SELECT a.attname FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid"
     " WHERE i.indrelid = :oid AND i.indisvalid AND i.indimmediate AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
     " ORDER BY i.indisreplident AND c.relreplident = 'i' DESC LIMIT 1) k"
@@ -93,8 +93,8 @@ _KEY: Final = sa.text(
 )
 
 _LEAVES: Final = sa.text(
-    # Of each partition that has rows: its number, what rows it takes, and its key by the same rule
-    # as _KEY.
+    # For each partition that has rows: its OID, its partition constraint, and its key by the same
+    # rule as in _KEY.
     "SELECT c.oid::int8, pg_get_partition_constraintdef(c.oid) AS bounds, (SELECT array_agg(a.attname ORDER BY u.place)"
     "  FROM (SELECT i.indkey, i.indnkeyatts FROM pg_index i WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate"
     "    AND (i.indisprimary OR (i.indisreplident AND c.relreplident = 'i'))"
@@ -104,16 +104,16 @@ _LEAVES: Final = sa.text(
     " FROM pg_partition_tree(CAST(:oid AS oid)) p JOIN pg_class c ON c.oid = p.relid WHERE p.isleaf ORDER BY c.oid"
 )
 _PARTITION_COLUMNS: Final = sa.text(
-    # A column of the partition key, or of an expression in it, depends on its table as a part of
-    # it.
+    # A column of the partition key, or of an expression in the partition key, has an internal
+    # dependency on its table.
     "SELECT DISTINCT a.attname FROM pg_partition_tree(CAST(:oid AS oid)) p"
     " JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = p.relid AND d.objsubid > 0 AND d.deptype = 'i'"
     "  AND d.refclassid = 'pg_class'::regclass AND d.refobjid = p.relid AND d.refobjsubid = 0"
     " JOIN pg_attribute a ON a.attrelid = p.relid AND a.attnum = d.objsubid ORDER BY a.attname"
 )
 _UNIQUE_INDEXES: Final = sa.text(
-    # In the order in which PostgreSQL keeps and checks them. A server older than 15 has no NULLS
-    # NOT DISTINCT.
+    # In the order in which PostgreSQL stores and checks them. Servers before version 15 do not have
+    # NULLS NOT DISTINCT.
     "SELECT c.relname AS name, array_agg(CASE WHEN a.attnum IS NULL THEN pg_get_indexdef(c.oid, k::int, true)"
     "  ELSE a.attname END ORDER BY k) AS keys, array_agg(a.attname ORDER BY k) AS columns,"
     " pg_get_expr(i.indpred, i.indrelid, true) AS predicate,"
@@ -126,7 +126,7 @@ _UNIQUE_INDEXES: Final = sa.text(
     " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
 )
 _ROW_VERSION: Final = sa.text(
-    # CASE: the function raises where commit times are not kept.
+    # CASE: the function raises an error if commit times are not recorded.
     "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
     " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
     " LEFT JOIN LATERAL (SELECT * FROM pg_xact_commit_timestamp_origin(CAST(:xmin AS xid))"
@@ -143,7 +143,8 @@ _INDEX_OF_PARTITION: Final = sa.text(
 )
 
 _SEQUENCE: Final = sa.text(
-    # Owned (serial: 'a', identity: 'i'), else the one sequence that the default's expression names.
+    # The sequence that the column owns (serial: 'a', identity: 'i'), else the only sequence that
+    # the default's expression names.
     "SELECT s.oid::regclass::text AS name, q.seqincrement, q.seqmin, q.seqmax FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " JOIN pg_namespace n ON n.oid = c.relnamespace"
     " LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
@@ -164,14 +165,15 @@ _NAMED_SEQUENCE: Final = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class PostgreSQLColumn(TargetColumn):
-    """A column of PostgreSQL.
+    """A column of a PostgreSQL table.
 
     Attributes:
         binary_form: the type whose binary form the column reads
             (:mod:`subscriber.types.binary_forms`).
-        compared_as: the type that a value is cast to before it is compared with the column's, as
-            SQL; None where it need not be.
-        own_operator: equality of a user-defined type (CREATE TYPE, extensions), with its schema.
+        compared_as: the SQL type to which a value is cast before it is compared with the column;
+            None if no cast is needed.
+        own_operator: the equality operator of a user-defined type (CREATE TYPE, extensions), with
+            its schema.
     """
 
     binary_form: int | None = None
@@ -181,11 +183,12 @@ class PostgreSQLColumn(TargetColumn):
 
 @dataclass(frozen=True, slots=True)
 class PostgreSQLTable(TargetTable):
-    """A table of PostgreSQL.
+    """A PostgreSQL table.
 
     Attributes:
-        routing: where to look for a row, where ``key`` is the partitions' and not the table's.
-        may_suppress: a BEFORE trigger may return NULL, which leaves a row as it is without an
+        routing: how to find a row's partition if ``key`` is the key of the partitions and the table
+            itself has none.
+        may_suppress: a BEFORE trigger may return NULL, which leaves a row unchanged without an
             error.
     """
 
@@ -194,17 +197,17 @@ class PostgreSQLTable(TargetTable):
 
 
 def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str) -> PostgreSQLTable | None:
-    """A table, or whatever has its name; None where nothing has.
+    """The table, or another relation, with this name; None if there is none.
 
     Args:
-        connection: where to ask.
-        schema: its schema.
-        table: its name.
-        fires: of which letters ``tgenabled`` and ``ev_enabled`` are, where triggers and rules act
-            in our sessions.
+        connection: the connection to use.
+        schema: the table's schema.
+        table: the table's name.
+        fires: the values of ``tgenabled`` and ``ev_enabled`` with which triggers and rules fire in
+            the subscriber's sessions.
 
     Raises:
-        TargetRelationError: row-level security, or a rule, would act on what is applied.
+        TargetRelationError: row-level security, or a rule, would affect the applied changes.
     """
     row = connection.execute(_RELATION, {"schema": schema, "table": table, "firing": fires}).one_or_none()
     if row is None:
@@ -231,15 +234,17 @@ def read_table(connection: sa.Connection, schema: str, table: str, *, fires: str
 
 
 def _key_of_leaves(connection: sa.Connection, root: int) -> tuple[tuple[str, ...], LeafRouting | None]:
-    """The key that all partitions have, whose root has none, and how to tell the partition of a row
-    (rules C12, C26).
+    """The key that all partitions have, and how to find a row's partition (rules C12, C26).
+
+    This is for a partitioned table that has no key itself. The key is empty if the partitions do
+    not all have the same key.
     """
     leaves = connection.execute(_LEAVES, {"oid": root}).all()
     keys = {tuple(leaf.key or ()) for leaf in leaves}
     if len(keys) != 1 or () in keys:
         return (), None
     columns = connection.execute(_PARTITION_COLUMNS, {"oid": root}).scalars().all()
-    # A default partition that is alone takes everything, and has no bounds to tell.
+    # A default partition without other partitions accepts every row and has no bounds.
     cases = (f"WHEN {leaf.bounds or 'true'} THEN CAST({leaf.oid} AS pg_catalog.oid)" for leaf in leaves)
     return keys.pop(), LeafRouting(_PARTITION, f"CASE {' '.join(cases)} END", tuple(columns))
 
@@ -261,7 +266,7 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-    """See :meth:`Shapes.unique_indexes`; expressions and predicates too."""
+    """See :meth:`Shapes.unique_indexes`; includes expressions and predicates."""
     rows = connection.execute(_UNIQUE_INDEXES, {"schema": table.schema, "table": table.name}).all()
     return [
         UniqueIndex(
@@ -278,14 +283,15 @@ def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequen
 def read_row_version(
     connection: sa.Connection, table: TargetTable, transaction: str | None, place: str | None
 ) -> RowVersion:
-    """See :meth:`RowVersions.read`; when and by which origin is known with
-    ``track_commit_timestamp`` only.
+    """See :meth:`RowVersions.read`.
+
+    The commit time and the origin are known only with ``track_commit_timestamp``.
 
     Args:
-        connection: where to ask.
-        table: the row's table, or its root.
-        transaction: the version's ``xmin``.
-        place: its ``tableoid``.
+        connection: the connection to use.
+        table: the row's table, or the root of its partition.
+        transaction: the ``xmin`` of the row version.
+        place: the ``tableoid`` of the row.
     """
     row = connection.execute(_ROW_VERSION, {"xmin": transaction, "place": place}).one()
     leaf = (row.nspname, row.relname) if table.kind == "partitioned table" else None
@@ -293,26 +299,26 @@ def read_row_version(
 
 
 def find_index_of_partition(connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]) -> str:
-    """The name that a partition has for an index of its root; partitions of partitions too."""
+    """The name of a root table's index in one of its partitions, at any level."""
     place = {"schema": table.schema, "index": index, "leaf_schema": leaf[0], "leaf": leaf[1]}
     return str(connection.execute(_INDEX_OF_PARTITION, place).scalar_one_or_none() or index)
 
 
 def find_sequence(connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-    """The sequence that a column owns, or that its default takes values from."""
+    """The sequence that a column owns, or from which its default takes values."""
     place = {"schema": table.schema, "table": table.name, "column": column}
     return _sequence(connection, connection.execute(_SEQUENCE, place).one_or_none())
 
 
 def find_named_sequence(connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
-    """The sequence of this name."""
+    """The sequence with this name; None if it does not exist."""
     return _sequence(connection, connection.execute(_NAMED_SEQUENCE, {"schema": schema, "name": name}).one_or_none())
 
 
 def _sequence(connection: sa.Connection, row: sa.Row[Any] | None) -> TargetSequence | None:
     if row is None:
         return None
-    # The name is as regclass writes it: quoted, and with its schema.
+    # The name has the form of regclass: quoted, with its schema.
     written = str(row.name).replace("%", "%%")
     last, called = connection.exec_driver_sql(f"SELECT last_value, is_called FROM {written}").one()
     position = SequencePosition(last_value=last, is_called=called, increment=row.seqincrement)

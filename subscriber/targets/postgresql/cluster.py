@@ -1,4 +1,4 @@
-"""Which PostgreSQL cluster and database a target is."""
+"""Identification of a target's PostgreSQL cluster and database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PostgreSQLCluster:
         self._errors = errors
 
     def has_database(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
-        """Compare the cluster's identifier and the database's name."""
+        """See :meth:`Cluster.has_database`; compares system identifier and database name."""
         with self._errors.reporting():
             here = connection.exec_driver_sql(
                 "SELECT system_identifier::text, current_database()::text FROM pg_control_system()"

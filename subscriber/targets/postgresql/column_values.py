@@ -1,6 +1,6 @@
-"""Values in PostgreSQL's columns.
+"""Values for PostgreSQL's columns.
 
-Their text is bound with unknown type, so that the column's own input function reads it (rule C5).
+A value's text is bound with unknown type, so that the column's input function reads it (rule C5).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ class PostgreSQLValues(GenericValues):
     """See :class:`~subscriber.targets.roles.values.Values`."""
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
-        """Any column will do: its input function accepts the text or raises (rule C5)."""
+        """Accept every column: its input function accepts the text or raises an error (rule C5)."""
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The values' text, for the column's input function.
+        """The text of the values, for the column's input function.
 
         Raises:
-            UnsupportedValue: a text that is too long, of which the server's error would not name
-                the column.
+            UnsupportedValue: a text is too long. The server's error for this would not name the
+                column.
         """
-        del type_oid  # the server knows the column's type and reads it
+        del type_oid  # the server knows the column's type and reads the text
         texts = as_postgresql_text(values)
         if column.storage in _SIZED_TEXTS:
             check_text_length(column, texts)
@@ -53,8 +53,9 @@ class PostgreSQLValues(GenericValues):
         return refused_binary(type_oid, column, number) if isinstance(column, PostgreSQLColumn) else None
 
     def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """The server's own text of every value: psycopg's Python values would lose infinity, and
-        how a type is written.
+        """The server's text of every value.
+
+        Python values of psycopg would lose infinity and the output format of a type.
         """
         assert result.cursor is not None
         answer = result.cursor.pgresult
@@ -74,9 +75,7 @@ class PostgreSQLValues(GenericValues):
 
 
 def as_postgresql_text(values: pa.Array) -> pa.Array:
-    r"""Arrow values as text that PostgreSQL's input functions read: ``t``, ``42``, ``NaN``,
-    ``\x00ff``.
-    """
+    r"""Arrow values as text for input functions: ``t``, ``42``, ``NaN``, ``\x00ff``."""
     if pa.types.is_boolean(values.type):
         return pc.if_else(values, "t", "f")
     if pa.types.is_binary(values.type):

@@ -1,5 +1,6 @@
-"""PostgreSQL's errors in our words; of their texts only names are taken, from where no value can
-stand.
+"""Translation of PostgreSQL's errors.
+
+Only names are taken from the server's texts, and only from places that cannot contain a value.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class PostgreSQLErrors(GenericErrors):
         original = getattr(error, "orig", None)
         sqlstate = getattr(original, "sqlstate", None)
         if isinstance(error, exc.OperationalError) and (sqlstate is None or error.connection_invalidated):
-            # libpq's own words on the connection: host, port and user, never a row.
+            # libpq's text about the connection: it has host, port and user, but never a row.
             return TargetUnavailable(
                 "PostgreSQL is not available",
                 detail=" ".join(str(original).split()),
@@ -82,14 +83,19 @@ class PostgreSQLErrors(GenericErrors):
 
 
 def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
-    """The server's error by its class; of ``diag``, what can hold no row."""
+    """The translation of a server's error, by the class of its SQLSTATE.
+
+    Args:
+        sqlstate: the error's SQLSTATE.
+        diag: psycopg's diagnostics of the error; only fields that cannot contain a row are used.
+    """
     match sqlstate[:2]:
         case "23":
             return _constraint(sqlstate, diag)
         case "22":
             return UnsupportedValue(_VALUE_ERRORS.get(sqlstate, "the target cannot hold a value"), sqlstate=sqlstate)
         case "42" | "0A":
-            # Messages of these classes are about names and types, never about rows.
+            # Messages of these classes contain names and types, but never rows.
             return TargetRelationError(str(diag.message_primary), sqlstate=sqlstate)
         case _ if sqlstate == "25006":
             return TargetUnavailable(
@@ -111,7 +117,7 @@ def translate_sqlstate(sqlstate: str, diag: Any) -> SubscriberError:
 
 
 def row_security_error(role: str, table: str) -> TargetRelationError:
-    """Rule C24, in the worker's words."""
+    """The error for row-level security (rule C24), with the text of PostgreSQL's apply worker."""
     return TargetRelationError(
         f'user "{role}" cannot replicate into relation with row-level security enabled: "{table}"',
         sqlstate="0A000",
@@ -121,7 +127,10 @@ def row_security_error(role: str, table: str) -> TargetRelationError:
 
 
 def rule_error(rule: str, table: str) -> TargetRelationError:
-    """PostgreSQL's worker, which has no statements, passes rules by."""
+    """The error for a rule that would fire.
+
+    PostgreSQL's apply worker does not execute statements, so rules do not fire there.
+    """
     return TargetRelationError(
         f'cannot replicate into relation "{table}" while its rule "{rule}" acts on replicated changes',
         sqlstate="0A000",
@@ -132,8 +141,9 @@ def rule_error(rule: str, table: str) -> TargetRelationError:
 
 
 def explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
-    """PREPARE TRANSACTION's errors, and those of finishing it, in PostgreSQL's words (rules C50,
-    C52).
+    """The translation of errors of PREPARE TRANSACTION, COMMIT PREPARED and ROLLBACK PREPARED.
+
+    The text is that of PostgreSQL (rules C50, C52).
     """
     match error.sqlstate:
         case "55000":
@@ -151,14 +161,14 @@ def explain_prepared(error: SubscriberError, gid: str) -> SubscriberError:
 
 
 def column_of_parameter(context: str, columns: Sequence[str]) -> str | None:
-    """The column that the parameter named in an error's context was for."""
-    # "unnamed portal parameter $2 = ...": the number is ours to use, the value is not.
+    """The column of the parameter that an error's context names."""
+    # "unnamed portal parameter $2 = ...": the number may be used, the value may not.
     found = re.match(r"(?:un)?named portal parameter \$(\d+)", context)
     return columns[int(found[1]) - 1] if found and int(found[1]) <= len(columns) else None
 
 
 def translate_copy(error: Any, table: str, columns: Sequence[str]) -> SubscriberError:
-    """What psycopg raised from a COPY into ``table``."""
+    """The translation of an error that psycopg raised from a COPY into ``table``."""
     if error.sqlstate is None:
         return TargetUnavailable("the connection to PostgreSQL was lost")
     translated = translate_sqlstate(error.sqlstate, error.diag)
@@ -167,7 +177,7 @@ def translate_copy(error: Any, table: str, columns: Sequence[str]) -> Subscriber
 
 
 def _column_of_copy(context: str, table: str, columns: Sequence[str]) -> str | None:
-    # "COPY t, line 1, column b: ...": the name is ours to use, the value behind it is not.
+    # "COPY t, line 1, column b: ...": the name may be used, the value after it may not.
     found = re.match(rf"COPY {re.escape(table)}, line \d+, column ", context)
     rest = context[found.end() :] if found else ""
     return max((column for column in columns if rest.startswith(f"{column}: ")), key=len, default=None)

@@ -1,4 +1,4 @@
-"""Loading into PostgreSQL: COPY, which reads the publisher's text as it is."""
+"""Loading into PostgreSQL with COPY, which reads the publisher's text unchanged."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from subscriber.types import type_name
 _SAME_IN_BINARY: Final = frozenset(
     {16, 17, 20, 21, 23, 25, 114, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950, 3802}
 )
-"""Types whose binary form has been the same in all versions, with the same checks when it is read:
-a receive function applies the column's length and scale too. Not interval: a server older than 17
-reads a newer one's infinity as a number of years.
+"""Types whose binary form is the same in all versions, with the same checks when it is read. A
+receive function also applies the column's length and scale. interval is not in this list: a server
+before version 17 reads the infinity of a newer server as a number of years.
 """
 _BINARY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _BINARY_END: Final = b"\xff\xff"
@@ -33,8 +33,10 @@ class PostgreSQLLoading(GenericLoading):
     """See :class:`~subscriber.targets.roles.loading.Loading`."""
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
-        """Binary, which takes the server hardly more than half the time, where it means the same in
-        every column; else text.
+        """See :meth:`Loading.block_format`; binary if it has the same meaning in every column, else
+        text.
+
+        With the binary format the server needs little more than half the time.
         """
         same = all(
             load.type_oid in _SAME_IN_BINARY and load.column.storage == type_name(load.type_oid) for load in columns
@@ -45,13 +47,14 @@ class PostgreSQLLoading(GenericLoading):
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> Iterator[Callable[[bytes], None]]:
-        """See :meth:`Loading.loader`; COPY, which reads the publisher's text as it is and overrides
-        identities by itself.
+        """See :meth:`Loading.loader`; COPY, which reads the publisher's text unchanged.
+
+        COPY always overrides identity columns.
         """
         preparer = connection.dialect.identifier_preparer
         into = preparer.format_table(table.clause())
         if not columns:
-            # COPY has no words for rows of which nothing is given.
+            # COPY cannot express rows without any given column.
             yield lambda block: self._insert_defaults(connection, into, block.count(b"\n"))
             return
         names = [load.column.name for load in columns]
@@ -67,7 +70,7 @@ class PostgreSQLLoading(GenericLoading):
                 if binary:
                     copy.write(_BINARY_END)
         except connection.dialect.loaded_dbapi.Error as error:
-            # The driver's error quotes rows, and must not be printed as the cause.
+            # The driver's error quotes rows, so it must not be printed as the cause.
             raise translate_copy(error, table.name, names) from None
 
     def _insert_defaults(self, connection: sa.Connection, into: str, count: int) -> None:

@@ -1,5 +1,5 @@
-"""Row matching in PostgreSQL: the server's own operators, each found without a search_path (rule
-C23).
+"""Row matching in PostgreSQL by the server's operators, which are found with an empty search_path
+(rule C23).
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ class PostgreSQLMatching(GenericMatching):
     """See :class:`~subscriber.targets.roles.matching.Matching`."""
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
-        """See :meth:`Matching.equality`; the server compares by the type of its own column, where
-        that can be compared.
+        """See :meth:`Matching.equality`.
+
+        The server compares by the type of the target's column, if this type has an equality.
         """
-        del type_oid  # the publisher's
+        del type_oid  # the publisher's type
         return NONE if column.storage in _WITHOUT_EQUALITY else EXACT
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """Never: PostgreSQL's worker names every column that was sent, and a trigger that is UPDATE
-        OF the key fires.
+        """Always false, so that every column that was sent is in SET.
+
+        PostgreSQL's apply worker also sets every column that was sent, so a trigger with UPDATE OF
+        a key column fires.
         """
         del type_oid, table, column
         return False
@@ -45,8 +48,10 @@ class PostgreSQLMatching(GenericMatching):
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.equals`; an operator of an extension's is not found by an empty
-        search_path (rule C23).
+        """See :meth:`Matching.equals`.
+
+        The operator of a user-defined type (for instance of an extension) is written with its
+        schema, because an empty search_path does not find it (rule C23).
         """
         typed = _typed(column, value)
         operator = _own_operator(column)
@@ -57,8 +62,10 @@ class PostgreSQLMatching(GenericMatching):
     def is_same(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.is_same`; records are compared by their types' own equality, wherever
-        that is, and NULL equals NULL.
+        """See :meth:`Matching.is_same`.
+
+        Values of a user-defined type with its own operator are compared as records. This comparison
+        uses the type's equality in any schema, and NULL equals NULL.
         """
         typed = _typed(column, value)
         if _own_operator(column) is None:
@@ -70,7 +77,7 @@ class PostgreSQLMatching(GenericMatching):
         return table.routing if isinstance(table, PostgreSQLTable) else None
 
     def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
-        """See :meth:`Matching.own_rows`; ONLY, which a partitioned table has no use for."""
+        """See :meth:`Matching.own_rows`; adds ONLY, except for a partitioned table."""
         if table.kind == "partitioned table":
             return statement
         if isinstance(statement, sa.Select):
@@ -79,7 +86,7 @@ class PostgreSQLMatching(GenericMatching):
 
 
 class _Named(sa.types.UserDefinedType[Any]):
-    """A type by its SQL."""
+    """A type that is given by its SQL."""
 
     cache_ok = True
 
@@ -91,8 +98,9 @@ class _Named(sa.types.UserDefinedType[Any]):
 
 
 def _typed(column: TargetColumn, value: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """A value as the column would have it, rounded to its scale; mostly the operator sees
-    to that.
+    """A value as the column would store it, rounded to its scale.
+
+    For most types the operator does this, and the value is returned unchanged.
     """
     compared_as = column.compared_as if isinstance(column, PostgreSQLColumn) else None
     return value if compared_as is None else sa.cast(value, _Named(compared_as))

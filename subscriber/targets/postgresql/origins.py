@@ -1,10 +1,10 @@
-"""Replication origins of a PostgreSQL target: what is applied is marked as replicated (rules C32,
+"""Replication origins of a PostgreSQL target: applied changes are marked as replicated (rules C32,
 C34, C38).
 
-Origins are the cluster's and subscriptions the database's, so ``pg_16394`` of a subscription is
-``subscriber_<database>_pg_16394`` here. A connection writes as one origin at a time, and gives it
-back when it goes back to its pool. A role that may not use origins marks nothing, which is said
-once.
+Origins belong to the cluster, but subscriptions belong to the database. Therefore the origin of
+subscription ``pg_16394`` is called ``subscriber_<database>_pg_16394`` here. A connection uses one
+origin at a time, and releases it when the connection returns to its pool. If the target's database
+role may not use origins, nothing is marked, and a warning is logged once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from subscriber.targets.roles.errors import Errors
 logger = logging.getLogger(__name__)
 
 _ORIGIN: Final = "subscriber_origin"
-"""Under this name a connection knows the replication origin that it writes as: its number."""
+"""The key under which a connection stores the number of the replication origin that it uses."""
 _TRACKED: Final = "subscriber_commit_times"
-"""Under this name, whether the server keeps commit times."""
+"""The key under which a connection stores whether the server records commit times."""
 _NOT_ALLOWED: Final = frozenset({"42501", "53400"})
 
 _DATABASE: Final = sa.text("SELECT oid::text FROM pg_database WHERE datname = current_database()")
@@ -31,8 +31,8 @@ _CREATE_ORIGIN: Final = sa.text(
     "SELECT CASE WHEN pg_replication_origin_oid(:name) IS NULL THEN pg_replication_origin_create(:name) END"
 )
 _SET_ORIGIN: Final = sa.text(
-    # From the table, not by pg_replication_origin_oid: what another session has made, a cache may
-    # not know yet.
+    # From the table and not by pg_replication_origin_oid: a cache may not yet contain an origin
+    # that another session has created.
     "SELECT pg_replication_origin_session_setup(roname), roident AS number,"
     " current_setting('track_commit_timestamp') = 'on' AS tracked FROM pg_replication_origin WHERE roname = :name"
 )
@@ -47,11 +47,13 @@ _DROP_ORIGIN: Final = sa.text(
 
 
 class PostgreSQLOrigins:
-    """See :class:`~subscriber.targets.roles.origins.Origins`; those of one target's subscriptions.
+    """The replication origins of one target's subscriptions.
+
+    See :class:`~subscriber.targets.roles.origins.Origins`.
 
     Args:
-        engine: of the target.
-        errors: of the target.
+        engine: the target's engine.
+        errors: the target's role for errors.
     """
 
     def __init__(self, engine: sa.Engine, errors: Errors) -> None:
@@ -60,8 +62,9 @@ class PostgreSQLOrigins:
         self._made: dict[str, str | None] = {}
 
     def set(self, connection: sa.Connection, name: str) -> None:
-        """See :meth:`Origins.set`; where the role may not, nothing is marked, which is said
-        once.
+        """See :meth:`Origins.set`.
+
+        If the database role may not use origins, nothing is marked, and a warning is logged once.
         """
         with self._errors.reporting():
             if name not in self._made:
@@ -70,7 +73,7 @@ class PostgreSQLOrigins:
             if made is None:
                 return
             row = connection.execute(_SET_ORIGIN, {"name": made}).one_or_none()
-            if row is None:  # dropped meanwhile, with a subscription of the same number
+            if row is None:  # another process dropped it, with a subscription of the same number
                 self._make(connection, name)
                 row = connection.execute(_SET_ORIGIN, {"name": made}).one()
         connection.info[_ORIGIN] = int(row.number)
@@ -82,19 +85,20 @@ class PostgreSQLOrigins:
             connection.execute(_SET_ORIGIN_POSITION, {"lsn": format_lsn(LSN(lsn)), "microseconds": timestamp})
 
     def others(self, connection: sa.Connection) -> sa.ColumnElement[bool] | None:
-        """See :meth:`Origins.others`; with ``track_commit_timestamp`` only."""
+        """See :meth:`Origins.others`; None without ``track_commit_timestamp``."""
         own = connection.info.get(_ORIGIN)
-        # That of a later transaction may be told apart only where commit times are kept.
+        # The origin of a row's last transaction is recorded only with its commit time.
         if own is None or not connection.info.get(_TRACKED):
             return None
-        # What this transaction itself has written has no time yet.
+        # Rows that this transaction itself wrote do not have a commit time yet.
         return sa.literal_column(
             "(SELECT v.roident FROM pg_xact_commit_timestamp_origin(xmin) v WHERE v.timestamp IS NOT NULL)", sa.Integer
         ) != sa.literal_column(str(own))
 
     def drop(self, connection: sa.Connection, name: str) -> None:
-        """See :meth:`Origins.drop`; what its rows are marked with is a number, which may be given
-        again.
+        """See :meth:`Origins.drop`.
+
+        Rows remain marked with the origin's number, which a later origin may get.
         """
         if self._made.get(name, "") is None:
             return
@@ -123,8 +127,10 @@ class PostgreSQLOrigins:
 
 
 def reset_origin(connection: Any, record: Any) -> None:
-    """On the way back to the pool: what the connection writes next may be anybody's, and the origin
-    somebody else's to use.
+    """Release the replication origin when a connection returns to its pool.
+
+    The connection's next changes may belong to another subscription, and another connection may
+    need the origin.
     """
     if connection is None or record.info.pop(_ORIGIN, None) is None:
         return

@@ -35,7 +35,7 @@ class PostgreSQLPrepared:
 
     @contextmanager
     def begin(self, gid: str) -> Iterator[sa.Connection]:
-        """See :meth:`Prepared.begin`; PREPARE TRANSACTION."""
+        """See :meth:`Prepared.begin`; executes PREPARE TRANSACTION."""
         with self._transactions.begin() as connection:
             yield connection
             try:
@@ -56,15 +56,19 @@ class PostgreSQLPrepared:
             raise explain_prepared(self._errors.translate(error), gid) from None
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
-        """With the database's name behind it where another database of the cluster has something
-        prepared under this one.
+        """See :meth:`Prepared.free_gid`.
+
+        If another database of the cluster has prepared a transaction under this GID, the database's
+        name is appended.
         """
         with self._errors.reporting():
             database = connection.execute(_TAKEN_ELSEWHERE, {"gid": gid}).scalar_one()
         return gid if database is None else f"{gid}_{database}"
 
     def names(self, connection: sa.Connection) -> frozenset[str]:
-        """Those of this database; names are the cluster's."""
+        """See :meth:`Prepared.names`; only those of this database, although GIDs belong to the
+        cluster.
+        """
         with self._errors.reporting():
             return frozenset(connection.execute(_PREPARED).scalars())
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's run lock: an advisory lock."""
+"""The run lock of a PostgreSQL target: an advisory lock."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from subscriber.errors import (
 from subscriber.targets.roles.errors import Errors
 
 RUN_LOCK_KEY: Final = int.from_bytes(b"subscrib")
-"""The advisory lock that a runner holds: eight letters that nobody else picks by accident."""
+"""The key of the advisory lock that a runner holds: eight letters that no other program should use.
+"""
 _RUN_LOCKED: Final = sa.text(
     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND classid::int8 = :high AND objid::int8 = :low"
     " AND objsubid = 1 AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
 )
-"""How pg_locks shows an advisory lock of one 64-bit key."""
+"""The row of an advisory lock with one 64-bit key in pg_locks."""
 
 
 class PostgreSQLRunLock:
@@ -32,7 +33,7 @@ class PostgreSQLRunLock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Hold an advisory lock on a connection of its own."""
+        """See :meth:`RunLock.hold`; an advisory lock on a separate connection."""
         autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         with self._errors.reporting(), autocommit.connect() as connection:
             if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(RUN_LOCK_KEY))).scalar_one():
@@ -46,7 +47,7 @@ class PostgreSQLRunLock:
                 try:
                     connection.execute(sa.select(sa.func.pg_advisory_unlock(RUN_LOCK_KEY)))
                 except exc.SQLAlchemyError:
-                    connection.invalidate()  # the lock ends with its session, so one that is lost has released it
+                    connection.invalidate()  # a session that is lost has released the lock
 
     def is_held(self, connection: sa.Connection) -> bool | None:
         """See :meth:`RunLock.is_held`."""

@@ -21,8 +21,9 @@ class PostgreSQLSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`: the sequence that the column owns, or that its default
-        takes values from.
+        """See :meth:`Sequences.of_column`.
+
+        The result is the sequence that the column owns, or from which its default takes values.
         """
         with self._errors.reporting():
             return find_sequence(connection, table, column)

@@ -1,4 +1,4 @@
-"""PostgreSQL's tables; :mod:`subscriber.targets.postgresql.catalog` reads them."""
+"""Shapes of PostgreSQL's tables; :mod:`subscriber.targets.postgresql.catalog` reads them."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class PostgreSQLShapes(GenericShapes):
             return read_table(connection, schema, table, fires=self._transactions.fires)
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-        """See :meth:`Shapes.unique_indexes`; expressions and predicates too."""
+        """See :meth:`Shapes.unique_indexes`; includes expressions and predicates."""
         return read_unique_indexes(connection, table)

@@ -1,7 +1,7 @@
-"""PostgreSQL as a target: the server parses PostgreSQL's text itself.
+"""PostgreSQL as a target: the server itself parses PostgreSQL's text.
 
-Every value is bound as text of unknown type, so that the column's own input function reads it (rule
-C5): no type is too exotic, no precision is lost on the way.
+Every value is bound as text of unknown type, so that the column's input function reads it (rule
+C5). This works for every type and does not lose precision.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ CAPABILITIES: Final = Capabilities(
 
 
 def open_postgresql(url: sa.URL) -> Target:
-    """Open the database that ``url`` names, through psycopg 3.
+    """Open the database that ``url`` names, with psycopg 3.
 
     Raises:
         NotSupportedError: the URL asks for another driver.
-        UsageError: it has an option that libpq does not know.
+        UsageError: the URL has an option that libpq does not know.
     """
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
@@ -61,7 +61,7 @@ def open_postgresql(url: sa.URL) -> Target:
             f'driver "{url.get_driver_name()}" is not supported for PostgreSQL',
             hint="Write the URL as postgresql+psycopg://...",
         )
-    # Positional parameters: rows are bound as tuples.
+    # Positional parameters, because rows are bound as tuples.
     engine = sa.create_engine(url, paramstyle="format", pool_pre_ping=True, hide_parameters=True)
     _check_options(engine)
     sa.event.listen(engine, "connect", set_up_session)
@@ -99,7 +99,7 @@ def _check_options(engine: sa.Engine) -> None:
     try:
         conninfo.timeout_from_conninfo(conninfo.conninfo_to_dict(conninfo.make_conninfo(**options)))
     except psycopg.ProgrammingError as error:
-        # "invalid connection option …", "bad value for connect_timeout: …"
+        # Examples: "invalid connection option …", "bad value for connect_timeout: …"
         raise UsageError(
             f"the target URL cannot be used: {str(error).strip()}",
             hint="The options of a PostgreSQL URL are libpq's, such as ?sslmode=require&connect_timeout=10.",

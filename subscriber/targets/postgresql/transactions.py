@@ -1,8 +1,8 @@
-"""PostgreSQL's transactions, which apply as a replica (rule C23).
+"""Transactions of a PostgreSQL target, which apply changes as a replica (rule C23).
 
-A session's DateStyle and IntervalStyle are those that the replication session writes. A write
-transaction runs with ``session_replication_role = replica``. Where the role may not set it, that is
-said once, and triggers and foreign keys act as they do for anyone.
+A session has the same DateStyle and IntervalStyle as the replication session. A write transaction
+runs with ``session_replication_role = replica``. If the target's database role may not set this, a
+warning is logged once, and triggers and foreign keys act as in any other session.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from subscriber.waiting import session as describe_session
 
 logger = logging.getLogger(__name__)
 _CANCEL_SECONDS: Final = 2.0
-"""How long a cancel request may take to reach the server."""
+"""Seconds that a cancel request may take to reach the server."""
 _ZONE: Final = "subscriber_time_zone"
-"""Under this name a connection knows the time zone that its role and database have of their own."""
+"""The key under which a connection stores the time zone that is configured for its role and
+database.
+"""
 _SESSION: Final = (
     "SET datestyle = 'ISO'; SET intervalstyle = 'postgres'; SET timezone = 'UTC'; SET client_encoding = 'UTF8';"
     " SET extra_float_digits = 1;"
-    # What is meant for people's sessions does not hold for PostgreSQL's worker either.
+    # These settings are for interactive sessions. PostgreSQL's apply worker ignores them too.
     " SET default_transaction_read_only = off;"
     " SELECT set_config(name, '0', false) FROM pg_settings WHERE setting <> '0' AND source <> 'client' AND name IN"
     " ('statement_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout');"
-    # The journal is trimmed behind a commit, so that must be on disk.
+    # The journal is trimmed after a commit, so the commit must be on disk.
     " SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off'"
 )
 _BLOCKING: Final = sa.text(
@@ -59,16 +61,15 @@ class PostgreSQLTransactions(GenericTransactions):
 
     @property
     def fires(self) -> str:
-        """The letters of ``tgenabled`` and ``ev_enabled`` with which triggers and rules act in our
-        sessions.
-        """
+        """The ``tgenabled`` and ``ev_enabled`` values with which triggers and rules fire."""
         return "OA" if self._may_be_replica is False else "RA"
 
     def apply_as_replica(self, connection: sa.Connection) -> None:
-        """Apply as a replica where the role may, and with an empty search_path (rule C23); our own
-        tables stay where they are.
+        """Apply changes as a replica if the role may, and with an empty search_path (rule C23).
 
-        Defaults and triggers have the time of the target's zone, as with PostgreSQL's worker.
+        The tables of the subscriber's catalog remain accessible, because SQLAlchemy adds their
+        schema. Defaults and triggers use the time zone that is configured for the role and the
+        database, as in PostgreSQL's apply worker.
         """
         if self._may_be_replica is None:
             self._schema = connection.execute(sa.select(sa.func.current_schema())).scalar_one()
@@ -85,11 +86,12 @@ class PostgreSQLTransactions(GenericTransactions):
         connection.execute(sa.select(_NO_SEARCH_PATH, sa.func.set_config("TimeZone", connection.info[_ZONE], True)))
 
     def interrupt(self, connection: sa.Connection) -> None:
-        """See :meth:`Transactions.interrupt`; libpq's cancel, which no server answers but by ending
-        the statement.
+        """See :meth:`Transactions.interrupt`; sends libpq's cancel request.
+
+        The server's only answer to it is that the statement ends.
         """
         psycopg: Any = self._engine.dialect.dbapi
-        with suppress(exc.SQLAlchemyError, psycopg.Error):  # it may just be closed, or the server be gone
+        with suppress(exc.SQLAlchemyError, psycopg.Error):  # the connection or the server may be gone
             driver: Any = connection.connection.driver_connection
             driver.cancel_safe(timeout=_CANCEL_SECONDS)
 
@@ -99,8 +101,10 @@ class PostgreSQLTransactions(GenericTransactions):
             connection.execute(sa.select(sa.func.set_config("synchronous_commit", value, True)))
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """See :meth:`Transactions.durability_warnings`; synchronous_commit is our
-        connections' own.
+        """See :meth:`Transactions.durability_warnings`.
+
+        Only fsync is checked, because the subscriber's connections set synchronous_commit
+        themselves.
         """
         with self._errors.reporting(), self._engine.connect() as connection:
             fsync: str = connection.execute(sa.select(sa.func.current_setting("fsync"))).scalar_one()
@@ -114,12 +118,12 @@ class PostgreSQLTransactions(GenericTransactions):
         )
 
     def session_id(self, connection: sa.Connection) -> int | None:
-        """See :meth:`Transactions.session_id`; the backend's process."""
+        """See :meth:`Transactions.session_id`; the process ID of the backend."""
         driver: Any = connection.connection.driver_connection
         return int(driver.info.backend_pid)
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; ``pg_blocking_pids``."""
+        """See :meth:`Transactions.waits_for`; uses ``pg_blocking_pids``."""
         if session is None:
             return ()
         with self._engine.connect() as connection:
@@ -127,14 +131,15 @@ class PostgreSQLTransactions(GenericTransactions):
             found = [
                 describe_session(row.pid, row.user, row.since, row.state, name=row.name) for row in blocking if row.pid
             ]
-            if len(found) < len(blocking):  # process 0 is a prepared transaction
+            if len(found) < len(blocking):  # process 0 stands for a prepared transaction
                 found += [prepared(*row) for row in connection.execute(_PREPARED_HERE)]
         return found
 
 
 def set_up_session(connection: Any, record: Any) -> None:
-    """For SQLAlchemy's event "connect": a session that neither changes values nor ends by
-    itself.
+    """Set up a new session so that it does not change values and does not time out.
+
+    This is the handler of SQLAlchemy's event "connect".
     """
     with connection.cursor() as cursor:
         (record.info[_ZONE],) = cursor.execute("SELECT current_setting('TimeZone')").fetchone()

@@ -19,12 +19,13 @@ class PostgreSQLWriting(GenericWriting):
     """See :class:`~subscriber.targets.roles.writing.Writing`."""
 
     def may_suppress(self, table: TargetTable) -> bool:
-        """See :meth:`Writing.may_suppress`; BEFORE triggers that return NULL."""
+        """See :meth:`Writing.may_suppress`; true if a BEFORE trigger may return NULL."""
         return isinstance(table, PostgreSQLTable) and table.may_suppress
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """One TRUNCATE, never CASCADE; inheritance children are left alone, partitions are not
-        (rule C29).
+        """See :meth:`Writing.truncate`; one TRUNCATE, never with CASCADE (rule C29).
+
+        Partitions are truncated, but tables that inherit are not.
         """
         if not tables:
             return
@@ -36,7 +37,9 @@ class PostgreSQLWriting(GenericWriting):
             connection.exec_driver_sql(f"TRUNCATE {', '.join(names)} {identity} RESTRICT")
 
     def override_identity(self, insert: str) -> str:
-        """Write GENERATED ALWAYS columns too, as the apply worker does."""
-        # Only placeholders follow the last VALUES, so no column's name can be mistaken for it.
+        """See :meth:`Writing.override_identity`; also writes GENERATED ALWAYS columns, as the apply
+        worker does.
+        """
+        # Only placeholders follow the last VALUES, so it cannot be part of a column's name.
         head, values, tail = insert.rpartition(" VALUES (")
         return f"{head} OVERRIDING SYSTEM VALUE{values}{tail}" if values else insert

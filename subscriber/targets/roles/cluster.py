@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 
 class Cluster(Protocol):
-    """Which cluster and database the target is. Only a PostgreSQL target has the role."""
+    """Identifies a target's cluster and database. Only a PostgreSQL target has this role."""
 
     def has_database(self, connection: sa.Connection, system_identifier: str, database: str) -> bool:
-        """Whether the target is database ``database`` of the PostgreSQL cluster with this system
+        """Whether the target is this database of the PostgreSQL cluster with this system
         identifier.
         """
         ...

@@ -1,8 +1,8 @@
-"""The driver's errors in our words.
+"""Translation of the driver's errors to the subscriber's errors.
 
-The driver's text is thrown away, because drivers quote rows in their messages, and no message of
-ours may hold a value (invariant names_are_data). For the same reason errors are raised
-``from None``: a printed traceback would show the driver's text.
+The driver's text is discarded, because drivers quote rows in their messages, and a message of the
+subscriber must not contain a value (invariant names_are_data). For the same reason errors are
+raised ``from None``: a printed traceback would show the driver's text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from subscriber.errors import (
 
 
 class Errors(Protocol):
-    """Translation of what the driver raises.
+    """Translates the errors that the driver raises.
 
     Attributes:
         database: the database's name in messages, such as "SQLite".
@@ -28,15 +28,21 @@ class Errors(Protocol):
     database: str
 
     def reporting(self) -> AbstractContextManager[None]:
-        """Raise the driver's errors of the block as ours."""
+        """Translate the driver's errors that the block raises.
+
+        Raises:
+            SubscriberError: the block raised an error of the driver; this is its translation.
+        """
         ...
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """The driver's error in our words: class, SQLSTATE, constraint or column names; no values.
+        """The subscriber's error for an error of the driver.
+
+        It has a class, an SQLSTATE, and names of constraints or columns, but no values.
 
         Args:
-            error: what SQLAlchemy raised.
-            columns: the column that each parameter of the failed statement was for, where the
-                caller knows.
+            error: the exception that SQLAlchemy raised.
+            columns: for each parameter of the failed statement, the name of its column; empty if
+                the caller does not know this.
         """
         ...

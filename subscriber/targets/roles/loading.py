@@ -1,4 +1,4 @@
-"""Loading many rows: the initial copy of a table."""
+"""Loading: fast writing of many new rows in the initial copy of a table."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from subscriber.targets.target_table import (
 
 
 class Loading(Protocol):
-    """How blocks of rows come into a table."""
+    """Writes blocks of COPY data to a table."""
 
     def block_format(self, columns: Sequence[LoadColumn]) -> BlockFormat:
-        """What :meth:`loader` takes for these columns."""
+        """The format of the blocks that :meth:`loader` accepts for these columns."""
         ...
 
     def loader(
         self, connection: sa.Connection, table: TargetTable, columns: Sequence[LoadColumn]
     ) -> AbstractContextManager[Callable[[bytes], None]]:
-        """Load many rows inside the caller's transaction: each call gets one block; when the
-        with-block ends all are in.
+        """Load many rows in the caller's transaction.
+
+        The result is a function; each call of it passes one block. All rows are in the table when
+        the with-block ends.
 
         Args:
-            connection: of :meth:`Transactions.begin`.
-            table: where the rows go; columns of it that are not loaded get their defaults,
-                identities are overridden.
-            columns: what the blocks hold, in the order in which they hold it (see
+            connection: a connection of :meth:`Transactions.begin`.
+            table: the table to load. Columns that are not loaded get their defaults. Values for
+                identity columns override the generated values.
+            columns: the columns of the blocks, in the order of the blocks (see
                 :mod:`subscriber.targets.loader`).
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it, from a call or from the end of
-                the block.
+            SubscriberError: as translated by :meth:`Errors.translate`, from a call of the function
+                or from the end of the with-block.
         """
         ...

@@ -1,4 +1,4 @@
-"""Row matching: the conditions that find a row by its key, or by all its values."""
+"""Row matching: the conditions that find a row by its key or by all its values."""
 
 from __future__ import annotations
 
@@ -18,83 +18,89 @@ Touching = TypeVar("Touching", sa.Update, sa.Delete, sa.Select[Any])
 
 
 class Matching(Protocol):
-    """How stored values are compared with values that were sent, and which rows a statement
-    touches.
-    """
+    """Compares stored values with sent values, and limits which rows a statement affects."""
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """Whether a row that a value of its key has found holds just what an UPDATE to that value
+        """Whether a row found by a key value already stores exactly what an UPDATE to this value
         would write.
 
-        SET can leave such a column of the key out then, and nobody can tell: no two values are
-        equal that are not stored alike, and no trigger asks which columns SET names. To write a key
-        costs time, and DuckDB takes it for another row.
+        If so, SET can omit the key column, and the result is the same. This requires that any two
+        equal values are stored identically, and that no trigger depends on the columns that SET
+        names. Omitting the column is worthwhile because writing a key takes time, and because
+        DuckDB treats an UPDATE of a key as a change to another row.
 
         Args:
             type_oid: the publisher's type.
-            table: the column's.
-            column: one of the key, found by :meth:`finds`.
+            table: the table of the column.
+            column: a column of the key, which :meth:`finds` compares.
         """
         ...
 
     def equality(self, type_oid: int, column: TargetColumn) -> Equality:
-        """What makes a value of a PostgreSQL type equal to one stored in ``column`` (rules C14,
+        """When a value of a PostgreSQL type is equal to a value stored in ``column`` (rules C14,
         C17).
 
-        :data:`~subscriber.types.equality.EXACT` where the target compares two values just as
+        :data:`~subscriber.types.equality.EXACT` if the target compares two values exactly as
         PostgreSQL does.
         """
         ...
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """``clause``, which is ``column``, in a form that equals a bound value only if PostgreSQL
-        tells the two not apart.
+        """``clause`` in a form in which the target's comparison is at least as strict as
+        PostgreSQL's.
+
+        ``clause`` is the SQL expression of ``column``. The form equals a bound value only if
+        PostgreSQL does not distinguish the two values.
         """
         ...
 
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """The condition that ``clause``, which is ``column``, has a bound value, by the equality of
-        a key on it.
+        """The condition that ``clause``, the SQL expression of ``column``, equals a bound value.
+
+        The equality is that of a key on the column.
         """
         ...
 
     def finds(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """The condition that finds a row by a column of its key: :meth:`equals`, and nothing that
-        only the target takes for the same.
+        """The condition that finds a row by a column of its key.
+
+        It is :meth:`equals` without the values that are equal in the target but not in PostgreSQL.
         """
         ...
 
     def is_same(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """The condition of a whole row's comparison: as :meth:`equals`, and NULL equals NULL (rule
-        C14).
+        """The condition for one column when a whole row is compared (rule C14).
+
+        It is like :meth:`equals`, but NULL equals NULL.
         """
         ...
 
     def own_rows(self, table: TargetTable, statement: Touching, clause: sa.FromClause) -> Touching:
-        """``statement`` about rows of ``table`` itself, and not of others that inherit from it.
+        """``statement``, limited to rows of ``table`` itself, without tables that inherit from it.
 
         Args:
             table: the table.
             statement: an UPDATE, a DELETE or a SELECT.
-            clause: the table in it.
+            clause: the table as used in the statement.
         """
         ...
 
     def routing(self, table: TargetTable) -> LeafRouting | None:
-        """How to tell the partition of a row, where only the partitions have keys (rule C26).
+        """How to find the partition of a row if only the partitions have keys (rule C26).
 
-        None where the table has a key itself.
+        None if the table itself has a key.
         """
         ...
 
     def change_first(self, statement: Change) -> Change | None:
-        """An UPDATE or DELETE of one table that changes one of the rows it finds; None where that
-        cannot be said in SQL.
+        """An UPDATE or DELETE of one table, limited to one of the rows that it finds.
+
+        None if the target's SQL cannot express this.
         """
         ...

@@ -9,40 +9,44 @@ import sqlalchemy as sa
 
 
 class Prepared(Protocol):
-    """Transactions that one connection prepares and another one commits or rolls back later."""
+    """Transactions that one connection prepares and another one commits or rolls back."""
 
     def begin(self, gid: str) -> AbstractContextManager[sa.Connection]:
-        """One write transaction that is prepared under ``gid`` when the block ends, and rolled back
-        when it raises.
+        """Begin a write transaction that is prepared under ``gid`` when the block ends.
 
-        What was prepared is durable, holds its locks, and shows to nobody until :meth:`finish`.
+        It is rolled back if the block raises. A prepared transaction is durable and holds its
+        locks; its changes are invisible until :meth:`finish` commits it.
 
         Raises:
-            ApplyError: 55000, the server does not allow it; 42710, ``gid`` is in use.
-            SubscriberError: any other failure of the driver, as :meth:`Errors.translate` words it.
+            ApplyError: 55000, the server does not allow prepared transactions; 42710, ``gid`` is in
+                use.
+            SubscriberError: any other failure of the driver, as translated by
+                :meth:`Errors.translate`.
         """
         ...
 
     def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
-        """COMMIT PREPARED, or ROLLBACK PREPARED, on a connection of its own.
+        """Execute COMMIT PREPARED or ROLLBACK PREPARED on a separate connection.
 
         Args:
-            gid: its name.
-            commit: which of the two.
-            origin: the name that :meth:`Origins.set` takes; None where nothing is marked.
+            gid: the GID of the prepared transaction.
+            commit: whether to execute COMMIT PREPARED; otherwise ROLLBACK PREPARED.
+            origin: the origin's name for :meth:`Origins.set`; None if the changes are not marked.
 
         Raises:
-            ApplyError: 42704, there is no such prepared transaction.
-            SubscriberError: any other failure of the driver, as :meth:`Errors.translate` words it.
+            ApplyError: 42704, the prepared transaction does not exist.
+            SubscriberError: any other failure of the driver, as translated by
+                :meth:`Errors.translate`.
         """
         ...
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
-        """``gid``, or another name where a neighbour that shares the names, such as a database of
-        the same server, has taken it.
+        """``gid``, or another GID if ``gid`` is in use elsewhere.
+
+        GIDs may be shared, for instance with the other databases of the same server.
         """
         ...
 
     def names(self, connection: sa.Connection) -> frozenset[str]:
-        """The names of what is prepared in this database."""
+        """The GIDs of the transactions that are prepared in this database."""
         ...

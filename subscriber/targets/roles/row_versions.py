@@ -1,4 +1,4 @@
-"""Who wrote a row last (rule C20)."""
+"""The last writer of a row (rule C20)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,24 @@ from subscriber.targets.target_table import (
 
 
 class RowVersions(Protocol):
-    """What a target remembers of the last writer of a row; of most targets that is nothing."""
+    """Reads what a target records about the last writer of a row. Most targets record nothing."""
 
     def columns(self) -> Sequence[sa.ColumnElement[Any]]:
-        """What to select of a row for :meth:`read`; nothing where nothing is remembered."""
+        """The columns of a row to select for :meth:`read`; empty if the target records nothing."""
         ...
 
     def read(self, connection: sa.Connection, table: TargetTable, values: Sequence[str | None]) -> RowVersion | None:
-        """Who wrote a row last (rule C20); None where the target does not remember that.
+        """The last writer of a row (rule C20); None if the target does not record it.
 
         Args:
-            connection: the one that has read the row.
-            table: which it was read from.
-            values: what :meth:`columns` selected, as text.
+            connection: the connection that read the row.
+            table: the table of the row.
+            values: the values of :meth:`columns`, as text.
         """
         ...
 
     def index_of_partition(
         self, connection: sa.Connection, table: TargetTable, index: str, leaf: tuple[str, str]
     ) -> str:
-        """The name that a partitioned table's index has in its partition ``leaf`` (schema and
-        name).
-        """
+        """The name of a partitioned table's index in its partition ``leaf`` (schema and name)."""
         ...

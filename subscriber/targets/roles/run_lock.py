@@ -9,16 +9,18 @@ import sqlalchemy as sa
 
 
 class RunLock(Protocol):
-    """A lock that ends with the process that holds it."""
+    """The lock that only one ``subscriber run`` holds on a target. It is released when the process
+    ends.
+    """
 
     def hold(self) -> AbstractContextManager[None]:
-        """Own the target as its only runner while the block runs.
+        """Hold the run lock while the block runs.
 
         Raises:
-            AlreadyRunning: another runner owns it.
+            AlreadyRunning: another runner holds the run lock.
         """
         ...
 
     def is_held(self, connection: sa.Connection) -> bool | None:
-        """Whether a runner owns the target now; None where nobody can tell."""
+        """Whether a runner holds the run lock now; None if this cannot be determined."""
         ...

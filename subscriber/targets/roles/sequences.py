@@ -1,4 +1,4 @@
-"""What makes values in the target: sequences, and counters of columns."""
+"""Generators of values in the target: sequences, and counters of columns."""
 
 from __future__ import annotations
 
@@ -14,39 +14,44 @@ from subscriber.targets.target_table import (
 
 
 class Sequences(Protocol):
-    """Sequences and counters, which REFRESH SEQUENCES sets."""
+    """Reads and sets the sequences and counters of a target, for REFRESH SEQUENCES."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """What makes the values of a column for rows that name none; None where nothing does.
+        """The sequence or counter that generates a column's values for INSERTs without this column.
+
+        None if the column has no sequence or counter.
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it.
+            SubscriberError: as translated by :meth:`Errors.translate`.
         """
         ...
 
     def named(self, connection: sa.Connection, schema: str, name: str) -> TargetSequence | None:
-        """The sequence of this name, where the target has sequences as PostgreSQL has them; else
-        None.
+        """The sequence of this name; None if it does not exist or if the target has no such
+        sequences.
+
+        Only sequences that are independent objects, as in PostgreSQL, have a name.
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it.
+            SubscriberError: as translated by :meth:`Errors.translate`.
         """
         ...
 
     def set(self, connection: sa.Connection, sequence: TargetSequence, position: SequencePosition) -> None:
-        """Let a sequence or counter go on as a sequence of the publisher does.
+        """Set a sequence or counter to continue like a sequence of the publisher.
 
-        As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, whatever the target's
-        own was: it may go back, and rows that only the target has may stand in its way.
+        As with PostgreSQL's REFRESH SEQUENCES, the publisher's position replaces the target's
+        position, even if this is a step back. Later values may then conflict with rows that exist
+        only in the target.
 
         Args:
-            connection: of :meth:`Transactions.begin`; some targets cannot take the change back with
-                the transaction.
-            sequence: of :meth:`of_column` or :meth:`named`.
-            position: where the publisher's stands; :meth:`TargetSequence.obstacle` has nothing
-                against it.
+            connection: a connection of :meth:`Transactions.begin`. Some targets cannot roll this
+                change back with the transaction.
+            sequence: a result of :meth:`of_column` or :meth:`named`.
+            position: the position of the publisher's sequence. :meth:`TargetSequence.obstacle` must
+                be None for it.
 
         Raises:
-            SubscriberError: as :meth:`Errors.translate` words it.
+            SubscriberError: as translated by :meth:`Errors.translate`.
         """
         ...

@@ -1,4 +1,4 @@
-"""Table shapes: what the target's catalog says of a table."""
+"""Table shapes: the description of a table in the target's catalog."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from subscriber.targets.target_table import (
 
 
 class Shapes(Protocol):
-    """Tables and their unique indexes."""
+    """Reads tables and their unique indexes from the target's catalog."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """The target's table for the publisher's ``schema.table`` (rule C1), None where there is
-        none.
+        """The target's table for the publisher's ``schema.table`` (rule C1); None if it does not
+        exist.
         """
         ...
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
-        """What is unique in ``table``, in PostgreSQL's order: the primary key, then as they were
-        made (rule C22).
+        """The unique indexes of ``table``, in PostgreSQL's order (rule C22).
+
+        The primary key is first; the others follow in the order of their creation.
         """
         ...

@@ -1,4 +1,4 @@
-"""Write transactions: begin, interrupt, wait, and how durable a commit is."""
+"""Write transactions: beginning, interrupting, lock waits, and the durability of commits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import sqlalchemy as sa
 
 @dataclass(frozen=True, slots=True)
 class DurabilityWarning:
-    """A setting of the target's by which a commit can be lost.
+    """A setting of the target because of which committed changes can be lost.
 
     Attributes:
         message: what may happen, and why.
-        hint: what to run.
+        hint: the command to execute.
     """
 
     message: str
@@ -24,67 +24,74 @@ class DurabilityWarning:
 
 
 class Transactions(Protocol):
-    """How the target's transactions begin and end."""
+    """Begins, interrupts and ends the target's transactions."""
 
     def begin(self) -> AbstractContextManager[sa.Connection]:
-        """One write transaction: committed when the block ends, rolled back when it raises.
+        """Begin a write transaction: committed when the block ends, rolled back if the block
+        raises.
 
         Raises:
-            TargetUnavailable: no connection, or another writer holds the database for too long.
-            SubscriberError: any other failure of the driver, as :meth:`Errors.translate` words it.
+            TargetUnavailable: there is no connection, or another writer holds the database for too
+                long.
+            SubscriberError: any other failure of the driver, as translated by
+                :meth:`Errors.translate`.
         """
         ...
 
     def write_engine(self) -> sa.Engine:
-        """The engine whose transactions may write; others of its engine only read."""
+        """The engine for write transactions; the target's plain engine is only for reading."""
         ...
 
     def session_id(self, connection: sa.Connection) -> int | None:
-        """How the server calls the session of a connection; None where it has none, or it is not
+        """The server's number of a connection's session; None if there is no number or it is not
         known.
         """
         ...
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """Whom a session of ours waits for, in words (:mod:`subscriber.waiting`); nobody where it
-        waits for none, or nobody can tell.
+        """The sessions or processes for which a session of the subscriber waits, described for
+        messages.
+
+        The texts are those of :mod:`subscriber.waiting`. The result is empty if the session does
+        not wait, or if this cannot be determined.
 
         Args:
-            session: of :meth:`session_id`; None is one that is still being opened.
+            session: a result of :meth:`session_id`; None for a session that is still being opened.
         """
         ...
 
     def interrupt(self, connection: sa.Connection) -> None:
-        """Have the statement end that another thread runs on ``connection``, which then raises;
-        where none runs, nothing happens.
+        """Interrupt the statement that another thread executes on ``connection``.
 
-        What cannot be interrupted just goes on.
+        The statement then raises an error in that thread. If no statement is running, nothing
+        happens. A statement that cannot be interrupted continues.
         """
         ...
 
     def apply_as_replica(self, connection: sa.Connection) -> None:
-        """Make ``connection`` apply as a replica (rule C23), for this transaction."""
+        """Make ``connection`` apply changes as a replica in this transaction (rule C23)."""
         ...
 
     def set_synchronous_commit(self, connection: sa.Connection, value: str) -> None:
-        """Make this transaction commit as a subscription's ``synchronous_commit`` asks.
+        """Set the durability of this transaction's commit to a subscription's
+        ``synchronous_commit``.
 
-        ``off`` leaves it to the target's own setting: what is committed must be durable there
-        before the journal forgets it.
+        The value ``off`` leaves the target's own setting unchanged: committed changes must be
+        durable in the target before they are removed from the journal.
         """
         ...
 
     def durability_warnings(self) -> Sequence[DurabilityWarning]:
-        """The settings by which the database may lose what it has committed, when the machine fails
-        or its own process does.
+        """The settings because of which the database may lose committed changes in a crash.
 
-        The journal is trimmed behind a commit, so such changes come from nowhere again.
+        The crash may be that of the machine or of the database's process. The journal is trimmed
+        after each commit, so lost changes cannot be received again.
 
         Raises:
-            TargetUnavailable: it cannot be asked.
+            TargetUnavailable: the settings cannot be read.
         """
         ...
 
     def interruptible(self, connection: sa.Connection) -> AbstractContextManager[None]:
-        """Let Control-C end a query of the block; most drivers see to it themselves."""
+        """Allow Control-C to end a query of the block. Most drivers do this themselves."""
         ...

@@ -1,4 +1,4 @@
-"""Values: what is bound for a value of PostgreSQL's, and how it is read back."""
+"""Values: what is bound for a PostgreSQL value, and how a stored value is read back."""
 
 from __future__ import annotations
 
@@ -15,42 +15,46 @@ from subscriber.targets.target_table import (
 
 
 class Values(Protocol):
-    """Which columns hold the values of a PostgreSQL type exactly, and how values go in and out."""
+    """Decides which columns store a PostgreSQL type exactly, and converts values for the driver."""
 
     def check_column(self, type_oid: int, column: TargetColumn) -> None:
-        """Refuse a column that would change values of this PostgreSQL type without saying so.
+        """Refuse a column that would silently change values of this PostgreSQL type.
 
         Raises:
-            TargetRelationError: naming the column, its declared type, and how to declare it.
+            TargetRelationError: with the column's name, its declared type, and a declaration that
+                works.
         """
         ...
 
     def bind_values(self, type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-        """The Python values to bind for ``values`` of a PostgreSQL type written to ``column``; NULL
-        is None.
+        """The Python values to bind for ``values`` of a PostgreSQL type in ``column``; None for
+        NULL.
 
         Raises:
-            UnsupportedValue: a value that the column cannot hold exactly.
+            UnsupportedValue: the column cannot store a value exactly.
         """
         ...
 
     def refused_binary(self, type_oid: int, column: TargetColumn, number: int | None = None) -> UnsupportedValue | None:
-        """What to raise for a value other than NULL that came in binary form; None where the column
-        reads it (rules C5, D7).
+        """The error to raise for a value in binary form that the column does not read (rules C5,
+        D7).
+
+        None if the column reads it. NULL is always accepted.
 
         Args:
             type_oid: the publisher's type.
-            column: where the value is to go.
-            number: of the column in the stream, from 1; None in a copy.
+            column: the target's column.
+            number: the number of the column in the stream, from 1; None in a copy.
         """
         ...
 
     def readable(self, column: TargetColumn) -> sa.ColumnElement[Any]:
-        """The column in a query that is to show every stored value as it is, where the driver would
-        give another.
+        """The expression to use in a query that must show each stored value of a column unchanged.
+
+        It differs from the column if the driver would return another value.
         """
         ...
 
     def read_result(self, result: sa.CursorResult[Any]) -> QueryResult:
-        """All of a result as text."""
+        """All rows of a result, as text."""
         ...

@@ -1,4 +1,4 @@
-"""Statements that write: how an INSERT, an UPDATE and a TRUNCATE are worded."""
+"""Statements that write: the dialect's form of INSERT, UPDATE and TRUNCATE."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ Written = TypeVar("Written", sa.Insert, sa.Update)
 
 
 class Writing(Protocol):
-    """What the target's SQL needs so that a statement does what PostgreSQL's apply worker does."""
+    """Adapts statements to the target's SQL so that they act as in PostgreSQL's apply worker."""
 
     def or_fail(self, table: TargetTable, statement: Written) -> Written:
-        """``statement``, an INSERT or UPDATE of ``table``, made to fail where a constraint is
-        violated, whatever the table says.
+        """An INSERT or UPDATE of ``table`` that fails if a constraint is violated.
+
+        It fails even if the table declares another reaction to the violation.
         """
         ...
 
     def may_suppress(self, table: TargetTable) -> bool:
-        """Whether a trigger may leave a row as it is without an error.
+        """Whether a trigger may leave a row unchanged without an error.
 
-        A BEFORE trigger of PostgreSQL that returns NULL does that.
+        In PostgreSQL, a BEFORE trigger that returns NULL does this.
         """
         ...
 
     def truncate(self, connection: sa.Connection, tables: Sequence[TargetTable], *, restart_identity: bool) -> None:
-        """Empty ``tables`` together, RESTRICT always (rules C29, C30).
+        """Delete all rows of ``tables``, always with RESTRICT (rules C29, C30).
 
         Raises:
-            ConflictError: 0A000, a foreign key of another table refers to one of them.
+            ConflictError: 0A000, a foreign key of another table references one of them.
             TargetRelationError: 0A000, the identity cannot be restarted.
         """
         ...
 
     def override_identity(self, insert: str) -> str:
-        """An INSERT statement that writes identity columns too."""
+        """The INSERT statement in a form that can also write identity columns."""
         ...

@@ -1,4 +1,4 @@
-"""What SQLite's pragmas and ``sqlite_master`` say of a table."""
+"""Queries of SQLite's pragmas and ``sqlite_master`` about a table."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _KEY_COLLATIONS: Final = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class SQLiteColumn(TargetColumn):
-    """A column of SQLite.
+    """A column of a SQLite table.
 
     Attributes:
-        key_collation: what tells the texts of a key's column apart; it may not be the column's own.
+        key_collation: the collation of the column in the key's index, which may differ from that of
+            the column.
     """
 
     key_collation: str | None = None
@@ -32,13 +33,13 @@ class SQLiteColumn(TargetColumn):
 
 @dataclass(frozen=True, slots=True)
 class SQLiteTable(TargetTable):
-    """A table of SQLite.
+    """A SQLite table.
 
     Attributes:
-        resolves_conflicts: a constraint says ON CONFLICT what is to happen in the place of an
-            error.
-        may_watch_columns: a trigger may fire for an UPDATE OF some columns, that is by what SET
-            names.
+        resolves_conflicts: a constraint has an ON CONFLICT clause that replaces the error by
+            another action.
+        may_watch_columns: a trigger may fire for an UPDATE OF some columns, so it depends on the
+            columns that SET names.
     """
 
     resolves_conflicts: bool = False
@@ -46,8 +47,8 @@ class SQLiteTable(TargetTable):
 
 
 def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
-    """Where a table of the publisher's may be: database and name, the first that there is
-    counts.
+    """The possible places of a publisher's table, as database and name; the first that exists is
+    used.
     """
     if schema == "public":
         yield "main", table
@@ -58,9 +59,9 @@ def places(schema: str, table: str) -> Iterator[tuple[str, str]]:
 
 
 def table_list(connection: sa.Connection, database: str, name: str) -> tuple[str, bool, bool] | None:
-    """Kind of a table, whether it is WITHOUT ROWID, whether it is STRICT.
+    """The kind of a table, whether it is WITHOUT ROWID, and whether it is STRICT.
 
-    None where there is no table of exactly this name.
+    None if there is no table with exactly this name.
     """
     query = sa.text("SELECT type, wr, strict FROM pragma_table_list WHERE schema = :database AND name = :name")
     row = connection.execute(query, {"database": database, "name": name}).one_or_none()
@@ -70,7 +71,7 @@ def table_list(connection: sa.Connection, database: str, name: str) -> tuple[str
 def read_table(
     connection: sa.Connection, database: str, name: str, kind: str, without_rowid: bool, strict: bool
 ) -> SQLiteTable:
-    """The table that :func:`table_list` has found."""
+    """The table that :func:`table_list` found."""
     query = sa.text(
         'SELECT name, type, "notnull", pk, hidden, dflt_value FROM pragma_table_xinfo(:name, :database) ORDER BY cid'
     )
@@ -82,7 +83,7 @@ def read_table(
     is_rowid = not without_rowid and len(key) == 1
 
     def is_alias(row: sa.Row[Any]) -> bool:
-        """Whether a column is the rowid, which SQLite makes."""
+        """Whether a column is an alias of the rowid, which SQLite generates."""
         return is_rowid and bool(row.pk) and row.type.upper() == "INTEGER"
 
     columns = tuple(
@@ -115,13 +116,13 @@ def read_table(
 
 def _has_trigger(connection: sa.Connection, database: str, name: str) -> bool:
     schema = sa.table("sqlite_master", sa.column("type"), sa.column("tbl_name"), schema=database)
-    # The table's name as the trigger spells it.
+    # The trigger may spell the table's name with letters of another case.
     of_table = (schema.c.type == "trigger") & (sa.collate(schema.c.tbl_name, "NOCASE") == name)
     return connection.execute(sa.select(sa.literal_column("1")).where(of_table)).first() is not None
 
 
 def sql_of(connection: sa.Connection, database: str | None, name: str) -> str:
-    """The CREATE TABLE of a table."""
+    """The CREATE TABLE statement of a table."""
     schema = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"), schema=database)
     query = sa.select(schema.c.sql).where(schema.c.type == "table", schema.c.name == name)
     return str(connection.execute(query).scalar_one())

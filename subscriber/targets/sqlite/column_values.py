@@ -1,4 +1,4 @@
-"""Values in SQLite's columns; :mod:`subscriber.targets.sqlite.values` has the rules."""
+"""Values for SQLite's columns; the rules are in :mod:`subscriber.targets.sqlite.values`."""
 
 from __future__ import annotations
 

@@ -19,16 +19,16 @@ class SQLiteDDL(GenericDDL):
     """See :class:`~subscriber.targets.roles.ddl.DDL`."""
 
     def place(self, schema: str, table: str) -> tuple[str | None, str]:
-        """See :meth:`DDL.place` and the module."""
+        """See :meth:`DDL.place` and :mod:`subscriber.targets.sqlite.target`."""
         return None, table if schema == "public" else f"{schema}.{table}"
 
     def column_type(self, type_oid: int, type_name: str, *, key: bool = False) -> str:
         """See :func:`subscriber.targets.sqlite.values.declaration`."""
-        del key  # any type will do
+        del key  # every type is allowed in a key
         return sqlite_values.declaration(type_oid, type_name)
 
     def storage(self, declared: str) -> str:
-        """The affinity."""
+        """See :meth:`DDL.storage`; the affinity of the declared type."""
         return sqlite_values.affinity(declared)
 
     def expression(self, expression: str, types: Mapping[str, int]) -> str | None:
@@ -36,7 +36,7 @@ class SQLiteDDL(GenericDDL):
         return sqlite_expression(expression, types, self._engine.dialect.identifier_preparer.quote)
 
     def literal(self, value: Any) -> str | None:
-        """See :meth:`DDL.literal`; blobs too, and a backslash is an ordinary character."""
+        """See :meth:`DDL.literal`; supports blobs too, and a backslash is an ordinary character."""
         match value:
             case bytes():
                 return f"X'{value.hex()}'"
@@ -46,7 +46,10 @@ class SQLiteDDL(GenericDDL):
                 return super().literal(value)
 
     def unique_index(self, table: sa.Table, key: UniqueKey) -> ExecutableDDLElement | None:
-        """NULLS NOT DISTINCT: unique is whether a column is NULL, and what it holds otherwise."""
+        """See :meth:`DDL.unique_index`; NULLS NOT DISTINCT as an index of expressions.
+
+        For each column, the index has whether it is NULL, and its value if it is not NULL.
+        """
         if key.deferrable or key.nulls_distinct:
             return None
         quote = self._engine.dialect.identifier_preparer.quote
@@ -56,7 +59,7 @@ class SQLiteDDL(GenericDDL):
         return sa.DDL(statement.replace("%", "%%"))  # type: ignore[no-untyped-call]  # SQLAlchemy left it out
 
     def auto_increment(self, shape: TableShape, column: ColumnShape, declared: str) -> AutoIncrement | None:
-        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite has for a column that is the whole
+        """``INTEGER PRIMARY KEY AUTOINCREMENT``, which SQLite allows for a column that is the whole
         key.
         """
         if shape.key != (column.name,) or sqlite_values.affinity(declared) != sqlite_values.INTEGER:

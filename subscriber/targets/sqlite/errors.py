@@ -1,5 +1,6 @@
-"""What SQLite raises, by its extended result codes; the file's path is the only name in the
-messages.
+"""Translation of SQLite's errors, by their extended result codes.
+
+The path of the file is the only name in the messages that does not come from the schema.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _CONSTRAINTS: Final = {
     "SQLITE_CONSTRAINT_TRIGGER": ("P0001", "a trigger of the target refused the change"),
 }
 _NAMELESS: Final = {3091: "SQLITE_CONSTRAINT_DATATYPE"}
-"""Result codes that Python's sqlite3 has no name for."""
+"""Result codes for which Python's sqlite3 has no name."""
 _ABOUT_NAMES: Final = re.compile(
     r'no such \w+: .*|ambiguous column name: .*|near "\w+": syntax error|incomplete input'
     r"|Expression tree is too large \(maximum depth \d+\)|too many SQL variables|too many columns .*"
 )
-"""Messages on a statement that names what is not there, or is none, or too much; they hold its
-words and nothing of any row.
+"""Messages about a statement with a name that does not exist, with a syntax error, or with too many
+parts. They contain words of the statement, but nothing of any row.
 """
 _QUOTES: Final = str.maketrans("'", '"')
 _UNAVAILABLE: Final = ("BUSY", "READONLY", "LOCKED", "CANTOPEN", "IOERR", "FULL", "PROTOCOL", "NOMEM", "INTERRUPT")
@@ -51,14 +52,16 @@ class SQLiteErrors(GenericErrors):
         self._file = file
 
     def translate(self, error: exc.SQLAlchemyError, columns: Sequence[str] = ()) -> SubscriberError:
-        """See :meth:`Errors.translate`; SQLite's extended result codes say what failed."""
+        """See :meth:`Errors.translate`; by SQLite's extended result codes."""
         original = getattr(error, "orig", None)
         if isinstance(original, sqlite3.Error) and _result_code(original) is not None:
             return self.translate_driver(original)
         return super().translate(error, columns)
 
     def translate_driver(self, error: sqlite3.Error) -> SubscriberError:
-        """The same, for what is done on the driver's own connection."""
+        """The translation of an error that was raised by the driver's connection, without
+        SQLAlchemy.
+        """
         name = _result_code(error)
         if name is None:
             return UnsupportedValue(f"SQLite cannot hold a value exactly ({type(error).__name__})")
@@ -66,9 +69,7 @@ class SQLiteErrors(GenericErrors):
 
 
 def _result_code(error: sqlite3.Error) -> str | None:
-    """SQLite's name of what failed; None where it was Python's module that refused, and not
-    SQLite.
-    """
+    """SQLite's name of the result code; None if Python's module raised the error."""
     name = _NAMELESS.get(getattr(error, "sqlite_errorcode", 0))
     return name or getattr(error, "sqlite_errorname", None)
 
@@ -104,9 +105,9 @@ def _translate(name: str, text: str, database: str) -> SubscriberError:
 
 
 def _constraint_detail(name: str, text: str) -> str | None:
-    # "UNIQUE constraint failed: t.a, t.b": names of the schema, never values. A CHECK may show its
-    # expression, which may hold constants of the schema's, and a trigger's text is anything: both
-    # stay out.
+    # "UNIQUE constraint failed: t.a, t.b" contains names of the schema, never values. The message
+    # of a CHECK may contain its expression, which may have constants of the schema, and the text of
+    # a trigger may contain anything. Both are left out.
     if name not in ("SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_NOTNULL"):
         return None
     _, _, place = text.partition("constraint failed: ")

@@ -1,8 +1,8 @@
-"""SQLite's keywords, which must be quoted when they are names
+"""SQLite's keywords, which must be quoted if they are names
 (https://www.sqlite.org/lang_keywords.html).
 
-SQLAlchemy knows those of some years ago only. SQLite forgives many of the rest in many places, but
-not NOTHING as a table.
+SQLAlchemy knows only an old list of these keywords. SQLite accepts many of the other keywords as
+names without quotes in many places, but not NOTHING as a table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loading into SQLite: on the driver's own connection, which takes rows from an iterator."""
+"""Loading into SQLite with the driver's connection, which reads rows from an iterator."""
 
 from __future__ import annotations
 

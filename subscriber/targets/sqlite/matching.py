@@ -1,4 +1,4 @@
-"""Row matching in SQLite: letter by letter, whatever collation a column has."""
+"""Row matching in SQLite: texts are compared exactly, whatever collation a column has."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ class SQLiteMatching(GenericMatching):
     """See :class:`~subscriber.targets.roles.matching.Matching`."""
 
     def comparable(self, column: TargetColumn, clause: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-        """See :meth:`Matching.comparable`; letter by letter."""
+        """See :meth:`Matching.comparable`; texts are compared exactly."""
         del column
         return sa.collate(clause, _BINARY)
 
     def equals(
         self, column: TargetColumn, clause: sa.ColumnElement[Any], value: sa.ColumnElement[Any]
     ) -> sa.ColumnElement[bool]:
-        """See :meth:`Matching.equals`; as the key's index does."""
+        """See :meth:`Matching.equals`; with the collation of the key's index."""
         collation = _key_collation(column)
         return (clause if collation is None else sa.collate(clause, collation)) == value
 
     def found_as_written(self, type_oid: int, table: TargetTable, column: TargetColumn) -> bool:
-        """See :meth:`Matching.found_as_written`; integers, and texts that the key's index tells
-        apart letter by letter.
+        """See :meth:`Matching.found_as_written`.
+
+        True for integers, and for texts that the key's index compares exactly.
         """
         watched = isinstance(table, SQLiteTable) and table.may_watch_columns
         if watched or self.equality(type_oid, column) != EXACT:

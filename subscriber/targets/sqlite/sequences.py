@@ -1,4 +1,4 @@
-"""Counters of SQLite: the values that AUTOINCREMENT tables keep."""
+"""Counters of SQLite: the values that are stored for AUTOINCREMENT tables."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SQLiteSequences(GenericSequences):
     """See :class:`~subscriber.targets.roles.sequences.Sequences`."""
 
     def of_column(self, connection: sa.Connection, table: TargetTable, column: str) -> TargetSequence | None:
-        """See :meth:`Sequences.of_column`; counts in ones.
+        """See :meth:`Sequences.of_column`; the values advance by 1.
 
-        Only AUTOINCREMENT tables keep a value (in ``sqlite_sequence``). Any other
-        ``INTEGER PRIMARY KEY`` goes on from its largest rowid, which is the publisher's when its
-        rows are here: there is nothing to set.
+        SQLite stores a value only for AUTOINCREMENT tables (in ``sqlite_sequence``). Any other
+        ``INTEGER PRIMARY KEY`` continues from its largest rowid. When the publisher's rows are in
+        the table, this is the publisher's largest value, so nothing has to be set.
         """
         found = table.column(column)
         if found is None or not found.null_is_generated:
@@ -47,12 +47,12 @@ class SQLiteSequences(GenericSequences):
 
 
 def _kept_values(table: TargetTable) -> sa.TableClause:
-    """SQLite's table of the last values that AUTOINCREMENT tables have had."""
+    """SQLite's table with the last values of AUTOINCREMENT tables."""
     return sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"), schema=table.schema)
 
 
 def _is_auto_increment(connection: sa.Connection, table: TargetTable) -> bool:
-    """Whether the table is declared AUTOINCREMENT; only its SQL tells."""
+    """Whether the table is declared AUTOINCREMENT, which only its CREATE TABLE statement shows."""
     try:
         tokens = tokenize(sql_of(connection, table.schema, table.name), read="sqlite")
     except SqlglotError:

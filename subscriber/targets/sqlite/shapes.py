@@ -1,6 +1,7 @@
-"""SQLite's tables.
+"""Shapes of SQLite's tables.
 
-``public`` is the database itself; another schema is a part of the name, or an attached database.
+``public`` is the database itself. Another schema is a part of the table's name, or an attached
+database.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ class SQLiteShapes(GenericShapes):
     """See :class:`~subscriber.targets.roles.shapes.Shapes`."""
 
     def reflect(self, connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
-        """See :meth:`Shapes.reflect`; names compare exactly, though SQLite's own look-up
-        does not.
+        """See :meth:`Shapes.reflect`; names are compared exactly, although SQLite ignores their
+        case.
         """
         with self._errors.reporting():
             for database, name in places(schema, table):

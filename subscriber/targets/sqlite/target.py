@@ -1,15 +1,16 @@
-"""SQLite as a target: one file, one writer, no types to speak of.
+"""SQLite as a target: one file with one writer, and columns without strict types.
 
-- *Transactions.* The driver's own idea of when to begin is switched off; a write transaction is
-  ``BEGIN IMMEDIATE``, so that the lock is had (or refused, after 5 s) before anything is read.
+- *Transactions.* The driver's automatic BEGIN is switched off. A write transaction begins with
+  ``BEGIN IMMEDIATE``, so that it gets the lock (or fails after 5 s) before it reads anything.
 - *Schemas.* ``public`` is the database itself. Table ``t`` of another schema ``s`` is the table
   named ``"s.t"``, or table ``t`` of an attached database ``s``.
-- *Side effects* (rule C23). Foreign keys are off on our connections, as PostgreSQL's apply worker
-  does not enforce them; triggers fire, because SQLite cannot switch them off from here.
-- *TRUNCATE* is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule
-  C30).
+- *Side effects* (rule C23). Foreign keys are off on the subscriber's connections, because
+  PostgreSQL's apply worker does not enforce them. Triggers fire, because a connection cannot switch
+  them off.
+- *TRUNCATE* is DELETE without WHERE. RESTRICT is checked against the foreign keys of every table
+  (rule C30).
 
-The journal mode is the user's choice and left alone.
+The journal mode is the user's choice and is not changed.
 """
 
 from __future__ import annotations
@@ -53,16 +54,17 @@ CAPABILITIES: Final = Capabilities(
 )
 
 CACHE_KIB: Final = 65_536
-"""Page cache of a connection: enough that a batch of 64 MiB rarely spills and takes the exclusive
-lock early.
+"""The page cache of a connection, in KiB. It is large enough that a batch of 64 MiB rarely spills,
+which would take the exclusive lock early.
 """
 
 
 def open_sqlite(url: sa.URL) -> Target:
-    """Open the database file that ``url`` names; it is created when it does not exist.
+    """Open the database file that ``url`` names; it is created if it does not exist.
 
     Raises:
-        UsageError: an in-memory database, which would forget the progress with the data.
+        UsageError: the URL names an in-memory database, which would lose the progress with the
+            data.
     """
     if url.database in (None, "", ":memory:") or url.query.get("mode") == "memory":
         raise UsageError(
@@ -70,7 +72,7 @@ def open_sqlite(url: sa.URL) -> Target:
             hint="Name a file: sqlite:////absolute/path.db or sqlite:///relative/path.db.",
         )
     with warnings.catch_warnings():
-        # SQLAlchemy passes over what it does not know.
+        # SQLAlchemy only warns about options that it does not know.
         warnings.simplefilter("error", exc.SAWarning)
         try:
             engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT}, hide_parameters=True)
@@ -105,10 +107,10 @@ def open_sqlite(url: sa.URL) -> Target:
 
 
 def new_database(file: Path) -> None:
-    """An empty database in place of what there is under that name; nobody may have it open.
+    """Replace the file with an empty database. No process may have the file open.
 
-    Write-ahead logging lets others read while a batch is written. It is a property of the file, so
-    this is asked once.
+    With write-ahead logging, other processes can read while a batch is written. It is a property of
+    the file, so it is set once.
     """
     for leftover in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         leftover.unlink(missing_ok=True)
@@ -119,7 +121,7 @@ def new_database(file: Path) -> None:
 def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys = OFF")
-    # The journal is trimmed behind a commit, so that must be on disk: some builds' default is
-    # NORMAL.
+    # The journal is trimmed after a commit, so the commit must be on disk. Some builds of SQLite
+    # have NORMAL as their default.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

@@ -1,4 +1,4 @@
-"""SQLite's transactions: one writer, which takes the lock before it reads."""
+"""Transactions of a SQLite target: there is one writer, which takes the lock before it reads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from subscriber.targets.roles.errors import Errors
 
 _IMMEDIATE: Final = "subscriber_begin_immediate"
 _SIGNALS_SEEN_EVERY: Final = 100_000
-"""Instructions of SQLite's virtual machine: about a millisecond."""
+"""The interval of the progress handler, in instructions of SQLite's virtual machine: about a
+millisecond.
+"""
 
 
 class SQLiteTransactions(GenericTransactions):
@@ -27,7 +29,7 @@ class SQLiteTransactions(GenericTransactions):
         self._file = file
 
     def write_engine(self) -> sa.Engine:
-        """See :meth:`Transactions.write_engine`; BEGIN IMMEDIATE."""
+        """See :meth:`Transactions.write_engine`; its transactions begin with BEGIN IMMEDIATE."""
         return self._engine.execution_options(**{_IMMEDIATE: True})
 
     def interrupt(self, connection: sa.Connection) -> None:
@@ -38,8 +40,12 @@ class SQLiteTransactions(GenericTransactions):
 
     @contextmanager
     def interruptible(self, connection: sa.Connection) -> Iterator[None]:
-        """See :meth:`Transactions.interruptible`; Python sees a signal only where SQLite
-        calls it.
+        """See :meth:`Transactions.interruptible`.
+
+        Python handles a signal only when SQLite calls a Python function.
+
+        Raises:
+            KeyboardInterrupt: a query of the block was interrupted.
         """
         driver: Any = connection.connection.driver_connection
         driver.set_progress_handler(lambda: None, _SIGNALS_SEEN_EVERY)
@@ -53,12 +59,15 @@ class SQLiteTransactions(GenericTransactions):
             driver.set_progress_handler(None, 0)
 
     def waits_for(self, session: int | None) -> Sequence[str]:
-        """See :meth:`Transactions.waits_for`; the processes that have the file locked."""
+        """See :meth:`Transactions.waits_for`; the processes that hold a lock on the file."""
         del session
         return holders(self._file)
 
 
 def begin_immediately(connection: sa.Connection) -> None:
-    """For SQLAlchemy's event "begin": BEGIN, and IMMEDIATE on a connection of the write engine."""
+    """Begin a transaction; with IMMEDIATE on a connection of the write engine.
+
+    This is the handler of SQLAlchemy's event "begin".
+    """
     immediate = connection.get_execution_options().get(_IMMEDIATE, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,9 +1,9 @@
-"""Which PostgreSQL value becomes what in SQLite, and which columns would change it.
+"""How SQLite stores PostgreSQL's values, and which columns would change them.
 
-SQLite's columns have an *affinity*, taken from the declared type's letters, that converts values as
-they are stored: the text ``007`` becomes the integer 7 in a column declared ``JSON`` (affinity
-NUMERIC), ``12.50`` becomes 12.5. Nothing is said when it happens, so such columns are refused when
-the relation is opened (invariant refuse_not_guess).
+A column of SQLite has an *affinity*, which SQLite derives from the text of the declared type. The
+affinity converts values when they are stored: the text ``007`` becomes the integer 7 in a column
+declared ``JSON`` (affinity NUMERIC), and ``12.50`` becomes 12.5. SQLite does not report this, so
+such columns are refused when the relation is opened (invariant refuse_not_guess).
 
 ========================  ==========================================  =============================
 PostgreSQL                bound as                                    affinities
@@ -12,22 +12,23 @@ boolean                   0, 1 (``t``, ``f`` for TEXT)                INTEGER NU
 smallint integer oid      integer (its digits for TEXT)               INTEGER NUMERIC BLOB TEXT REAL
 bigint                    integer (its digits for TEXT)               INTEGER NUMERIC BLOB TEXT
 real, double precision    float; NaN as the text ``NaN``              REAL NUMERIC BLOB
-bytea                     blob, which no affinity touches             all
+bytea                     blob, which no affinity converts            all
 numeric                   exact text                                  TEXT BLOB
 timestamptz               text, ``+00`` completed to ``+00:00``       all
 date, uuid, arrays, ...   text that never looks like a number         all
 everything else           text                                        TEXT BLOB
 ========================  ==========================================  =============================
 
-Columns of INTEGER, REAL and TEXT affinity also take values of other types, as PostgreSQL's input
-functions read them (:mod:`subscriber.targets.conversion`). Where a column is declared by one of our
-names for a type (``INT``, ``NUMERIC_TEXT``, ...) it is that type that is read: a bigint that is no
-integer is refused by an ``INT``, as PostgreSQL would, and a text that is too long by
-``CHARACTER VARYING(10)``; but decimals that ``NUMERIC_TEXT(10,2)`` has no place for are kept.
+Columns of INTEGER, REAL and TEXT affinity also accept values of other types, as PostgreSQL's input
+functions read them (:mod:`subscriber.targets.conversion`). If a column is declared with a type name
+of :func:`declaration` (``INT``, ``NUMERIC_TEXT``, ...), values of other types are read as this
+type. For example, an ``INT`` column refuses a bigint that is out of integer's range, as PostgreSQL
+would, and a ``CHARACTER VARYING(10)`` column refuses a text that is too long. An exception:
+``NUMERIC_TEXT(10,2)`` keeps decimal digits beyond the scale.
 
-What is known to be lost: the sign of a floating-point negative zero (SQLite keeps small whole REALs
-as integers; PostgreSQL calls the two zeros equal). A ``real`` is bound as the shortest double that
-rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
+One known loss remains: the sign of a floating-point negative zero (SQLite stores small whole REALs
+as integers; PostgreSQL treats the two zeros as equal). A ``real`` is bound as the shortest double
+that rounds to it, 0.1 and not 0.10000000149011612, as PostgreSQL prints it.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ _EXACT_TEXT: Final = frozenset({TEXT, BLOB})
 _BIGINT, _TIMESTAMPTZ, _FLOAT4 = 20, 1184, 700
 
 _STANDS_FOR: Final = {INTEGER: conversion.BIGINT, REAL: conversion.DOUBLE, TEXT: conversion.TEXT}
-"""Affinity → the PostgreSQL type that values which it does not hold are read as."""
+"""For each affinity that converts values of other types: the PostgreSQL type as which they are
+read.
+"""
 _DECLARES: Final = {
     "BOOLEAN_INTEGER": conversion.BOOLEAN,
     "SMALLINT": conversion.SMALLINT,
@@ -61,22 +64,25 @@ _DECLARES: Final = {
     "NUMERIC_TEXT": conversion.NUMERIC,
     "TIMESTAMP_TEXT": conversion.TIMESTAMP,
 }
-"""What :func:`declaration` calls a type → the type, of which SQLite itself knows nothing: values of
-others are read as it.
+"""The type for each type name of :func:`declaration`. SQLite itself does not know these types.
+Values of other types are read as this type.
 """
 
 _NEVER_A_NUMBER: Final = frozenset(
-    {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always a dash, a colon or a letter
+    {1082, 1083, 1266, 1114, 1184, 1186}  # date and time: always with a dash, a colon or a letter
     | {2950, 869, 650, 829, 774, 3220}  # uuid, inet, cidr, macaddr, macaddr8, pg_lsn
     | {600, 601, 602, 603, 604, 628, 718}  # geometry: parentheses, braces, angle brackets
     | {3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536}  # ranges, multiranges
 )
-"""Types whose text SQLite never reads as a number, whatever the value; arrays (braces) are too."""
+"""Types whose text SQLite never reads as a number, whatever the value is. The same is true of
+arrays, because of their braces.
+"""
 
 
 def affinity(declared_type: str, *, strict: bool = False) -> str:
-    """The affinity of a declared type, as SQLite determines that of a column
-    (https://www.sqlite.org/datatype3.html#determination_of_column_affinity).
+    """The affinity of a declared type, by SQLite's rules for a column.
+
+    See https://www.sqlite.org/datatype3.html#determination_of_column_affinity.
 
     >>> affinity("NUMERIC_TEXT(12,2)"), affinity("numeric(12,2)"), affinity("timestamp"), affinity("")
     ('TEXT', 'NUMERIC', 'NUMERIC', 'BLOB')
@@ -96,7 +102,8 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
     """Refuse a column whose affinity would change values of the type (see the table above).
 
     Raises:
-        TargetRelationError: naming column and declared type, with a declaration that works.
+        TargetRelationError: with the column's name, its declared type, and a declaration that
+            works.
     """
     if column.storage in _allowed(type_oid) or _conversion(type_oid, column) is not None:
         return
@@ -110,8 +117,9 @@ def check_column(type_oid: int, column: TargetColumn) -> None:
 
 
 def _conversion(type_oid: int, column: TargetColumn) -> int | None:
-    """The PostgreSQL type that values of another type are read as before they are bound; None where
-    nothing is converted.
+    """The PostgreSQL type as which values of another type are read before they are bound.
+
+    None if values are not converted.
     """
     declared = _DECLARES.get(column.declared_type.partition("(")[0].upper())
     if type_oid == declared:
@@ -146,11 +154,10 @@ def _declaration(type_oid: int) -> str:
 
 
 def declaration(type_oid: int, type_name: str) -> str:
-    """How to declare a column that :func:`check_column` accepts, and that tells a reader what it
-    holds.
+    """A declaration that :func:`check_column` accepts and that shows a reader the column's type.
 
-    Never ``INTEGER``: as the only column of a primary key it would be an alias of the rowid, which
-    makes a value of NULL.
+    It is never ``INTEGER``: as the only column of a primary key, such a column would be an alias of
+    the rowid, and SQLite would replace NULL by a generated value.
 
     >>> [declaration(23, "integer"), declaration(1700, "numeric(10,2)"), declaration(1184, "timestamp with time zone")]
     ['INT', 'NUMERIC_TEXT(10,2)', 'TIMESTAMPTZ_TEXT']
@@ -165,7 +172,7 @@ def declaration(type_oid: int, type_name: str) -> str:
     if type_oid == _NUMERIC:
         return f"{_DECLARED_NUMERIC}{type_name.removeprefix('numeric')}"
     word = type_name.partition("(")[0]
-    # A name with INT in it would have integer affinity.
+    # A name that contains INT would have integer affinity.
     named = type_oid in BUILT_IN_TYPES and word.isalnum() and "int" not in word and word != "text"
     return f"{word.upper()}_TEXT" if named else "TEXT"
 
@@ -188,10 +195,10 @@ _DECLARED: Final = {
 
 
 def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[Any]:
-    """The values to bind; see the table above.
+    """The values to bind (see the table above).
 
     Raises:
-        UnsupportedValue: a value that is none of the column's declared type.
+        UnsupportedValue: a value does not have the column's declared type.
     """
     into = _conversion(type_oid, column)
     if into is not None:
@@ -212,8 +219,9 @@ def bind_values(type_oid: int, column: TargetColumn, values: pa.Array) -> list[A
 
 
 def _sized(column: TargetColumn, values: pa.Array) -> pa.Array:
-    """Texts and numbers for a column with a size, which SQLite does not look at; blanks at the end
-    may be cut, as in PostgreSQL.
+    """Check texts and numbers for a column with a declared size, which SQLite ignores.
+
+    Blanks at the end may be removed, as in PostgreSQL.
     """
     word, sized, _ = column.declared_type.partition("(")
     if sized and word == _DECLARED_NUMERIC:
@@ -229,14 +237,14 @@ def _bind_floats(values: pa.Array) -> list[Any]:
         values = values.cast(pa.string()).cast(pa.float64())
     bound: list[Any] = values.to_pylist()
     if pc.any(pc.is_nan(values)).as_py():
-        # SQLite turns a NaN that is bound as a float into NULL.
+        # SQLite converts a NaN that is bound as a float to NULL.
         return ["NaN" if value is not None and math.isnan(value) else value for value in bound]
     return bound
 
 
 def _complete_offset(values: pa.Array) -> pa.Array:
-    # The replication session runs in UTC, so the offset is +00 - in front of " BC", and absent from
-    # infinity.
+    # The replication session runs in UTC, so the offset is +00. It is before " BC", and infinity
+    # has no offset.
     if pc.all(pc.ends_with(values, "+00")).as_py():
         return pc.binary_join_element_wise(values, ":00", "")
     return pc.replace_substring_regex(values, r"\+00( BC)?$", r"+00:00\1")

@@ -1,6 +1,7 @@
 """Statements that write to SQLite.
 
-TRUNCATE is DELETE without WHERE; RESTRICT is checked against every table's foreign keys (rule C30).
+TRUNCATE is DELETE without WHERE; RESTRICT is checked against the foreign keys of every table (rule
+C30).
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ class SQLiteWriting(GenericWriting):
     """See :class:`~subscriber.targets.roles.writing.Writing`."""
 
     def or_fail(self, table: TargetTable, statement: Written) -> Written:
-        """See :meth:`Writing.or_fail`; OR ABORT goes before what constraints say, in the statement
-        and in its triggers.
+        """See :meth:`Writing.or_fail`; adds OR ABORT.
+
+        OR ABORT overrides the ON CONFLICT clauses of constraints, for the statement and for its
+        triggers.
         """
         resolves = isinstance(table, SQLiteTable) and table.resolves_conflicts
         return statement.prefix_with("OR ABORT") if resolves else statement
