@@ -36,7 +36,9 @@ _TESTS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 def sign(left: Any, right: Any) -> int:
-    """Compare two values by Python's order, for types whose order in Python is that of PostgreSQL."""
+    """Compare two values by Python's order, for types whose order in Python is that of
+    PostgreSQL.
+    """
     return int(left > right) - int(left < right)
 
 

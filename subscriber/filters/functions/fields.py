@@ -109,7 +109,8 @@ _WEEKS_OF_INTERVALS: Final = 180000
 """The first version that extracts a week or a negative quarter from an interval."""
 
 _OTHER_WORDS_ARE_UNKNOWN: Final = frozenset({"interval", "time without time zone", "time with time zone"})
-"""Types for which a word such as ``now`` is an unrecognized unit rather than an unsupported unit.
+"""Types for which a word such as ``now`` is an unrecognized unit rather than an unsupported
+unit.
 """
 
 _EXACT: Final = decimal.Context(prec=100)

@@ -24,7 +24,9 @@ def _skip(text: str, place: int) -> int:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
-    """The key (None in an array), begin and end of each member of the object or array at ``start``."""
+    """The key (None in an array), begin and end of each member of the object or array at
+    ``start``.
+    """
     is_object = text[start] == "{"
     place = _skip(text, start + 1)
     while text[place] not in "]}":

@@ -114,7 +114,9 @@ def _adjacent(left: Range, right: Range) -> bool:
 
 
 def _meet(oid: int, upper: Bound, lower: Bound) -> bool:
-    """Whether nothing lies between two bounds and they have no common value (``bounds_adjacent``)."""
+    """Whether nothing lies between two bounds and they have no common value
+    (``bounds_adjacent``).
+    """
     order = compare_values(upper, lower)
     if order == 0:
         return upper.inclusive != lower.inclusive

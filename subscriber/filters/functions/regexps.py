@@ -184,7 +184,9 @@ def _with_pattern_of_row(
 def _specialised(
     flags_at: int | None, refuses_global: bool, implementation: Implementation, constants: Mapping[int, Any]
 ) -> Implementation:
-    """The implementation of a call with its regular expression, the second argument, and its flags."""
+    """The implementation of a call with its regular expression, the second argument, and its
+    flags.
+    """
     name = implementation.signature.partition("(")[0]
     read = partial(_read, name, flags_at, refuses_global)
     if 1 not in constants or (flags_at is not None and flags_at not in constants):

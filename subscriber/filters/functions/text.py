@@ -29,7 +29,8 @@ from subscriber.filters.functions.function_registry import elementwise, vectoris
 from subscriber.types.text import byte_of_char, char_of_byte, length_coerced, namein
 
 LONGEST_VALUE: Final = 0x3FFFFFFF - 4
-"""The size of the longest value in bytes: the largest allocation of ``palloc`` without the header.
+"""The size of the longest value in bytes: the largest allocation of ``palloc`` without the
+header.
 """
 
 _HEADER: Final = 4
