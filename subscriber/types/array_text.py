@@ -138,8 +138,8 @@ def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], li
     if not text.startswith("{"):
         raise malformed()
     elements: list[Any] = []
-    # ``counts`` has the number of members so far for each open brace. The other list has the
-    # required number of members for each depth.
+    # ``counts`` has the number of members so far for each open brace. ``sizes`` has the required
+    # number of members for each depth.
     counts: list[int] = []
     sizes: dict[int, int] = {}
     leaf_depth: int | None = None

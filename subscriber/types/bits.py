@@ -36,7 +36,7 @@ def bit_digits(text: str) -> str:
     """The bits of a text such as ``101``, ``b101`` or ``x5``.
 
     Raises:
-        DataException: 22P02, a digit that is none.
+        DataException: 22P02, a character is not a digit.
 
     >>> bit_digits("b101"), bit_digits("X5f")
     ('101', '01011111')

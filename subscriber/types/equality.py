@@ -11,7 +11,7 @@ numeric                      without zeros at the end of the fraction
 real, double precision       0 for -0 (as text, which only the elements of arrays are)
 interval                     microseconds, with days of 24 hours and months of 30 days
 character(n)                 without blanks at the end
-jsonb, range types           every numeric in it as above
+jsonb, ranges of numeric     every numeric in it as above
 arrays                       every element as above, in quotes
 everything else              the text itself: equal values have the same text, or the type has no equality
 ===========================  =========================================================================

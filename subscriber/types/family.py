@@ -67,7 +67,7 @@ def family(
     """Make a family from decoders that never get a null.
 
     Without ``from_binary``, binary values are refused. If the form's Arrow type is that of the
-    decoded values, the decoder of texts is also the form's ``from_texts``.
+    decoded values, and is not text, the decoder of texts is also the form's ``from_texts``.
     """
     decode_text = partial(_decode_present, from_text, arrow_type)
     if form is not None and form.arrow == arrow_type and not pa.types.is_string(arrow_type):

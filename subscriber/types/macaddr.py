@@ -19,7 +19,7 @@ _TEXT: Final = re.compile(
     r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2})?)", re.ASCII
 )
 MIDDLE: Final = (0xFF, 0xFE)
-"""The bytes that are inserted when an address of six bytes is converted to one of eight bytes."""
+"""The bytes that are inserted when an address of six bytes is extended to eight bytes."""
 
 
 def _read(name: str, text: str, sizes: tuple[int, ...]) -> bytes:
@@ -58,7 +58,7 @@ def macaddr_out(value: bytes) -> str:
 
 
 def eight_bytes(value: bytes) -> bytes:
-    """Convert an address of six bytes to one of eight bytes."""
+    """Extend an address of six bytes to eight bytes."""
     return bytes([*value[:3], *MIDDLE, *value[3:]])
 
 

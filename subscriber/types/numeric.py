@@ -178,8 +178,10 @@ def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decim
 
 
 def checked(value: Decimal) -> Decimal:
-    """Check that a result fits a numeric, and remove the sign of a negative zero
-    (``make_result``).
+    """Check that a result fits a numeric, and remove the sign of a negative zero (``make_result``).
+
+    Raises:
+        DataException: 22003, the result has too many digits.
     """
     if not value:
         value = value.copy_abs()
@@ -189,7 +191,11 @@ def checked(value: Decimal) -> Decimal:
 
 
 def coerced(value: Decimal, modifier: int) -> Decimal:
-    """Convert a value to ``numeric(precision, scale)`` (``apply_typmod``)."""
+    """Convert a value to ``numeric(precision, scale)`` (``apply_typmod``).
+
+    Raises:
+        DataException: 22003, the value does not fit.
+    """
     if modifier < _HEADER_OF_MODIFIER or value.is_nan():
         return value
     packed = modifier - _HEADER_OF_MODIFIER

@@ -112,9 +112,6 @@ def type_name(type_oid: int) -> str:
     A type that CREATE TYPE or an extension created has no fixed OID, so its name is not known here.
     It is in the Type message of the stream.
 
-    A type made by CREATE TYPE or an extension has no fixed OID, so no name here; the stream's Type
-    message has it.
-
     >>> type_name(20)
     'bigint'
     >>> type_name(1231)

@@ -45,7 +45,7 @@ def text_only(type_oid: int) -> TypeFamily:
 def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
     """Convert ``value`` to ``type_name(n)``.
 
-    The value is truncated if the cast is explicit, or if only blanks are removed.
+    The value is truncated if the cast is explicit, or if truncation removes only blanks.
 
     Raises:
         DataException: 22001, the value is too long.

@@ -69,7 +69,11 @@ def _date_difference(left: int, right: int) -> int:
 
 @elementwise("timestamp(date)")
 def timestamp_of_date(day: int) -> int:
-    """Convert a date to a timestamp (``date::timestamp``)."""
+    """Convert a date to a timestamp (``date::timestamp``).
+
+    Raises:
+        RowFilterError: 22008, the date is out of range for a timestamp.
+    """
     if day in DATE_INFINITIES:
         return TIMESTAMP_INFINITIES[DATE_INFINITIES.index(day)]
     if day >= DAYS_OF_TIMESTAMPS:
@@ -257,6 +261,9 @@ def months_later(moment: int, months: int) -> int:
 def timestamp_plus(moment: int, length: Interval) -> int:
     """``timestamp + interval``: adds the months first, limited to the last day of the month, then
     the days, then the time.
+
+    Raises:
+        DataException: 22008, the result is out of range.
     """
     direction = infinite_sign(length)
     if direction:

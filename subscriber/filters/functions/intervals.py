@@ -26,7 +26,7 @@ def infinite_difference(left_sign: int, right_sign: int) -> Interval:
     """``left - right`` where at least one of them is infinite; a finite operand has the sign 0.
 
     Raises:
-        RowFilterError: 22008, both are the same infinity.
+        DataException: 22008, both are the same infinity.
     """
     if left_sign == right_sign:
         raise out_of_range("interval")
@@ -54,7 +54,11 @@ def is_finite(value: Interval) -> bool:
 
 @elementwise("interval_um(interval)")
 def negative(value: Interval) -> Interval:
-    """Negate an interval (``- interval``)."""
+    """Negate an interval (``- interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return MINUS_INFINITY if value == INFINITY else INFINITY
     return finite(-value.months, -value.days, -value.microseconds)
@@ -62,7 +66,11 @@ def negative(value: Interval) -> Interval:
 
 @elementwise("interval_pl(interval,interval)")
 def plus(left: Interval, right: Interval) -> Interval:
-    """Add two intervals (``interval + interval``)."""
+    """Add two intervals (``interval + interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     signs = infinite_sign(left), infinite_sign(right)
     if any(signs):
         return infinite_difference(signs[0], -signs[1])
@@ -71,7 +79,11 @@ def plus(left: Interval, right: Interval) -> Interval:
 
 @elementwise("interval_mi(interval,interval)")
 def minus(left: Interval, right: Interval) -> Interval:
-    """Subtract an interval from another (``interval - interval``)."""
+    """Subtract an interval from another (``interval - interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     signs = infinite_sign(left), infinite_sign(right)
     if any(signs):
         return infinite_difference(*signs)
@@ -82,6 +94,9 @@ def minus(left: Interval, right: Interval) -> Interval:
 def times(context: Context, value: Interval, factor: float) -> Interval:
     """Multiply an interval (``interval * factor``): fractions of months become days, fractions of
     days become time.
+
+    Raises:
+        DataException: 22008, the result is out of range.
     """
     if math.isnan(factor):
         raise out_of_range("interval")
@@ -98,13 +113,22 @@ def times(context: Context, value: Interval, factor: float) -> Interval:
 
 @elementwise("mul_d_interval(float8,interval)", context=True)
 def times_mirrored(context: Context, factor: float, value: Interval) -> Interval:
-    """Multiply an interval (``factor * interval``)."""
+    """Multiply an interval (``factor * interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     return times(context, value, factor)
 
 
 @elementwise("interval_div(interval,float8)")
 def divided(value: Interval, divisor: float) -> Interval:
-    """Divide an interval (``interval / divisor``)."""
+    """Divide an interval (``interval / divisor``).
+
+    Raises:
+        RowFilterError: 22012, the divisor is zero.
+        DataException: 22008, the result is out of range.
+    """
     if divisor == 0:
         raise RowFilterError("division by zero", sqlstate="22012")
     if math.isnan(divisor):
@@ -144,7 +168,11 @@ def _truncated(value: float, limits: tuple[int, int]) -> int:
 
 @elementwise("justify_hours(interval)")
 def justify_hours(value: Interval) -> Interval:
-    """Convert each 24 hours to a day (``justify_hours``)."""
+    """Convert each 24 hours to a day (``justify_hours``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return value
     days, microseconds = value.days + quotient(value.microseconds, DAY), remainder(value.microseconds, DAY)
@@ -156,7 +184,11 @@ def justify_hours(value: Interval) -> Interval:
 
 @elementwise("justify_days(interval)")
 def justify_days(value: Interval) -> Interval:
-    """Convert each 30 days to a month (``justify_days``)."""
+    """Convert each 30 days to a month (``justify_days``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return value
     months, days = _add_months(value.months, value.days)
@@ -168,6 +200,9 @@ def justify_days(value: Interval) -> Interval:
 def justify_interval(value: Interval) -> Interval:
     """Convert hours to days and days to months, and give all parts the same sign
     (``justify_interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
     """
     if not value.is_finite:
         return value
@@ -202,7 +237,12 @@ def _one_sign(large: int, small: int, unit: int) -> tuple[int, int]:
 
 @elementwise("make_interval(int4,int4,int4,int4,int4,int4,float8)")
 def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: int, seconds: float) -> Interval:
-    """Make an interval from its parts (``make_interval``)."""
+    """Make an interval from its parts (``make_interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+        RowFilterError: 22003, the number of seconds overflows.
+    """
     if not math.isfinite(seconds):
         raise out_of_range("interval")
     whole = finite(years * 12, weeks * 7, hours * HOUR + minutes * MINUTE)

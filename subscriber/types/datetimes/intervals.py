@@ -93,7 +93,11 @@ def least_field(modifier: int) -> str:
 
 
 def scaled(value: Interval, modifier: int) -> Interval:
-    """Convert a value to the precision of a column with this type modifier."""
+    """Convert a value to the precision of a column with this type modifier.
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if modifier < 0 or not value.is_finite:
         return value
     months, days, microseconds = value
