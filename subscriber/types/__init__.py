@@ -1,4 +1,4 @@
-"""PostgreSQL's types, one file a family: wire, Arrow, input and output function, equality.
+"""PostgreSQL's built-in types: decoding, input and output functions, equality.
 
 ::
 
@@ -14,22 +14,35 @@
                             TypeFamily --form--> Form: from_text, to_text, compare (what filters compute with)
                             TypeFamily --equality--> Equality: canonical forms of texts
 
-One file a family has all of that, or a few files where a family is large: ``datetimes``, ``arrays``
-and ``array_text``, ``ranges`` and ``range_values``. :mod:`.registry` puts the families together;
-nothing is registered by importing it. Row filters have operators and functions, targets say which
-values become which column's: both read and write values with what is here. Only the comparison of
-tables (``subscriber.verify``) writes values itself: it is the oracle of what is here.
+    registry        all families: a type's OID → its family
+    family, form    the classes TypeFamily and Form, and helpers for decoders
+    equality        the class Equality
+    wire, output    reading the binary form of a single value; Arrow values → text
+    oids            the names of the built-in types
+    declarations    a type with its modifier, as in CREATE TABLE
+    binary_forms    which types can read the binary form of which others
+
+The other modules each implement one family, or a few related ones. Large families have several
+modules: ``datetimes`` (a package), ``arrays`` and ``array_text``, ``ranges`` and ``range_values``,
+``floats`` and ``float_text``. The families are collected in :mod:`.registry`; importing a module of
+a family does not register anything.
+
+The operators and functions of row filters are in :mod:`subscriber.filters.functions`. The targets
+define which values are written to which type of column. Both read and write values with this
+package. Only the comparison of tables (``subscriber.verify``) has a separate implementation of the
+values' text, because it checks the implementation in this package.
 
 Invariants
-    - A family has an Arrow type of its own only where Arrow holds every value that PostgreSQL's
-      type has. So numeric (NaN, any scale), dates and times (infinity, BC, year 294276) are text.
+    - A family has a specific Arrow type only if Arrow can hold every value of the PostgreSQL type.
+      So numeric (NaN, any scale), dates and times (infinity, BC, year 294276) are text.
     - Both decoders of a family give the same array for the same values.
-    - What cannot be read raises; it never becomes NULL (absence_is_typed, rule C5). Bytes that no
-      publisher sends are a ProtocolError, a text that is no value is a DataException. Neither
-      shows the value.
+    - A value that cannot be read raises an error; it never becomes NULL (absence_is_typed, rule
+      C5). Bytes that no publisher sends raise ProtocolError, a text that is not a value of the type
+      raises DataException. The error does not show the value.
 
-Rejected: Arrow's decimal, date and timestamp with an escape for the values that do not fit. Every
-later stage would need both, and the first one to forget would be wrong only on rare values.
+*Rejected:* Arrow's decimal, date and timestamp types, with a second representation for the values
+that do not fit. Every later stage would need both, and a stage that does not handle the second one
+would fail only for rare values.
 """
 
 from subscriber.types.declarations import declared_type

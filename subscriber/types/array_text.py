@@ -1,4 +1,6 @@
-"""The text of arrays: ``{1,NULL,"a b"}``, with lower bounds ``[0:2]={…}`` where one of them is not
+"""The text of arrays.
+
+The text is ``{1,NULL,"a b"}``, preceded by the bounds, as in ``[0:2]={…}``, if a lower bound is not
 1.
 """
 
@@ -26,8 +28,8 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _TRAILING: Final = re.compile(rf"((?:[^\\]|\\.)*?)[{_SPACE}]*", re.DOTALL)
 _SPECIAL: Final = r'[\s"\\{}%s]|\A\Z|\A(?i:null)\Z'
 _TO_QUOTE: Final = {delimiter: re.compile(_SPECIAL % delimiter, re.ASCII) for delimiter in ",;"}
-r"""What an element has that is written in quotes. Blanks are array_isspace's: space, \t, \n, \r,
-\v, \f.
+r"""An element is written in quotes if it contains one of these. The blanks are those of
+array_isspace: space, \t, \n, \r, \v, \f.
 """
 
 
@@ -36,9 +38,9 @@ class Array:
     """A value of an array type.
 
     Attributes:
-        dimensions: how many elements each has; none for an empty array.
-        lower_bounds: the first subscript of each.
-        elements: in their form, row by row; None is NULL.
+        dimensions: the number of elements in each dimension; no dimensions for an empty array.
+        lower_bounds: the first subscript of each dimension.
+        elements: the elements in their type's form, row by row; None is NULL.
     """
 
     dimensions: tuple[int, ...]
@@ -50,7 +52,7 @@ EMPTY: Final = Array((), (), ())
 
 
 def malformed() -> DataException:
-    """The error for text that is no array (22P02)."""
+    """The error for text that is not an array (22P02)."""
     return DataException("malformed array literal", sqlstate="22P02")
 
 
@@ -67,10 +69,14 @@ def too_large() -> DataException:
 
 
 def array_in(element: Callable[[str], Any], text: str) -> Array:
-    """The input function of arrays; ``element`` reads the text of one.
+    """The input function of arrays.
+
+    Args:
+        element: the input function of the elements.
+        text: the text of the array.
 
     Raises:
-        DataException: 22P02, 2202E, 54000, and what ``element`` raises.
+        DataException: 22P02, 2202E, 54000, and the errors of ``element``.
     """
     lower, given, rest = _bounds(text.strip(_SPACE))
     if given:
@@ -84,8 +90,9 @@ def array_in(element: Callable[[str], Any], text: str) -> Array:
 
 
 def _bounds(text: str) -> tuple[list[int], list[int], str]:
-    """Lower bounds and sizes of ``[1:2][0:3]``, which may stand before an array, and what is behind
-    them.
+    """Read bounds such as ``[1:2][0:3]``, which may precede an array.
+
+    The result is the lower bounds, the sizes, and the rest of the text.
     """
     lower: list[int] = []
     sizes: list[int] = []
@@ -113,7 +120,7 @@ def _bounds(text: str) -> tuple[list[int], list[int], str]:
 
 
 def _bound(text: str) -> tuple[int, str]:
-    """The integer that a text begins with, and the rest."""
+    """The integer at the beginning of a text, and the rest of the text."""
     match = _INTEGER.match(text)
     if match is None:
         raise malformed()
@@ -124,13 +131,15 @@ def _bound(text: str) -> tuple[int, str]:
 
 
 def _read(text: str, element: Callable[[str], Any]) -> tuple[tuple[int, ...], list[Any]]:
-    """Dimensions and elements of what is in braces; an element is read before what stands behind it
-    is looked at.
+    """The dimensions and elements of an array in braces.
+
+    Each element is read before the text after it is checked.
     """
     if not text.startswith("{"):
         raise malformed()
     elements: list[Any] = []
-    # For each open brace how many members there are so far; for each depth how many there must be.
+    # ``counts`` has the number of members so far for each open brace. ``sizes`` has the required
+    # number of members for each depth.
     counts: list[int] = []
     sizes: dict[int, int] = {}
     leaf_depth: int | None = None
@@ -192,7 +201,7 @@ def _element(token: re.Match[str]) -> str | None:
 
 
 def array_out(element: Callable[[Any], str], array: Array) -> str:
-    """The output function of arrays; ``element`` gives the text of one."""
+    """The output function of arrays; ``element`` is the output function of the elements."""
     present = quoted(element(one) for one in array.elements if one is not None)
     texts = ["NULL" if one is None else next(present) for one in array.elements]
     return array_text(texts, array.dimensions, array.lower_bounds)
@@ -201,7 +210,7 @@ def array_out(element: Callable[[Any], str], array: Array) -> str:
 def array_text(
     texts: Sequence[str], dimensions: Sequence[int], lower_bounds: Sequence[int], delimiter: str = ","
 ) -> str:
-    """An array of the texts between its braces, row by row; no dimensions are the empty array."""
+    """Put the texts of elements, row by row, into braces. Without dimensions the array is empty."""
     if not dimensions:
         return "{}"
     for size in reversed(dimensions):
@@ -212,12 +221,12 @@ def array_text(
 
 
 def bounds_text(dimensions: Sequence[int], lower_bounds: Sequence[int]) -> str:
-    """``[1:2][0:3]``."""
+    """The bounds of an array as text, such as ``[1:2][0:3]``."""
     return "".join(f"[{lower}:{lower + size - 1}]" for lower, size in zip(lower_bounds, dimensions, strict=True))
 
 
 def quoted(texts: Iterable[str], delimiter: str = ",") -> Iterator[str]:
-    """The elements' texts as they stand between the braces: in quotes where they are needed."""
+    """The texts of elements, in quotes where the array's text needs them."""
     special = _TO_QUOTE[delimiter].search
     return (_in_quotes(text) if special(text) else text for text in texts)
 

@@ -1,13 +1,15 @@
-r"""Arrays of every built-in type on the wire; the binary form is written as ``array_out``'s text.
+r"""Decoding of arrays of every built-in type.
+
+The binary form becomes the text that ``array_out`` writes.
 
 ::
 
     one column's arrays ──▶ bounds of each + the elements of all ──elements' family──▶ texts ──▶ {1,NULL,3}
 
-The elements of all arrays of a column are decoded at once, as a column of their own.
+The elements of all arrays of a column are decoded together, as one column of the elements' type.
 
-int2vector and oidvector are sent as arrays that count from 0, and written as numbers with blanks
-between them.
+int2vector and oidvector are sent as arrays whose lower bound is 0. Their text is the numbers,
+separated by blanks.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ _LENGTH: Final = struct.Struct(">i")
 _LARGEST_BOUND: Final = 2**31 - 1
 _NULL: Final = -1
 _MOST_ALIKE: Final = 256
-"""Elements of an array, and layouts that are remembered."""
+"""The largest number of elements that are read together, and of layouts that are cached."""
 _BOX: Final = 603
 _FLOATS: Final = frozenset({700, 701})
 _VECTORS: Final = {22: 21, 30: 26}
@@ -44,7 +46,7 @@ _VECTORS: Final = {22: 21, 30: 26}
 
 
 class _Bounds(NamedTuple):
-    """The dimensions of an array, outermost first: how many, and the first one's number."""
+    """The dimensions of an array, outermost first: sizes and lower bounds."""
 
     sizes: tuple[int, ...]
     firsts: tuple[int, ...]
@@ -67,10 +69,10 @@ def _vector_from_binary(name: str, element_type: int, elements: TypeFamily, arra
 
 
 def _take_apart(name: str, element_type: int, array: pa.BinaryArray) -> tuple[list[_Bounds], list[bytes | None]]:
-    """The arrays' bounds, and the bytes of all elements one after another.
+    """The bounds of the arrays, and the bytes of all elements of all arrays in one list.
 
     Layout: dimensions i32, has nulls i32, OID of the elements' type u32, for each dimension its
-    size i32 and its first number i32, then the elements, row by row: length i32 (-1 for NULL),
+    size i32 and its lower bound i32, then the elements, row by row: length i32 (-1 for NULL),
     bytes.
     """
     found: list[_Bounds] = []
@@ -94,7 +96,7 @@ def _take_apart(name: str, element_type: int, array: pa.BinaryArray) -> tuple[li
 
 def _elements(name: str, data: bytes, at: int, count: int) -> list[bytes | None]:
     if 0 < count <= _MOST_ALIKE:
-        # Elements that are alike in length, as numbers are, come out of one call.
+        # Elements of equal length, such as numbers, are read by a single call.
         width, rest = divmod(len(data) - at, count)
         if not rest:
             lengths_and_bytes = _alike(count, width - _LENGTH.size).unpack_from(data, at)
@@ -118,7 +120,7 @@ def _elements(name: str, data: bytes, at: int, count: int) -> list[bytes | None]
 
 @lru_cache(_MOST_ALIKE)
 def _alike(count: int, size: int) -> struct.Struct:
-    """The layout of so many elements of that size."""
+    """The layout of ``count`` elements of that size."""
     return struct.Struct(">" + f"i{size}s" * count)
 
 
@@ -132,10 +134,10 @@ def _bounds(name: str, data: bytes) -> _Bounds:
 
 
 def _texts(elements: TypeFamily, values: list[bytes | None], delimiter: str) -> Iterator[str]:
-    """What stands between the braces for each element."""
+    """The text of each element, as it is written between the braces."""
     present = [value for value in values if value is not None]
     texts = output_texts(elements.decode_binary(pa.array(present, type=pa.binary())))
-    if not pa.types.is_primitive(elements.arrow_type):  # numbers have nothing to quote
+    if not pa.types.is_primitive(elements.arrow_type):  # numbers need no quotes
         texts = list(quoted(texts, delimiter))
     if len(present) == len(values):
         return iter(texts)
@@ -149,7 +151,9 @@ def _written(bounds: _Bounds, texts: Iterator[str], delimiter: str) -> str:
 
 
 def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
-    """The families of arrays of the types that ``by_oid`` has, and of the two vectors."""
+    """The families of the arrays of all types in ``by_oid``, and those of int2vector and
+    oidvector.
+    """
     vectors = tuple(
         _family(oid, partial(_vector_from_binary, type_name(oid), element, by_oid[element]))
         for oid, element in _VECTORS.items()
@@ -169,8 +173,9 @@ def array_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
 
 
 def _equality(element_type: int, element: TypeFamily) -> Equality:
-    """How arrays are compared."""
-    # Numbers of an array are text, whatever they are in a column of their own.
+    """The equality of arrays whose elements have this type."""
+    # The elements of an array are text, also numbers that are decoded to a numeric type in a
+    # column.
     canonical = canonical_text if element_type in _FLOATS else element.equality.canonical
     return Equality(canonical=partial(_canonical, canonical)) if canonical else element.equality
 
@@ -179,7 +184,7 @@ _ELEMENT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^{},"]+)', re.DOTALL)
 
 
 def _canonical(element: Canonical, text: str) -> str:
-    r"""The canonical form of an array: every element in its own, in quotes.
+    r"""The canonical form of an array: every element in its canonical form, in quotes.
 
     >>> from subscriber.types.numeric import canonical
     >>> _canonical(canonical, "[0:1]={1.0,NULL}"), _canonical(str.rstrip, '{{"a ",b},{"\\" ","NULL"}}')
@@ -197,7 +202,7 @@ def _canonical(element: Canonical, text: str) -> str:
 
 
 def _form(element: Form | None) -> Form | None:
-    """The form of arrays of elements of this one; None where the elements have no known order."""
+    """The form of arrays of these elements; None if the order of the elements is not known."""
     if element is None or element.compare is None:
         return None
     return Form(partial(_read, element.from_text), partial(array_out, element.to_text))

@@ -1,20 +1,22 @@
-"""Which types read each other's binary form (rules C5, D7).
+"""Which types can read each other's binary form (rules C5, D7).
 
-What came in binary form goes to the receive function of the *subscriber's* column, whatever type
-the publisher has, and what that makes of the bytes is the value::
+In binary mode, PostgreSQL gives the bytes of a value to the receive function of the *subscriber's*
+column, whatever type the publisher's column has. The receive function's result is the value::
 
-    integer 5      00 00 00 05                  into bigint    08P01, there are not as many bytes
-    bigint 5       00 00 00 00 00 00 00 05      into integer   22P03, there are more
+    integer 5      00 00 00 05                  into bigint    08P01, there are not enough bytes
+    bigint 5       00 00 00 00 00 00 00 05      into integer   22P03, there are too many bytes
     text 'four'    66 6f 75 72                  into varchar   the same text
-                                                into integer   1718580594, and nobody is told
+                                                into integer   1718580594, without an error
 
-:data:`READ_BY` has the pairs of which the receive function makes, of every value, just what the
-input function makes of its text: there the one may stand for the other. The rest is refused, also
-where PostgreSQL would store another value without a word, as in the last line.
-``tests/conformance/test_binary_forms.py`` asks the servers about all pairs.
+:data:`READ_BY` contains the pairs of types for which the receive function gives, for every value,
+the same result as the input function gives for its text. For these pairs the binary form may be
+used. All other pairs are refused, including those for which PostgreSQL would store another value
+without an error, as in the last line. ``tests/conformance/test_binary_forms.py`` compares all pairs
+with the servers.
 
-Not among the pairs: texts into ``name``, which the input function cuts where the receive function
-refuses; ``"char"`` into texts, for the bytes that are no character of their own.
+These pairs are not included: text types into ``name``, because the input function truncates a value
+that the receive function refuses; and ``"char"`` into text types, because some bytes are not a
+character by themselves.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from subscriber.types.oids import ELEMENT_TYPES, type_name
 from subscriber.types.registry import WITHOUT_BINARY_FORM
 
 TEXT_FORM: Final = 25
-"""The form of text: enums and extensions' texts (citext) read it too."""
+"""The binary form of text. Enums and the text types of extensions (citext) read it, too."""
 NO_FORM: Final = 0
-"""The form of a type of one's own that has no receive function."""
+"""Stands for a user-defined type that has no receive function."""
 
 _TEXTS: Final = frozenset({TEXT_FORM, 1043, 1042, 1790, 114, 142})
 _OIDS: Final = frozenset({26, 28, 29})
@@ -37,26 +39,26 @@ _NAMED_OIDS: Final = frozenset({24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 40
 READ_BY: Final[Mapping[int, frozenset[int]]] = {
     **dict.fromkeys((*_TEXTS, 19), _TEXTS),
     **dict.fromkeys(_OIDS, _OIDS | _NAMED_OIDS),
-    23: _OIDS,  # where -1 is 4294967295, written either way
+    23: _OIDS,  # where -1 becomes 4294967295 in both forms
     20: frozenset({5069}),
     **{
         one: frozenset({other})
         for pair in ((1560, 1562), (869, 650), (3802, 4072), (5038, 2970))
         for one, other in (pair, pair[::-1])
     },
-    # Not the other way round: the text of a timestamp is a time in the zone of the subscriber's
-    # session, its bytes are one at UTC.
+    # The opposite direction is not possible: the text of a timestamp is a time in the time zone of
+    # the subscriber's session, but its bytes are a time in UTC.
     1184: frozenset({1114}),
     3910: frozenset({3908}),
     4534: frozenset({4533}),
     829: frozenset({774}),
     603: frozenset({601}),
 }
-"""For each built-in type that has some: the other types whose columns read its binary form as they
-read its text.
+"""For built-in types: the other types whose columns read the binary form with the same result as
+the text.
 
-The publisher's session, which wrote the text, is at UTC; the subscriber's is in the target's own
-zone.
+The publisher's session, which writes the text, has TimeZone UTC. The subscriber's session has the
+time zone of the target.
 """
 
 _BYTES: Final[Mapping[int, int]] = {
@@ -74,37 +76,38 @@ _BYTES: Final[Mapping[int, int]] = {
     )
     for oid in oids
 }
-"""How long the binary form is, of the types that have it in one length only."""
+"""The length of the binary form in bytes, for types in which it is always the same."""
 _READ_BYTE_BY_BYTE: Final = frozenset({774, 829})
 
 
 class Refusal(NamedTuple):
-    """What PostgreSQL says to bytes that it cannot read: its text and SQLSTATE."""
+    """PostgreSQL's error for bytes that a type cannot read: the message and the SQLSTATE."""
 
     message: str
     sqlstate: str
 
 
 def reads_form(form: int, type_oid: int) -> bool:
-    """Whether a column may take values of a built-in type in their binary form.
+    """Whether a column can read values of a built-in type in their binary form.
 
     Args:
-        form: the type whose receive function the column has, :data:`TEXT_FORM` for every type that
-            reads texts; or :data:`NO_FORM`.
-        type_oid: the publisher's.
+        form: the type whose receive function the column has. It is :data:`TEXT_FORM` for every type
+            that reads texts, and :data:`NO_FORM` for a type without a receive function.
+        type_oid: the publisher's type.
     """
     return form == type_oid or form in READ_BY.get(type_oid, ())
 
 
 def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refusal:
-    """What PostgreSQL says where :func:`reads_form` says no; where that depends on the value, or is
-    nothing, it is 22P03.
+    """PostgreSQL's error for values that a column cannot read by :func:`reads_form`.
+
+    If the error would depend on the value, or if PostgreSQL would raise no error, it is 22P03.
 
     Args:
-        form: the column's.
-        type_oid: the publisher's.
+        form: the column's binary form, as in :func:`reads_form`.
+        type_oid: the publisher's type.
         declared: the column's type as declared.
-        number: of the column in the stream, from 1; None in a copy.
+        number: the column's number in the stream, from 1; None in a copy.
     """
     if form == NO_FORM or form in WITHOUT_BINARY_FORM:
         return Refusal(f"no binary input function available for type {declared}", "42883")
@@ -124,8 +127,9 @@ def refusal(form: int, type_oid: int, declared: str, number: int | None) -> Refu
 
 
 def read_forms() -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The pairs of :data:`READ_BY` for people: types of the publisher, and the other types whose
-    columns read them all.
+    """The pairs of :data:`READ_BY`, grouped for documentation.
+
+    Each group has types of the publisher, and the other types whose columns can read all of them.
     """
     by_readers: dict[frozenset[int], list[int]] = {}
     for type_oid, readers in READ_BY.items():

@@ -1,5 +1,7 @@
-"""bit and bit varying: zeros and ones; binary the number of bits and the bytes that hold them, the
-first bit highest.
+"""bit and bit varying.
+
+The text consists of zeros and ones. The binary form is the number of bits and the bytes that hold
+them; the first bit is the highest bit of the first byte.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from subscriber.types.wire import BadWire, Wire, value_by_value
 
 
 def _bits(wire: Wire) -> str:
-    """Layout: bits i32, bytes; what the last byte has too many is nothing (VARBIT_PAD)."""
+    """Layout: bits i32, bytes. Surplus bits of the last byte are ignored (VARBIT_PAD)."""
     bits = wire.number("i")
     if bits < 0:
         raise BadWire
@@ -24,17 +26,17 @@ def _bits(wire: Wire) -> str:
 
 
 MOST_BITS: Final = 2**31 - 8
-"""``VARBITMAXLEN``; a length beyond it is none."""
+"""The greatest valid length (``VARBITMAXLEN``)."""
 
 _BINARY: Final = {"0": "0", "1": "1"}
 _HEXADECIMAL: Final = {digit: f"{int(digit, 16):04b}" for digit in "0123456789abcdefABCDEF"}
 
 
 def bit_digits(text: str) -> str:
-    """Bits as they may be written: ``101``, ``b101``, ``x5``.
+    """The bits of a text such as ``101``, ``b101`` or ``x5``.
 
     Raises:
-        DataException: 22P02, a digit that is none.
+        DataException: 22P02, a character is not a digit.
 
     >>> bit_digits("b101"), bit_digits("X5f")
     ('101', '01011111')
@@ -60,7 +62,7 @@ def _varbit_in(text: str, modifier: int) -> str:
 
 
 def fixed(value: str, length: int, *, explicit: bool) -> str:
-    """``value`` as ``bit(length)`` takes it: an explicit cast cuts it, or adds zeros.
+    """Convert ``value`` to ``bit(length)``. An explicit cast truncates the value, or adds zeros.
 
     Raises:
         DataException: 22026, the value has another length, and the cast is not explicit.
@@ -73,7 +75,7 @@ def fixed(value: str, length: int, *, explicit: bool) -> str:
 
 
 def limited(value: str, longest: int, *, explicit: bool) -> str:
-    """``value`` as ``bit varying(longest)`` takes it: an explicit cast cuts it.
+    """Convert ``value`` to ``bit varying(longest)``. An explicit cast truncates the value.
 
     Raises:
         DataException: 22001, the value is longer, and the cast is not explicit.

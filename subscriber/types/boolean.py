@@ -1,4 +1,6 @@
-"""boolean: text ``t`` or ``f``, binary one byte, non-zero for true (boolrecv)."""
+"""boolean: the text is ``t`` or ``f``; the binary form is one byte, not zero for true
+(boolrecv).
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ def _from_binary(array: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def boolin(text: str) -> bool:
-    """The input function: ``true`` and ``yes`` or how they begin, ``on``, ``1``, and their
+    """The input function: ``true``, ``yes`` or their abbreviations, ``on``, ``1``, and the
     opposites.
 
     Raises:
-        DataException: 22P02, it is no boolean.
+        DataException: 22P02, the text is not a boolean.
 
     >>> boolin(" Yes"), boolin("fal"), boolin("of")
     (True, False, False)
@@ -43,7 +45,7 @@ def boolin(text: str) -> bool:
 
 
 def boolout(value: bool) -> str:
-    """The output function."""
+    """The output function of boolean."""
     return "t" if value else "f"
 
 

@@ -1,6 +1,7 @@
-r"""bytea: binary as it is; text in hex format (``\x0aff``) or, from old settings, escape format.
+r"""bytea: the binary form is the bytes; the text is in hex format (``\x0aff``) or escape format.
 
-The formats cannot be confused: escape format writes a backslash as two.
+The escape format comes from servers with an old setting of bytea_output. The formats cannot be
+confused, because the escape format writes a backslash as two backslashes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _from_text(array: pa.BinaryArray) -> pa.BinaryArray:
     is_hex = pc.starts_with(array, pattern=b"\\x")
     if pc.all(is_hex).as_py():
         return _from_hex(array)
-    # bytea_output may have changed between two of the batch's transactions.
+    # bytea_output may change between two transactions of a batch.
     mask = is_hex.to_numpy(zero_copy_only=False)
     hexadecimal, escaped = np.flatnonzero(mask), np.flatnonzero(~mask)
     decoded = pa.concat_arrays(
@@ -41,7 +42,7 @@ def _from_text(array: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _from_hex(array: pa.BinaryArray) -> pa.BinaryArray:
-    r"""``\x`` and two hex digits a byte, for all values at once."""
+    r"""Read ``\x`` and two hex digits for each byte, for all values together."""
     data, offsets = values_of(array)
     is_digit = np.ones(data.size, dtype=np.bool_)
     is_digit[offsets[:-1]] = False
@@ -70,24 +71,24 @@ def _from_binary(array: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def byteain(text: str) -> bytes:
-    """The input function, of both formats.
+    """The input function of bytea, which reads both formats.
 
     Raises:
-        DataException: 22023 for hex format, 22P02 for escape format; it is neither.
+        DataException: 22023, invalid hex format; 22P02, invalid escape format.
     """
     return from_hexadecimal(text[2:]) if text.startswith("\\x") else from_escaped(text)
 
 
 def byteaout(value: bytes) -> str:
-    """The output function, in hex format."""
+    """The output function of bytea, in hex format."""
     return "\\x" + value.hex()
 
 
 def from_hexadecimal(text: str) -> bytes:
-    """The bytes of hexadecimal digits (``hex_decode``); blanks may stand between two bytes.
+    """The bytes of hexadecimal digits (``hex_decode``). Blanks are allowed between two bytes.
 
     Raises:
-        DataException: 22023, a digit that is none, or an odd number of them.
+        DataException: 22023, a character is not a digit, or the number of digits is odd.
     """
     digits = iter(text)
     result = bytearray()
@@ -110,10 +111,11 @@ def _nibble(digit: str) -> int:
 
 
 def from_escaped(text: str) -> bytes:
-    """The bytes of escape format (``esc_decode``).
+    """The bytes of a text in escape format (``esc_decode``).
 
     Raises:
-        DataException: 22P02, a backslash without three octal digits or another backslash behind it.
+        DataException: 22P02, a backslash is not followed by three octal digits or another
+            backslash.
     """
     data = text.encode()
     if not _ESCAPED.fullmatch(data):
@@ -122,7 +124,7 @@ def from_escaped(text: str) -> bytes:
 
 
 def to_escaped(value: bytes) -> str:
-    """Escape format (``esc_encode``)."""
+    """The text of bytes in escape format (``esc_encode``)."""
     return "".join("\\\\" if byte == ord("\\") else chr(byte) if 0 < byte < 0x80 else f"\\{byte:03o}" for byte in value)
 
 

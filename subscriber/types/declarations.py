@@ -1,7 +1,7 @@
-"""A built-in type with its modifier, as PostgreSQL declares it: ``format_type(oid, typmod)``.
+"""The declaration of a built-in type with its modifier: ``format_type(oid, typmod)``.
 
-A relation message describes a column by these two numbers (rule A14); this is what one would write
-in CREATE TABLE for them.
+A relation message describes a column's type by these two numbers (rule A14). The declaration is the
+text that CREATE TABLE would contain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from subscriber.types.oids import ELEMENT_TYPES, type_name
 
 NO_MODIFIER: Final = -1
 _HEADER: Final = 4
-"""VARHDRSZ, which is in the modifiers of the types that have a header."""
+"""VARHDRSZ: the size of the header, which the modifiers of types with a header include."""
 
 INTERVAL_FIELDS: Final[Mapping[int, str]] = {
     1 << 2: "year",
@@ -30,16 +30,16 @@ INTERVAL_FIELDS: Final[Mapping[int, str]] = {
     1 << 10 | 1 << 11 | 1 << 12: "hour to second",
     1 << 11 | 1 << 12: "minute to second",
 }
-"""The fields of an interval by its modifier's upper half."""
+"""The fields of an interval, by the upper half of its modifier."""
 _EVERY_DIGIT: Final = 0xFFFF
 
 
 def declared_type(type_oid: int, modifier: int = NO_MODIFIER) -> str:
-    """How a column of the type is declared.
+    """The declaration of a column of this type.
 
     Args:
-        type_oid: the type.
-        modifier: ``atttypmod``; -1 is none.
+        type_oid: the OID of the type.
+        modifier: ``atttypmod``; -1 means no modifier.
 
     >>> declared_type(1700, 655366), declared_type(1184, 3), declared_type(1015, 14)
     ('numeric(10,2)', 'timestamp(3) with time zone', 'character varying(10)[]')
@@ -53,8 +53,9 @@ def declared_type(type_oid: int, modifier: int = NO_MODIFIER) -> str:
 
 
 def with_modifier(type_oid: int, name: str, modifier: int) -> str:
-    """A built-in type's name and its modifier, which is not -1; only the name of a type that takes
-    none.
+    """The name of a built-in type with its modifier, which must not be -1.
+
+    A type that takes no modifier gets only its name.
 
     >>> with_modifier(1186, "interval", 0x1C08FFFF)
     'interval day to second'
@@ -73,7 +74,7 @@ def _bits(name: str, modifier: int) -> str:
 
 def _numeric(name: str, modifier: int) -> str:
     packed = modifier - _HEADER
-    # The scale has eleven bits with a sign.
+    # The scale is a signed integer of eleven bits.
     return f"{name}({packed >> 16 & 0xFFFF},{(packed & 0x7FF ^ 0x400) - 0x400})"
 
 
@@ -89,7 +90,7 @@ def _interval(name: str, modifier: int) -> str:
 
 
 _WITHOUT_MODIFIER: Final = {1042: "bpchar", 1560: '"bit"'}
-"""Types whose name alone would be declared with a length of one."""
+"""Types whose name alone would mean a length of one, and the name that means any length."""
 
 _MODIFIED: Final[Mapping[int, Callable[[str, int], str]]] = {
     **dict.fromkeys((1042, 1043), _length),
@@ -98,4 +99,4 @@ _MODIFIED: Final[Mapping[int, Callable[[str, int], str]]] = {
     **dict.fromkeys((1083, 1114, 1184, 1266), _time),
     1186: _interval,
 }
-"""How a type's modifier is written, by the type."""
+"""For each type, how its modifier is written."""

@@ -1,10 +1,10 @@
-"""What a type family is, and the steps every family's decoders share.
+"""The class TypeFamily, and the steps that the decoders of all families share.
 
-A decoder is a function from ``binary`` to the family's Arrow type that never sees a null, a
-``large_binary`` or an empty array: :func:`family` wraps it so, because NULL is decided by the
-tuple's kind byte (rule A11) and not by a type. What it cannot read it refuses; nothing becomes
-NULL. Error texts are PostgreSQL's without the value, since errors are logged (design:
-names_are_data).
+A decoder is a function from ``binary`` to the Arrow type of the family. It never gets a null, a
+``large_binary`` or an empty array: :func:`family` wraps the decoder accordingly, because the kind
+byte of the tuple (rule A11) defines which values are NULL, and not the type. A decoder raises an
+error for a value that it cannot read; no value becomes NULL. The error texts are PostgreSQL's
+without the value, because errors are logged (design: names_are_data).
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ class TypeFamily:
     """The types that share an Arrow type and decoders (rule C5).
 
     Attributes:
-        name: as error messages call it, such as ``integer``.
-        oids: the built-in types it is for.
-        arrow_type: what both decoders return. It holds every value of the type exactly.
-        decode_text: from output-function text (kind ``t``). Raises ProtocolError (22P02, 22007,
-            22021).
-        decode_binary: from send-function bytes (kind ``b``). Raises ProtocolError (22P03, 22008),
-            or NotSupportedError for a type whose binary form is not read.
-        reads_binary: whether ``decode_binary`` reads anything.
-        form: input and output function; None for types that are only passed on.
-        equality: when two of the type's texts are equal values.
+        name: the name in error messages, such as ``integer``.
+        oids: the OIDs of the built-in types that belong to the family.
+        arrow_type: the Arrow type that both decoders return. It holds every value of the types
+            exactly.
+        decode_text: reads the text of the output function (kind ``t``). Raises ProtocolError
+            (22P02, 22007, 22021).
+        decode_binary: reads the bytes of the send function (kind ``b``). Raises ProtocolError
+            (22P03, 22008), or NotSupportedError for a type whose binary form cannot be read.
+        reads_binary: whether ``decode_binary`` can read the binary form.
+        form: the input and output function; None for types whose values are only passed on.
+        equality: when two texts of a type are equal values.
     """
 
     name: str
@@ -63,10 +64,10 @@ def family(
     *,
     equality: Equality = EXACT,
 ) -> TypeFamily:
-    """Make a family of decoders that see no nulls.
+    """Make a family from decoders that never get a null.
 
-    Without ``from_binary`` binary values are refused. Where values are computed with as they are
-    decoded, the decoder of texts is the form's ``from_texts``, too.
+    Without ``from_binary``, binary values are refused. If the form's Arrow type is that of the
+    decoded values, and is not text, the decoder of texts is also the form's ``from_texts``.
     """
     decode_text = partial(_decode_present, from_text, arrow_type)
     if form is not None and form.arrow == arrow_type and not pa.types.is_string(arrow_type):
@@ -88,7 +89,7 @@ def _decode_texts(decode_text: Decoder, texts: pa.StringArray) -> pa.Array:
 
 
 def _decode_present(decode: Decoder, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
-    """Decode what is not null, and put the nulls back where they were."""
+    """Decode the values that are not null, and put the nulls back at their places."""
     if array.null_count == len(array):
         return pa.nulls(len(array), arrow_type)
     values = _narrow(array.drop_null() if array.null_count else array)
@@ -100,7 +101,7 @@ def _decode_present(decode: Decoder, arrow_type: pa.DataType, array: pa.BinaryAr
 
 
 def _narrow(array: pa.BinaryArray | pa.LargeBinaryArray) -> pa.BinaryArray:
-    """``large_binary`` (values far into a large buffer) as ``binary``."""
+    """Convert ``large_binary`` (values at large offsets of a large buffer) to ``binary``."""
     if pa.types.is_binary(array.type):
         return array
     if pc.sum(pc.binary_length(array)).as_py() >= 2**31:
@@ -118,17 +119,19 @@ def _refuse_binary(name: str, _: pa.BinaryArray) -> pa.Array:
 
 
 def invalid_text(name: str, sqlstate: str = "22P02", hint: str | None = None) -> ProtocolError:
-    """The error for text that is none of the type's, without the text."""
+    """The error for text that is not a value of the type; it does not contain the text."""
     return ProtocolError(f"invalid input syntax for type {name}", sqlstate=sqlstate, hint=hint)
 
 
 def invalid_binary(name: str) -> ProtocolError:
-    """The error for bytes that are none of the type's send function (22P03)."""
+    """The error for bytes that the type's send function cannot have written (22P03)."""
     return ProtocolError(f"incorrect binary data format for type {name}", sqlstate="22P03")
 
 
 def values_of(array: pa.BinaryArray) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    """The value bytes of a null-free array back to back, and the len + 1 offsets into them."""
+    """The bytes of all values of a null-free array one after another, and the len + 1 offsets of
+    the values.
+    """
     _, offset_buffer, data_buffer = array.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32)[array.offset : array.offset + len(array) + 1]
     data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
@@ -136,14 +139,15 @@ def values_of(array: pa.BinaryArray) -> tuple[NDArray[np.uint8], NDArray[np.int3
 
 
 def binary_array(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.BinaryArray:
-    """The inverse of :func:`values_of`."""
+    """The array of these bytes and offsets: the inverse of :func:`values_of`."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
 def fixed_width(array: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
-    """A null-free array as one row of ``width`` bytes a value, or None when a value has another
-    length.
+    """A null-free array as a matrix with one row of ``width`` bytes for each value.
+
+    None if a value has another length.
     """
     data, offsets = values_of(array)
     if np.any(np.diff(offsets) != width):
@@ -152,10 +156,11 @@ def fixed_width(array: pa.BinaryArray, width: int) -> NDArray[np.uint8] | None:
 
 
 def binary_numbers(array: pa.BinaryArray, wire: str, name: str) -> NDArray[np.generic]:
-    """Network-order numbers of numpy type ``wire`` (such as ``>i4``).
+    """The numbers of a null-free array in network byte order, of numpy type ``wire`` (such as
+    ``>i4``).
 
     Raises:
-        ProtocolError: 22P03, a value of another length.
+        ProtocolError: 22P03, a value has another length.
     """
     dtype = np.dtype(wire)
     rows = fixed_width(array, dtype.itemsize)
@@ -168,7 +173,8 @@ def as_text(array: pa.BinaryArray) -> pa.StringArray:
     """Bytes as text, unchanged.
 
     Raises:
-        ProtocolError: 22021, not UTF-8, or with a zero byte, which no PostgreSQL text has.
+        ProtocolError: 22021, the bytes are not UTF-8, or contain a zero byte, which no PostgreSQL
+            text contains.
     """
     data, _ = values_of(array)
     if data.all():

@@ -1,11 +1,12 @@
-"""Floating-point numbers as PostgreSQL writes them (``extra_float_digits`` above 0): the shortest
-decimal that reads back.
+"""The text of floating-point numbers, as PostgreSQL writes it with ``extra_float_digits`` above 0.
 
-Python's ``repr`` is that, too, but for two things. PostgreSQL writes an exponent sooner (15 digits
-before the point, or 6 for real), and it does not take a decimal that lies exactly between two
-numbers: 1e23 is no double, and the nearest one, to which it is rounded because its last bit is
-even, is ``9.999999999999999e+22``. So numbers whose ``repr`` may be such a decimal, and every real,
-are worked out with whole numbers here.
+It is the shortest decimal number that reads back as the same value. Python's ``repr`` has the same
+purpose, with two differences. First, PostgreSQL uses an exponent for smaller numbers than Python
+(15 digits before the point, or 6 for real). Second, PostgreSQL does not use a decimal number that
+lies exactly between two floating-point numbers. For example, 1e23 lies between two doubles. It is
+read as the lower one, because the last bit of that one is even, but PostgreSQL writes this double
+as ``9.999999999999999e+22``. So this module uses integer arithmetic for every real, and for doubles
+whose ``repr`` may lie exactly between two numbers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _DOUBLE_DIGITS_BEFORE_POINT: Final = 15
 _REAL_DIGITS_BEFORE_POINT: Final = 6
 _LEAST_PLAIN_EXPONENT: Final = -4
 _WHOLE: Final = 1e15
-"""Whole doubles below need no search: every digit counts."""
+"""The digits of an integral double below this need no search: all of them are significant."""
 
 
 def double_text(value: float) -> str:
-    """A double precision number's text.
+    """The text of a double precision number.
 
     >>> double_text(1e15), double_text(100.0), double_text(1e23), double_text(-0.0)
     ('1e+15', '100', '9.999999999999999e+22', '-0')
@@ -39,7 +40,7 @@ def double_text(value: float) -> str:
 
 
 def real_text(value: float) -> str:
-    """A real's text; the value is the real's as a double.
+    """The text of a real, which is given as a double.
 
     >>> real_text(16777216.0), real_text(0.10000000149011612)
     ('1.6777216e+07', '0.1')
@@ -63,8 +64,9 @@ def _special(value: float) -> str:
 
 
 def _finite(value: float, digits_of: Callable[[float], tuple[str, int]], most_before_point: int) -> str:
-    """Sign, digits and point; ``digits_of`` gives the digits and the power of ten that the first
-    one counts.
+    """The text of a finite number: sign, digits, decimal point and exponent.
+
+    The function ``digits_of`` gives the digits and the power of ten of the first digit.
     """
     digits, exponent = digits_of(abs(value))
     sign = "-" if value < 0 else ""
@@ -85,8 +87,8 @@ def _double_digits(value: float) -> tuple[str, int]:
         decimals = ""
     shift = int(power or 0) - len(decimals)
     number = int(whole + decimals)
-    # Between two doubles lies number / 10^-shift only if that fraction ends in binary: 5^-shift
-    # divides the number.
+    # The number can lie exactly between two doubles only if number / 10^-shift is a finite binary
+    # fraction. It is one if 5^-shift divides the number.
     if shift >= 0 or number % 5**-shift == 0:
         return _shortest(value, _DOUBLE_BITS, _LEAST_DOUBLE_EXPONENT)
     return _digits(number, shift)
@@ -97,12 +99,12 @@ def _real_digits(value: float) -> tuple[str, int]:
 
 
 def _shortest(value: float, bits: int, least_exponent: int) -> tuple[str, int]:
-    """The decimal of fewest digits that is nearer to ``value`` than to every other number, and of
-    those the nearest.
+    """The decimal number with the fewest digits that is nearer to ``value`` than to every other
+    floating-point number. Of several such numbers it is the nearest.
 
-    With ``value`` = mantissa · 2^exponent the middles to its neighbours are (4 · mantissa ± 2) ·
-    2^(exponent - 2); the lower neighbour of a power of two is only half as far. All is scaled to
-    whole numbers before it is compared.
+    With ``value`` = mantissa · 2^exponent, the midpoints to its neighbours are (4 · mantissa ± 2) ·
+    2^(exponent - 2). The distance to the lower neighbour of a power of two is only half as large.
+    All numbers are scaled to integers before they are compared.
     """
     _, exponent = math.frexp(value)
     exponent = max(exponent - bits, least_exponent)
@@ -110,8 +112,8 @@ def _shortest(value: float, bits: int, least_exponent: int) -> tuple[str, int]:
     below = 1 if mantissa == 1 << (bits - 1) and exponent > least_exponent else 2
     low, middle, high = 4 * mantissa - below, 4 * mantissa, 4 * mantissa + 2
     exponent -= 2
-    # A step of 10^shift is about as wide as the gap: one of ten times that has at most one multiple
-    # in it.
+    # A step of 10^shift is about as wide as the interval. The interval contains at most one
+    # multiple of ten times that step.
     shift = math.floor(math.log10(high - low) + exponent * math.log10(2)) + 2
     while True:
         unit = 10 ** max(shift, 0) << max(-exponent, 0)

@@ -1,8 +1,8 @@
 """real and double precision, with NaN, the infinities and -0.
 
-Under ``extra_float_digits`` above 0 the text is the shortest that reads back to the same number, so
-both forms give the same bits. Only NaN has many bit patterns; all become the one that text gives,
-so that equal keys have equal bytes.
+With ``extra_float_digits`` above 0, the text is the shortest that reads back as the same number, so
+the text and the binary form give the same bits. Only NaN has many bit patterns. All of them become
+the one that the text gives, so that equal keys have equal bytes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.
         parsed = array.cast(arrow_type).to_numpy()
     except pa.ArrowInvalid:
         raise invalid_text(name) from None
-    # Arrow reads 1e999 as infinite and 1e-999 as zero; so a value that came out so must have said
-    # so.
+    # Arrow reads 1e999 as infinity and 1e-999 as zero. So a result of infinity or zero is accepted
+    # only if the text says so.
     extreme = ~np.isfinite(parsed) | (parsed == 0)
     if extreme.any() and not pc.all(pc.is_in(array.filter(pa.array(extreme)), value_set=pa.array(_EXTREMES))).as_py():
         raise invalid_text(name)
@@ -63,7 +63,7 @@ def _float_in(name: str, arrow_type: pa.DataType, text: str) -> float:
         raise NotSupportedError(f"a hexadecimal number of type {name} is not supported")
     found = _NUMBER.match(word)
     value = 0.0 if found is None else _nearest(found[0], arrow_type)
-    # A number that is out of range is noticed before what stands behind it.
+    # An out-of-range number is detected before the text after it is checked.
     if found and (math.isinf(value) or (value == 0 and re.search("[1-9]", found[0].lower().partition("e")[0]))):
         raise DataException(
             f"value is out of range for type {name}",
@@ -77,22 +77,22 @@ def _float_in(name: str, arrow_type: pa.DataType, text: str) -> float:
 
 float4in: Final = partial(_float_in, "real", pa.float32())
 float8in: Final = partial(_float_in, "double precision", pa.float64())
-"""The input functions of real and double precision: the nearest number, rounded once.
+"""The input functions of real and double precision, which give the nearest number, rounded once.
 
 Raises:
-    DataException: it is no number (22P02), or none that is in range (22003).
-    NotSupportedError: what strtod reads beyond decimal numbers (0x1p-2).
+    DataException: the text is not a number (22P02), or the number is out of range (22003).
+    NotSupportedError: a number that strtod reads but that is not decimal (0x1p-2).
 """
 
 
 def _nearest(decimal: str, arrow_type: pa.DataType) -> float:
-    """The number of the type that is nearest to a decimal one, rounded once."""
+    """The number of the type that is nearest to a decimal number, rounded once."""
     parsed: float = pc.cast(pa.scalar(decimal.lstrip("+")), arrow_type).as_py()
     return parsed
 
 
 def compare(left: float, right: float) -> int:
-    """The order of two: NaN equals itself and is greater than all others."""
+    """Compare two numbers: NaN equals itself and is greater than all other numbers."""
     if math.isnan(left) or math.isnan(right):
         return sign(math.isnan(left), math.isnan(right))
     return sign(left, right)

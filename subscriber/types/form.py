@@ -1,4 +1,6 @@
-"""The form in which a type's values are computed with: PostgreSQL's own, where Python has the like.
+"""The form of a type: the representation in which row filters compute with its values.
+
+It is PostgreSQL's own representation where Python has an equivalent.
 
 ::
 
@@ -7,9 +9,9 @@
 
     type                   value (Python)                                  column
     bool                   bool                                            pa.bool_()
-    int2 int4 int8 oid     int                                             of as many bits; oid 64
+    int2 int4 int8 oid     int                                             signed, of as many bits; 64 for oid
     float4 float8          float                                           pa.float32() pa.float64()
-    text and its kin       str, blanks kept                                pa.string()
+    text, varchar, bpchar  str, with its blanks                            pa.string()
     bytea                  bytes                                           pa.binary()
     uuid macaddr macaddr8  bytes, 16, 6 or 8                               pa.binary()
     date                   int: days since 2000-01-01                      pa.int32()
@@ -26,12 +28,13 @@
     ranges                 range_values.Range
     arrays                 array_text.Array of elements in their form
 
-The infinities of a date and a timestamp are the least and the greatest integer of its size.
-NULL is None, and Arrow's null.
+The infinities of a date and a timestamp are the least and the greatest integer of that size. NULL
+is None in Python, and null in Arrow.
 
 Input functions raise :class:`~subscriber.errors.DataException` with PostgreSQL's SQLSTATE and a
-message that does not show the text; whoever calls them adds where it happened. A notation that
-PostgreSQL reads and that is not read here is refused with NotSupportedError, never guessed.
+message that does not show the text. The caller adds where the error happened. A notation that
+PostgreSQL reads and that cannot be read here is refused with NotSupportedError; its meaning is
+never guessed.
 """
 
 from __future__ import annotations
@@ -46,32 +49,37 @@ import pyarrow as pa
 from subscriber.errors import DataException
 
 FromText = Callable[[str, int], Any]
-"""A type's input function: text and type modifier (-1 for none) → value."""
+"""The input function of a type: text and type modifier (-1 for none) → value."""
 ToText = Callable[[Any], str]
-"""A type's output function, as a replication session would print it (ISO dates, UTC, bytea in hex).
+"""The output function of a type: value → the text that a replication session prints (ISO dates,
+UTC, bytea in hex).
 """
 FromTexts = Callable[[pa.StringArray], Any]
-"""The input function over a column of what a replication session prints → an Arrow array, or a list
-where the form has no Arrow type."""
+"""The input function for a column of texts that a replication session prints. The result is an
+Arrow array, or a list if the form has no Arrow type.
+"""
 Compare = Callable[[Any, Any], int]
-"""Less than, equal to or greater than zero, as the first value is to the second."""
+"""Compares two values. The result is less than, equal to or greater than zero, as the first value
+is to the second.
+"""
 
 WHITESPACE: Final = " \t\n\v\f\r"
-"""What input functions skip at both ends: C's isspace."""
+"""The characters that input functions skip at both ends of a text: those of C's isspace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of some types.
+    """The form of one type or several types.
 
     Attributes:
-        from_text: their input function.
-        to_text: their output function.
-        arrow: the Arrow type of a column of them; None where only Python holds the values.
-        from_texts: a column of output texts at once; without it, text is what it is where ``arrow``
-            is a string, and ``from_text`` reads each distinct one otherwise.
-        compare: their default order, in which two NaNs are equal; None where it is not known. Only
-            types that have one have a form of their arrays.
+        from_text: the input function.
+        to_text: the output function.
+        arrow: the Arrow type of a column of values; None if only Python objects hold the values.
+        from_texts: the input function for a whole column. If it is None, the texts themselves are
+            the values if ``arrow`` is a string, and otherwise ``from_text`` reads each distinct
+            text.
+        compare: the default order of the type, in which two NaNs are equal; None if the order is
+            not known. Only types with an order have a form of their arrays.
     """
 
     from_text: FromText
@@ -83,7 +91,7 @@ class Form:
 
 def without_modifier(read: Callable[[str], Any]) -> FromText:
     """The input function of a type that takes no modifier."""
-    # No function inside this one: families travel to Spark's executors.
+    # There is no nested function here, because families are sent to Spark's executors.
     return partial(_without_modifier, read)
 
 
@@ -92,17 +100,19 @@ def _without_modifier(read: Callable[[str], Any], text: str, _: int) -> Any:
 
 
 def sign(left: Any, right: Any) -> int:
-    """The order of two values of one Python type that orders them as PostgreSQL does."""
+    """Compare two values by Python's order, for types whose order in Python is that of
+    PostgreSQL.
+    """
     return int(left > right) - int(left < right)
 
 
 def invalid_syntax(name: str, text: str | None = None, *, sqlstate: str = "22P02") -> DataException:
-    """The error for text that is no value of a type.
+    """The error for text that is not a value of a type.
 
     Args:
-        name: of the type, as PostgreSQL's message has it.
-        text: what was read, for :attr:`~subscriber.errors.DataException.quoting`.
-        sqlstate: 22007 for dates and times.
+        name: the type's name in PostgreSQL's message.
+        text: the text that was read, for :attr:`~subscriber.errors.DataException.quoting`.
+        sqlstate: the SQLSTATE; it is 22007 for dates and times.
     """
     message = f"invalid input syntax for type {name}"
     return DataException(message, sqlstate=sqlstate, quoting=None if text is None else f'{message}: "{text}"')

@@ -1,7 +1,8 @@
-"""Geometric types: their coordinates are doubles in both forms; only the brackets differ.
+"""Geometric types: both forms contain the coordinates as doubles; the texts differ in their
+brackets.
 
-Layout: a point is x f64, y f64; the others are points one after another, a path with a byte before
-it (closed) and its number of points, a polygon with the number alone.
+Layout: a point is x f64, y f64. The other types are points one after another. A path has a byte
+(closed) and the number of points before them, a polygon only the number of points.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from subscriber.types.wire import BadWire, Wire, value_by_value
 
 _POINT_SIZE: Final = 16
 _SAME: Final = 1e-6
-"""EPSILON: a line whose A and B are both that near to zero is none."""
+"""EPSILON: a line is invalid if both A and B are this near to zero."""
 
 
 def _point(wire: Wire) -> str:
@@ -26,7 +27,7 @@ def _point(wire: Wire) -> str:
 
 
 def _points(wire: Wire) -> str:
-    """Layout: points i32, that many points; at least one."""
+    """Layout: number of points i32, the points; at least one."""
     count = wire.count("i", _POINT_SIZE)
     if not count:
         raise BadWire
@@ -38,7 +39,7 @@ def _segment(wire: Wire) -> str:
 
 
 def _box(wire: Wire) -> str:
-    """Layout: the upper right corner, the lower left one."""
+    """Layout: the upper right corner, the lower left corner."""
     return f"{_point(wire)},{_point(wire)}"
 
 
@@ -63,7 +64,7 @@ def _line(wire: Wire) -> str:
 
 
 def _circle(wire: Wire) -> str:
-    """Layout: the centre, radius f64, which is not negative."""
+    """Layout: the centre, radius f64, which must not be negative."""
     centre = _point(wire)
     (radius,) = wire.numbers("d")
     if radius < 0:

@@ -1,5 +1,5 @@
-"""smallint, integer, bigint, and the unsigned 32-bit oid, xid and cid (as int64, which has
-room).
+"""smallint, integer, bigint, and the unsigned 32-bit types oid, xid and cid, which are stored as
+int64.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _C_INTEGER: Final = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][
 
 
 def _from_text(name: str, arrow_type: pa.DataType, array: pa.BinaryArray) -> pa.Array:
-    # Arrow would read 0x10 too, and 0xFFFFFFFF as -1: no output function writes that, so only
-    # digits may pass.
+    # Arrow would also read 0x10, and would read 0xFFFFFFFF as -1. No output function writes these,
+    # so only digits and signs are accepted.
     if _IS_DIGIT_OR_SIGN[values_of(array)[0]].all():
         try:
             return array.cast(arrow_type)
@@ -58,7 +58,8 @@ def _integer_in(name: str, bits: int, text: str) -> int:
     base, written = next((base, one) for base, one in zip((16, 8, 2, 10), digits, strict=True) if one is not None)
     magnitude = integer_of(written.replace("_", ""), base)
     limit = 1 << bits - 1
-    # Digits are added one by one, and one too many is noticed before what stands behind them.
+    # The server adds digits one by one, so an overflow is detected before the text after it is
+    # checked.
     if magnitude // base <= limit // base and found.end() < len(stripped):
         raise invalid_syntax(name, text)
     number = -magnitude if sign == "-" else magnitude
@@ -70,18 +71,20 @@ def _integer_in(name: str, bits: int, text: str) -> int:
 int2in: Final = partial(_integer_in, "smallint", 16)
 int4in: Final = partial(_integer_in, "integer", 32)
 int8in: Final = partial(_integer_in, "bigint", 64)
-"""The input functions of smallint, integer and bigint: decimal, 0x, 0o, 0b, with underscores.
+"""The input functions of smallint, integer and bigint, which read decimal numbers, 0x, 0o, 0b and
+underscores.
 
 Raises:
-    DataException: it is no integer (22P02), or none of this size (22003).
+    DataException: the text is not an integer (22P02), or the integer is out of range (22003).
 """
 
 
 def oidin(text: str) -> int:
-    """The input function of oid, by C's rules: 010 is octal, negative numbers are modulo 2**32.
+    """The input function of oid, which follows C's rules: 010 is octal, a negative number is taken
+    modulo 2**32.
 
     Raises:
-        DataException: it is no integer (22P02), or none of this size (22003).
+        DataException: the text is not an integer (22P02), or the integer is out of range (22003).
     """
     stripped = text.strip(WHITESPACE)
     found = _C_INTEGER.match(stripped)

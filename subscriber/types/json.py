@@ -1,9 +1,11 @@
-"""json, jsonb and jsonpath: their text, which the binary form of the latter two puts a version byte
-before.
+"""json, jsonb and jsonpath.
 
-Python's parser reads the grammar; where PostgreSQL is stricter or means something else, that is
-said here: numbers are numerics with their scale, the last of several equal keys wins, keys are
-ordered by their length and then by their bytes.
+The form of jsonb and jsonpath on the wire is their text, with a version byte before it in binary
+mode. json is sent as its text.
+
+Python's parser reads the JSON grammar. This module implements the differences between PostgreSQL
+and Python: numbers are numerics with their scale, the last of several equal keys is kept, and keys
+are ordered by their length and then by their bytes.
 """
 
 from __future__ import annotations
@@ -29,26 +31,27 @@ Json: TypeAlias = "bool | Decimal | str | tuple[Json, ...] | Mapping[str, Json] 
 """A JSON value; None is JSON's null. The keys of an object are in PostgreSQL's order."""
 
 _VERSION: Final = 1
-"""The only version of jsonb_send and jsonpath_send, since 9.4 and 12."""
+"""The version that jsonb_send and jsonpath_send write; the only one since PostgreSQL 9.4 and 12."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jsonb:
-    """A value of the type jsonb, so that JSON's null is not SQL's."""
+    """A value of type jsonb. It distinguishes JSON's null from SQL's NULL."""
 
     value: Json
 
 
 def invalid_json() -> DataException:
-    """The error for text that is no JSON (22P02)."""
+    """The error for text that is not JSON (22P02)."""
     return invalid_syntax("json")
 
 
 def check_string(text: str) -> str:
-    """A string whose escapes have been read.
+    """Check a string in which the escapes have been replaced, and return it.
 
     Raises:
-        DataException: 22P05 for a zero, 22P02 for half of a surrogate pair.
+        DataException: 22P05, it contains a zero character; 22P02, it contains half of a surrogate
+            pair.
     """
     if "\0" in text:
         raise DataException("unsupported Unicode escape sequence", sqlstate="22P05")
@@ -61,18 +64,18 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class _Number(str):
-    """A number as it was written: it is read when the whole document has turned out to be one."""
+    """A number as it was written. It is converted after the whole document has proved valid."""
 
     __slots__ = ()
 
 
 def _no_constant(_: str) -> Any:
-    """NaN and Infinity, which Python reads and JSON does not have."""
+    """Refuse NaN and Infinity, which Python reads and JSON does not contain."""
     raise invalid_json()
 
 
 class _Members(tuple[tuple[str, Any], ...]):
-    """The members of an object as they were written: keys may be there more than once."""
+    """The members of an object as they were written; a key may occur several times."""
 
     __slots__ = ()
 
@@ -84,34 +87,36 @@ _TYPED: Final = json.JSONDecoder(
 
 
 def check_syntax(text: str) -> None:
-    """Whether text is JSON; escapes are only looked at for their digits.
+    """Check that a text is valid JSON. Of escapes, only the digits are checked.
 
     Raises:
-        DataException: 22P02, it is not.
-        NotSupportedError: it is nested too deeply to say.
+        DataException: 22P02, the text is not JSON.
+        NotSupportedError: the document is nested too deeply to be checked.
     """
     _decode(_NUMBERS_AS_TEXT, text)
 
 
 def value_end(text: str, start: int) -> int:
-    """Where the JSON value that begins at ``start`` of a valid document ends."""
+    """The end of the JSON value that begins at ``start`` of a valid document."""
     return _NUMBERS_AS_TEXT.raw_decode(text, start)[1]
 
 
 def string_at(text: str, start: int) -> tuple[str, int]:
-    """The string that begins with the quote at ``start`` of a valid document, and where it ends;
-    half pairs of surrogates are in it.
+    """The string whose opening quote is at ``start`` of a valid document, and the end of the
+    string.
+
+    The result may contain halves of surrogate pairs.
     """
     found: tuple[str, int] = _NUMBERS_AS_TEXT.raw_decode(text, start)
     return found
 
 
 def parse(text: str) -> Json:
-    """The value of a document, as jsonb has it.
+    """The value of a document, as jsonb stores it.
 
     Raises:
         DataException: 22P02, 22P05, and the errors of numeric.
-        NotSupportedError: it is nested too deeply.
+        NotSupportedError: the document is nested too deeply.
     """
     return _ordered(_decode(_TYPED, text))
 
@@ -133,13 +138,13 @@ def _ordered(value: Any) -> Json:
     if isinstance(value, list):
         return tuple(_ordered(one) for one in value)
     if isinstance(value, _Members):
-        # Also a value whose key comes again must be readable.
+        # The values of duplicate keys must be valid, too, although only the last one is kept.
         return ordered_object({check_string(key): _ordered(one) for key, one in value})
     return value  # type: ignore[no-any-return]  # None or bool
 
 
 def ordered_object(members: Mapping[str, Json]) -> dict[str, Json]:
-    """An object with its keys in order."""
+    """An object with its keys in PostgreSQL's order."""
     return dict(sorted(members.items(), key=lambda member: (len(key := member[0].encode()), key)))
 
 
@@ -151,7 +156,7 @@ _ESCAPES: Final = {code: f"\\u{code:04x}" for code in range(32)} | {
 
 
 def string_text(value: str) -> str:
-    """A string in quotes, with escapes where they must be."""
+    """A string in quotes, with the necessary escapes."""
     return f'"{value.translate(_ESCAPES)}"'
 
 
@@ -174,7 +179,7 @@ def to_text(value: Json) -> str:
 
 
 def type_of(value: Json) -> str:
-    """``jsonb_typeof``."""
+    """The name of a value's type (``jsonb_typeof``)."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -187,7 +192,7 @@ def type_of(value: Json) -> str:
 
 
 def equal(left: Json, right: Json) -> bool:
-    """Whether two values are the same; numbers of different scale are."""
+    """Whether two values are equal; the scale of numbers does not matter."""
     if type_of(left) != type_of(right):
         return False
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -201,12 +206,12 @@ _TYPE_ORDER: Final = ("null", "string", "number", "boolean", "array", "object")
 
 
 def order(left: Json, right: Json) -> int:
-    """The order of two documents (``compareJsonbContainers``) in a database whose collation
-    compares by bytes: -1, 0 or 1.
+    """Compare two documents (``compareJsonbContainers``): the result is -1, 0 or 1.
 
-    A document that is no object or array is an array of one for it, which is less than a real one
-    of one element. So an empty array is less than null, although arrays are greater than all that
-    are none.
+    The order is that of a database whose collation compares bytes. A scalar document counts as an
+    array with one element, which is less than a real array with one element. An array is greater
+    than a scalar, with one exception: an empty array is less than every scalar document, including
+    null.
     """
     is_scalar, other_is_scalar = (not isinstance(one, tuple | Mapping) for one in (left, right))
     if is_scalar and other_is_scalar:
@@ -241,7 +246,7 @@ def _sign(left: Any, right: Any) -> int:
 
 
 def contains(value: Json, part: Json) -> bool:
-    """Whether all of ``part`` is in ``value``, at the same depth."""
+    """Whether ``value`` contains all of ``part`` at the same depth."""
     if isinstance(part, Mapping):
         return isinstance(value, Mapping) and all(
             key in value and contains(value[key], one) for key, one in part.items()
@@ -252,7 +257,9 @@ def contains(value: Json, part: Json) -> bool:
 
 
 def root_contains(value: Json, part: Json) -> bool:
-    """``jsonb @> jsonb``: an array also contains its elements as documents of their own."""
+    """Whether a document contains another (``jsonb @> jsonb``). An array also contains its elements
+    as scalar documents.
+    """
     if isinstance(value, tuple) and not isinstance(part, tuple | Mapping):
         return any(equal(one, part) for one in value)
     return contains(value, part)
@@ -275,15 +282,15 @@ def json_in(text: str) -> str:
     """The input function of json, which keeps the text.
 
     Raises:
-        DataException: 22P02, it is no JSON.
-        NotSupportedError: it is nested too deeply to say.
+        DataException: 22P02, the text is not JSON.
+        NotSupportedError: the document is nested too deeply to be checked.
     """
     check_syntax(text)
     return text
 
 
 def jsonb_in(text: str) -> Jsonb:
-    """The input function of jsonb. Its errors are those of :func:`parse`."""
+    """The input function of jsonb. It raises the errors of :func:`parse`."""
     return Jsonb(parse(text))
 
 

@@ -1,4 +1,6 @@
-"""macaddr and macaddr8: six or eight bytes, which compare as they are; pairs of digits as text."""
+"""macaddr and macaddr8: six or eight bytes, compared byte by byte; the text is pairs of hex
+digits.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _TEXT: Final = re.compile(
     r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2}(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2})?)", re.ASCII
 )
 MIDDLE: Final = (0xFF, 0xFE)
-"""The bytes that an address of six has more as one of eight."""
+"""The bytes that are inserted when an address of six bytes is extended to eight bytes."""
 
 
 def _read(name: str, text: str, sizes: tuple[int, ...]) -> bytes:
@@ -36,25 +38,27 @@ def macaddr_in(text: str) -> bytes:
     """The input function of macaddr.
 
     Raises:
-        DataException: 22P02, it is no address of six bytes.
-        NotSupportedError: it is not written byte by byte.
+        DataException: 22P02, the text is not an address of six bytes.
+        NotSupportedError: the address is not written byte by byte.
     """
     return _read("macaddr", text, (6,))
 
 
 def macaddr8_in(text: str) -> bytes:
-    """The input function of macaddr8, which reads six bytes, too; raises as :func:`macaddr_in`."""
+    """The input function of macaddr8, which also reads six bytes. It raises the errors of
+    :func:`macaddr_in`.
+    """
     value = _read("macaddr8", text, (6, 8))
     return value if len(value) == 8 else eight_bytes(value)
 
 
 def macaddr_out(value: bytes) -> str:
-    """The output function of both."""
+    """The output function of macaddr and macaddr8."""
     return value.hex(":")
 
 
 def eight_bytes(value: bytes) -> bytes:
-    """An address of six bytes as one of eight."""
+    """Extend an address of six bytes to eight bytes."""
     return bytes([*value[:3], *MIDDLE, *value[3:]])
 
 

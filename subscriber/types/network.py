@@ -1,4 +1,4 @@
-"""inet and cidr: an address and the bits of its mask; only the texts of the two differ."""
+"""inet and cidr: an address and the length of its netmask. The types differ only in their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 from subscriber.types.wire import BadWire, Wire, value_by_value
 
 _VERSIONS: Final = {2: 4, 3: 6}
-"""The version of an address by its family: PGSQL_AF_INET and PGSQL_AF_INET6."""
+"""The IP version for each address family on the wire: PGSQL_AF_INET and PGSQL_AF_INET6."""
 _V4: Final = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?:/([0-9]{1,3}))?", re.ASCII)
 _V6: Final = re.compile(r"([0-9A-Fa-f]*:[0-9A-Fa-f:.]*)(?:/([0-9]{1,3}))?", re.ASCII)
 _SHORT: Final = re.compile(r"[0-9][0-9A-Fa-fxX.]*(?:/[0-9]+)?", re.ASCII)
@@ -25,12 +25,12 @@ _SHORT: Final = re.compile(r"[0-9][0-9A-Fa-fxX.]*(?:/[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Inet:
-    """A value of both types.
+    """A value of type inet or cidr.
 
     Attributes:
-        version: 4 or 6.
-        bits: of the netmask.
-        address: as a number.
+        version: the IP version, 4 or 6.
+        bits: the length of the netmask.
+        address: the address as a number.
     """
 
     version: int
@@ -39,12 +39,12 @@ class Inet:
 
     @property
     def width(self) -> int:
-        """Bits of an address of this version."""
+        """The number of bits of an address of this version."""
         return 32 if self.version == 4 else 128
 
     @property
     def host_mask(self) -> int:
-        """The bits that are not the network's."""
+        """The bits that belong to the host and not to the network."""
         return (1 << (self.width - self.bits)) - 1
 
 
@@ -65,9 +65,9 @@ def _read(name: str, text: str) -> Inet:
         try:
             address = int(ipaddress.IPv6Address(match[1]))
         except ValueError:
-            # The server reads some more, such as a colon at the end.
+            # The server accepts some further notations, such as a colon at the end.
             raise _not_read(name) from None
-        if bits > 128 or str(bits) != (match[2] or "128"):  # no leading zeros here
+        if bits > 128 or str(bits) != (match[2] or "128"):  # leading zeros are not allowed here
             raise invalid_syntax(name)
         return Inet(6, bits, address)
     raise _not_read(name) if _SHORT.fullmatch(text) else invalid_syntax(name)
@@ -84,16 +84,16 @@ def inet_in(text: str) -> Inet:
     """The input function of inet.
 
     Raises:
-        DataException: 22P02, it is no address.
-        NotSupportedError: an address that is not written in full.
+        DataException: 22P02, the text is not an address.
+        NotSupportedError: the address is not written in full.
     """
     return _read("inet", text)
 
 
 def cidr_in(text: str) -> Inet:
-    """The input function of cidr: no bit may be set to the right of the mask.
+    """The input function of cidr, in which no bit may be set to the right of the netmask.
 
-    Raises as :func:`inet_in`.
+    It raises the errors of :func:`inet_in`.
     """
     value = _read("cidr", text)
     if value.address & value.host_mask:
@@ -102,8 +102,10 @@ def cidr_in(text: str) -> Inet:
 
 
 def host_text(value: Inet) -> str:
-    """The address alone; the longest run of zeros is left out, and what looks like an old address
-    is written as one.
+    """The text of the address without its netmask.
+
+    In an IPv6 address the longest run of zeros is left out, and an address that contains an IPv4
+    address shows it in IPv4 notation.
     """
     if value.version == 4:
         return _dotted(value.address)
@@ -122,8 +124,9 @@ def _dotted(address: int) -> str:
 
 
 def _longest_zeros(words: list[int]) -> tuple[int, int]:
-    """Begin and length of the first longest run of zeros; the length is 0 where none is longer than
-    one.
+    """Begin and length of the longest run of zeros, the first one if there are several.
+
+    The length is 0 if no run has more than one zero.
     """
     best, start = (0, 0), 0
     for place, word in enumerate([*words, 1]):
@@ -135,12 +138,12 @@ def _longest_zeros(words: list[int]) -> tuple[int, int]:
 
 
 def inet_out(value: Inet) -> str:
-    """The output function of inet: the mask is written unless it is the whole address."""
+    """The output function of inet. The netmask is omitted if it covers the whole address."""
     return host_text(value) if value.bits == value.width else cidr_out(value)
 
 
 def cidr_out(value: Inet) -> str:
-    """The output function of cidr: always with the mask."""
+    """The output function of cidr, which always writes the netmask."""
     return f"{host_text(value)}/{value.bits}"
 
 
@@ -148,8 +151,8 @@ def cidr_out(value: Inet) -> str:
 
 
 def compare(left: Inet, right: Inet) -> int:
-    """By the version, the bits that both networks have, the length of the masks, and then
-    the rest.
+    """Compare two addresses by the version, the bits that both networks have, the length of the
+    netmask, and then the remaining bits.
     """
     if left.version != right.version:
         return sign(left.version, right.version)
@@ -163,7 +166,7 @@ def compare(left: Inet, right: Inet) -> int:
 
 
 def _from_wire(is_cidr: bool, wire: Wire) -> Inet:
-    """Layout: family u8, bits of the mask u8, is cidr u8, bytes i8, address."""
+    """Layout: family u8, length of the netmask u8, is cidr u8, bytes i8, address."""
     kind, bits, _, size = wire.numbers("BBBb")
     version = _VERSIONS.get(kind)
     if version is None or size != (4 if version == 4 else 16) or bits > size * 8:

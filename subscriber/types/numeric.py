@@ -1,9 +1,9 @@
 """numeric: its exact text, with every trailing zero, NaN and the infinities.
 
-Arrow's decimals end at 76 digits and have one scale a column; PostgreSQL's numeric has neither
-limit. What is computed with is a Decimal whose exponent is minus the display scale, so that
-``1.50`` and ``1.5`` are equal and print as they were. NaN equals itself and is above all, infinity
-included; there is no negative zero.
+Arrow's decimals have at most 76 digits and one scale for each column. PostgreSQL's numeric has
+neither limit. Computations use a Decimal whose exponent is the negated display scale, so ``1.50``
+and ``1.5`` are equal and are written as they were. NaN equals itself and is greater than all other
+values, including infinity. There is no negative zero.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def _from_binary(array: pa.BinaryArray) -> pa.StringArray:
 def _text(value: bytes) -> str:
     """Layout: ndigits u16, weight i16, sign u16, dscale u16, ndigits base-10000 digits u16.
 
-    The first digit counts 10000 ** weight; dscale is how many decimals are shown.
+    The weight of the first digit is 10000 ** weight; dscale is the number of decimals that are
+    shown.
     """
     if len(value) < _HEADER.size:
         raise invalid_binary("numeric")
@@ -60,8 +61,9 @@ def _text(value: bytes) -> str:
 
 
 def _positional(digits: str, point: int, scale: int) -> str:
-    """Put the point behind ``point`` digits and show ``scale`` decimals (cut, as numeric_recv
-    does).
+    """Put the decimal point after ``point`` digits and show ``scale`` decimals.
+
+    Further decimals are truncated, as in numeric_recv.
     """
     whole = digits[: max(point, 0)].ljust(point, "0").lstrip("0") or "0"
     decimals = ("0" * -point + digits[max(point, 0) :])[:scale].ljust(scale, "0")
@@ -73,13 +75,15 @@ def _positional(digits: str, point: int, scale: int) -> str:
 MOST_WHOLE_DIGITS: Final = 131_072
 GREATEST_SCALE: Final = 16_383
 _GREATEST_EXPONENT: Final = 2**30 - 1
-"""What a text may have, of zero."""
+"""The greatest exponent that the text of a zero may have."""
 _HEADER_OF_MODIFIER: Final = 4
 _MANY_CHARACTERS: Final = 1000
-"""Plain text that is shorter is within every limit."""
+"""Plain text that is shorter than this is within every limit."""
 
 EXACT: Final = Context(prec=2 * (MOST_WHOLE_DIGITS + GREATEST_SCALE) + 10, rounding=ROUND_HALF_UP, traps=[])
-"""Room for the product of the longest numbers; nothing is rounded that is not asked to be."""
+"""The context for exact results. It has room for the product of the longest numbers, and rounds
+only where rounding is requested.
+"""
 
 _ONE: Final = Decimal(1)
 _SHOWN: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -93,15 +97,15 @@ _NAMED: Final = {"nan": Decimal("NaN")} | {
 
 
 def overflow() -> DataException:
-    """22003, for more digits than a numeric has."""
+    """The error for a number with more digits than a numeric can have (22003)."""
     return DataException("value overflows numeric format", sqlstate="22003")
 
 
 def numeric_in(text: str, modifier: int = -1) -> Decimal:
-    """``numeric_in``.
+    """The input function of numeric (``numeric_in``).
 
     Raises:
-        DataException: no number (22P02), or none that fits (22003).
+        DataException: the text is not a number (22P02), or the number does not fit (22003).
     """
     if modifier == -1 and len(text) < _MANY_CHARACTERS and _SHOWN.fullmatch(text):
         value = Decimal(text)
@@ -132,15 +136,17 @@ def _parsed(text: str) -> Decimal:
 
 
 def numeric_out(value: Decimal) -> str:
-    """``numeric_out``."""
+    """The output function of numeric (``numeric_out``)."""
     if value.is_nan():
         return "NaN"
     return str(value) if value.is_infinite() else f"{value:f}"
 
 
 def _column_in(array: pa.StringArray) -> list[Decimal | None]:
-    """A column of what ``numeric_out`` writes; checked at once, since reading one by one takes most
-    of a filter's time.
+    """Read a column of texts that ``numeric_out`` wrote.
+
+    The column is checked as a whole, because reading values one by one takes most of a filter's
+    time.
     """
     present = array.drop_null()
     if not len(present) or all_match(present, _TEXT):
@@ -156,20 +162,27 @@ def scale_of(value: Decimal) -> int:
 
 
 def rescaled_up(value: Decimal) -> Decimal:
-    """With all digits before the point written out, so that the scale is not negative."""
+    """The same value with all digits before the point written out, so that its scale is not
+    negative.
+    """
     return value.quantize(_ONE, context=EXACT) if scale_of(value) < 0 else value
 
 
 def at_scale(value: Decimal, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal:
-    """A finite value with so many decimals; a negative scale rounds before the point, and shows
-    none.
+    """Round a finite value to this number of decimals.
+
+    A negative scale rounds digits before the point, and the result has no decimals.
     """
     cut = value.quantize(Decimal((0, (1,), -scale)), rounding=rounding, context=EXACT)
     return rescaled_up(cut)
 
 
 def checked(value: Decimal) -> Decimal:
-    """``make_result``: a result that a numeric has room for, without a negative zero."""
+    """Check that a result fits a numeric, and remove the sign of a negative zero (``make_result``).
+
+    Raises:
+        DataException: 22003, the result has too many digits.
+    """
     if not value:
         value = value.copy_abs()
     elif value.adjusted() >= MOST_WHOLE_DIGITS:
@@ -178,7 +191,11 @@ def checked(value: Decimal) -> Decimal:
 
 
 def coerced(value: Decimal, modifier: int) -> Decimal:
-    """As ``numeric(precision, scale)`` takes it (``apply_typmod``)."""
+    """Convert a value to ``numeric(precision, scale)`` (``apply_typmod``).
+
+    Raises:
+        DataException: 22003, the value does not fit.
+    """
     if modifier < _HEADER_OF_MODIFIER or value.is_nan():
         return value
     packed = modifier - _HEADER_OF_MODIFIER
@@ -199,7 +216,9 @@ def _field_overflow(detail: str) -> DataException:
 
 
 def compare(left: Decimal, right: Decimal) -> int:
-    """``cmp_numerics``: NaN is above all, and equals itself."""
+    """Compare two values (``cmp_numerics``). NaN equals itself and is greater than all other
+    values.
+    """
     if left.is_nan() or right.is_nan():
         return int(left.is_nan()) - int(right.is_nan())
     return int(left > right) - int(left < right)
@@ -221,8 +240,10 @@ def canonical(text: str) -> str:
 
 
 def _spellings(number: str) -> tuple[str, str]:
-    """More zeros, after a point where there is none. In byte order '-' and '.' come before '/',
-    which comes before the digits.
+    """The range of all texts of a number: its canonical form, with any number of zeros added.
+
+    The zeros follow a point if the canonical form contains none. In byte order '-' and '.' come
+    before '/', and '/' comes before the digits.
 
     >>> _spellings("15"), _spellings("1.5")
     (('15', '15/'), ('1.5', '1.51'))
@@ -234,7 +255,8 @@ _JSON_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?')
 
 
 def canonical_inside(text: str) -> str:
-    r"""The canonical form of a jsonb or a range: every numeric in it that is not inside a text.
+    r"""The canonical form of a jsonb or a range, in which every numeric outside of strings is
+    canonical.
 
     >>> canonical_inside('{"1.0": [1.0, "2.0"]}'), canonical_inside("{[1.0,2.50),(3,)}")
     ('{"1.0": [1, "2.0"]}', '{[1,2.5),(3,)}')

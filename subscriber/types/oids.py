@@ -1,15 +1,15 @@
 """The names of PostgreSQL's built-in types, for messages (``format_type(oid, NULL)``).
 
-Types that everyone's catalog has under the same OID: those below 10000, which pg_type.dat assigns
-by hand. The table is compared with ``pg_type`` of the servers at hand in
-``tests/conformance/test_types_against_postgresql.py``.
+The table contains types that have the same OID in every database: those below 10000, which
+pg_type.dat assigns manually. ``tests/conformance/test_types_against_postgresql.py`` compares the
+table with ``pg_type`` of the available servers.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-# (oid, name, oid of its array type or 0)
+# (OID, name, OID of its array type or 0)
 _BASE_TYPES: Final = (
     (16, "boolean", 1000),
     (17, "bytea", 1001),
@@ -100,7 +100,7 @@ _NAMES: Final[dict[int, str]] = {oid: name for oid, name, _ in _BASE_TYPES} | {
 }
 
 BUILT_IN_TYPES: Final = frozenset(_NAMES)
-"""The OIDs that have a name here."""
+"""The OIDs of the types in the table."""
 
 ELEMENT_TYPES: Final[dict[int, int]] = {array: oid for oid, _, array in _BASE_TYPES if array}
 """OID of an array type → OID of its elements' type."""
@@ -109,8 +109,8 @@ ELEMENT_TYPES: Final[dict[int, int]] = {array: oid for oid, _, array in _BASE_TY
 def type_name(type_oid: int) -> str:
     """The type's SQL name, such as ``bigint`` or ``timestamp with time zone``.
 
-    A type made by CREATE TYPE or an extension has no fixed OID, so no name here; the stream's Type
-    message has it.
+    A type that CREATE TYPE or an extension created has no fixed OID, so its name is not known here.
+    It is in the Type message of the stream.
 
     >>> type_name(20)
     'bigint'

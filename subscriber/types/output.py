@@ -1,5 +1,6 @@
-"""Arrow values back to the text that PostgreSQL's output functions write: what an array or a range
-shows of its parts.
+"""Convert Arrow values to the text that PostgreSQL's output functions write.
+
+Arrays and ranges need this for their elements and bounds.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ def output_text(value: pa.Scalar) -> str | None:
 
 
 def output_texts(values: pa.Array) -> list[str]:
-    """Each value's text.
+    """The text of each value of an array.
 
     Args:
-        values: without nulls, of a family's Arrow type.
+        values: an array of a family's Arrow type, without nulls.
     """
     kind = values.type
     if pa.types.is_string(kind):

@@ -1,9 +1,9 @@
 """The values of range types, and their text.
 
-A range is empty, or has two bounds, each with a value or infinite, inclusive or not. Ranges of
-integers and dates are kept as ``[)``, so that equal ones look alike; those of the other types are
-kept as they were written. A bound that is infinite is the range's; ``infinity`` as a date or
-timestamp is a value like others.
+A range is empty or has two bounds. A bound is infinite or has a value, which is inclusive or not.
+Ranges of integers and dates are stored as ``[)``, so that equal ranges have the same text. Ranges
+of the other types are stored as they were written. An infinite bound is a property of the range;
+``infinity`` as a date or timestamp is an ordinary value.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _SPECIAL: Final = frozenset('"\\()[],' + WHITESPACE)
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An end of a range.
+    """A bound of a range.
 
     Attributes:
-        value: None where it is infinite.
-        inclusive: the value is in the range.
-        is_lower: it is the lower one.
+        value: the value of the bound; None if it is infinite.
+        inclusive: whether the range contains the value.
+        is_lower: whether it is the lower bound.
     """
 
     value: Any
@@ -41,7 +41,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A range of a type; the empty one has no bounds."""
+    """A value of a range type; the empty range has no bounds."""
 
     oid: int
     lower: Bound | None = None
@@ -49,7 +49,7 @@ class Range:
 
 
 def is_discrete(oid: int) -> bool:
-    """Whether the values of a range type's subtype have a next one."""
+    """Whether the subtype of a range type is discrete, so that each value has a next value."""
     return SUBTYPES[oid] in _DISCRETE
 
 
@@ -58,7 +58,9 @@ def _values(left: Any, right: Any) -> int:
 
 
 def compare_values(left: Bound, right: Bound) -> int:
-    """``range_cmp_bound_values``: whether they are inclusive does not count."""
+    """Compare the values of two bounds, regardless of whether they are inclusive
+    (``range_cmp_bound_values``).
+    """
     if left.value is None and right.value is None:
         return 0 if left.is_lower == right.is_lower else -1 if left.is_lower else 1
     if left.value is None:
@@ -69,7 +71,11 @@ def compare_values(left: Bound, right: Bound) -> int:
 
 
 def compare_bounds(left: Bound, right: Bound) -> int:
-    """``range_cmp_bounds``: an end that is not in the range lies beside its value, inwards."""
+    """Compare two bounds (``range_cmp_bounds``).
+
+    An exclusive lower bound is directly above its value, an exclusive upper bound is directly below
+    it.
+    """
     found = compare_values(left, right)
     if found or left.value is None or right.value is None:
         return found
@@ -84,10 +90,10 @@ def compare_bounds(left: Bound, right: Bound) -> int:
 
 
 def make(oid: int, lower: Bound, upper: Bound) -> Range:
-    """``make_range``: in the form in which the type keeps it.
+    """Make a range in the form in which its type stores it (``make_range``).
 
     Raises:
-        DataException: 22000, the lower bound is greater; 22003 or 22008, no next value.
+        DataException: 22000, the lower bound is greater; 22003 or 22008, there is no next value.
     """
     found = _checked(oid, lower, upper)
     subtype = SUBTYPES[oid]
@@ -102,7 +108,7 @@ def make(oid: int, lower: Bound, upper: Bound) -> Range:
 
 
 def _checked(oid: int, lower: Bound, upper: Bound) -> Range:
-    """``range_serialize``."""
+    """Check the bounds of a range, and detect an empty range (``range_serialize``)."""
     order = compare_values(lower, upper)
     if order > 0:
         message = "range lower bound must be less than or equal to range upper bound"
@@ -138,12 +144,12 @@ def range_in(oid: int, subtype: Form, text: str) -> Range:
     """The input function of a range type.
 
     Args:
-        oid: of the range type.
-        subtype: the form of its bounds.
-        text: as it was written.
+        oid: the OID of the range type.
+        subtype: the form of the bounds' type.
+        text: the text of the range.
 
     Raises:
-        DataException: 22P02, 22000, and what the subtype's input function raises.
+        DataException: 22P02, 22000, and the errors of the subtype's input function.
     """
     word = text.strip(WHITESPACE)
     if word[:5].lower() == "empty":
@@ -165,8 +171,9 @@ def range_in(oid: int, subtype: Form, text: str) -> Range:
 
 
 def _bound_text(text: str, at: int) -> tuple[str | None, int]:
-    """``range_parse_bound``: the text of a bound, None for infinite, and where the character behind
-    it is.
+    """The text of a bound, and the position of the character after it (``range_parse_bound``).
+
+    The text is None for an infinite bound.
     """
     if text[at : at + 1] and text[at] in ",)]":
         return None, at
@@ -198,7 +205,9 @@ def range_out(subtype: Form, value: Range) -> str:
 
 
 def range_text(lower: str | None, upper: str | None, lower_inclusive: bool, upper_inclusive: bool) -> str:
-    """A range of its bounds' texts (``range_deparse``); None is infinite, and never inclusive.
+    """The text of a range from the texts of its bounds (``range_deparse``).
+
+    None is an infinite bound, which is never inclusive.
 
     >>> range_text("1", None, True, True), range_text("a b", "", False, False)
     ('[1,)', '("a b","")')

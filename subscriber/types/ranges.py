@@ -1,6 +1,7 @@
-"""Ranges and multiranges on the wire; the binary form is written as ``range_out``'s text.
+"""Decoding of ranges and multiranges; the binary form becomes the text that ``range_out`` writes.
 
-As with arrays, the bounds of all ranges of a column are decoded at once, as a column of their own.
+As with arrays, the bounds of all ranges of a column are decoded together, as one column of the
+bounds' type.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Range(NamedTuple):
 
 
 def _from_binary(name: str, bounds: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: flags u8, then for each bound that there is its length i32 and its bytes."""
+    """Layout: flags u8, then for each finite bound its length i32 and its bytes."""
     values: list[bytes] = []
     ranges = _each(name, partial(_range, values), array)
     texts = iter(output_texts(bounds.decode_binary(pa.array(values, type=pa.binary()))))
@@ -46,7 +47,7 @@ def _from_binary(name: str, bounds: TypeFamily, array: pa.BinaryArray) -> pa.Str
 
 
 def _multirange_from_binary(name: str, ranges: TypeFamily, array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: ranges i32, then each range's length i32 and bytes."""
+    """Layout: number of ranges i32, then the length i32 and the bytes of each range."""
     values: list[bytes] = []
     counts = _each(name, partial(_multirange, values), array)
     texts = iter(ranges.decode_binary(pa.array(values, type=pa.binary())).to_pylist())
@@ -66,7 +67,7 @@ def _each(name: str, read: Callable[[Wire], T], array: pa.BinaryArray) -> list[T
 
 
 def _range(values: list[bytes], wire: Wire) -> _Range:
-    """What one range has; the bytes of its bounds are put to ``values``."""
+    """Read the structure of one range; the bytes of its bounds are appended to ``values``."""
     flags = wire.number("B") & _FLAGS
     found = _Range(flags, not flags & (_EMPTY | _LOWER_INFINITE), not flags & (_EMPTY | _UPPER_INFINITE))
     values.extend(_part(wire) for _ in range(found.has_lower + found.has_upper))
@@ -74,7 +75,9 @@ def _range(values: list[bytes], wire: Wire) -> _Range:
 
 
 def _multirange(values: list[bytes], wire: Wire) -> int:
-    """How many ranges one multirange has; their bytes are put to ``values``."""
+    """The number of ranges of one multirange; the bytes of its ranges are appended to
+    ``values``.
+    """
     count = wire.count("i", _LENGTH_SIZE)
     values.extend(_part(wire) for _ in range(count))
     return count
@@ -93,7 +96,7 @@ def _written(found: _Range, texts: Iterator[str]) -> str:
 
 
 def range_families(by_oid: Mapping[int, TypeFamily]) -> tuple[TypeFamily, ...]:
-    """The families of the ranges and multiranges of types that ``by_oid`` has."""
+    """The families of the ranges and multiranges whose bounds' types are in ``by_oid``."""
     ranges = {
         oid: _family(oid, partial(_from_binary, type_name(oid), by_oid[subtype]), _form(oid, by_oid[subtype].form))
         for oid, subtype in SUBTYPES.items()

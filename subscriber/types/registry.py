@@ -1,6 +1,4 @@
-"""The one registry of types: from a type's OID to its family, and from a column's bytes to
-Arrow.
-"""
+"""The registry of types: from a type's OID to its family, and from a column's bytes to Arrow."""
 
 from __future__ import annotations
 
@@ -60,58 +58,58 @@ def _by_oid(families: Iterable[TypeFamily]) -> dict[int, TypeFamily]:
 _ELEMENTS: Final = (*_SCALARS, *range_families(_by_oid(_SCALARS)))
 
 FAMILIES: Final[tuple[TypeFamily, ...]] = (*_ELEMENTS, *array_families(_by_oid(_ELEMENTS)))
-"""Every family with decoders of its own."""
+"""Every family that has decoders for specific types."""
 
 _BY_OID: Final = _by_oid(FAMILIES)
 
 WITHOUT_BINARY_FORM: Final = frozenset((1033, 3642))
-"""aclitem and gtsvector have no send function, so they come as text in a binary stream, too (rule
-A12).
+"""aclitem and gtsvector, which have no send function. Their values are sent as text in a binary
+stream, too (rule A12).
 """
 
 
 @cache
 def family_of(type_oid: int) -> TypeFamily:
-    """The family of a type; one whose Arrow type is ``string`` for any type not known here.
+    """The family of a type. An unknown type gets a family whose Arrow type is ``string``.
 
-    That is the rule for user-defined types and extensions' types, for money, and for the names of
-    catalogs' objects: the value is the type's own text, exactly as the publisher's output function
-    wrote it (rule C5). Their binary form does not tell it: one has to know the publisher's types,
-    its ``lc_monetary``, its catalogs.
+    That applies to user-defined types, extensions' types, money, and the types that name objects of
+    the catalogs: the value is the type's text, exactly as the publisher's output function wrote it
+    (rule C5). Their binary form cannot be read, because its meaning depends on the publisher's
+    types, its ``lc_monetary`` and its catalogs.
     """
     return _BY_OID.get(type_oid) or text.text_only(type_oid)
 
 
 def form_of(type_oid: int) -> Form | None:
-    """The form that a type's values are computed with; None for a type that is only passed on."""
+    """The form of a type's values; None for a type whose values are only passed on."""
     return family_of(type_oid).form
 
 
 def equality_of(type_oid: int) -> Equality:
-    """How two values of a type are compared, from their text."""
+    """How two values of a type are compared by their text."""
     return family_of(type_oid).equality
 
 
 def comes_unread(type_oid: int) -> bool:
-    """Whether a binary stream may bring values of the type in a form that is not read (rule
+    """Whether a binary stream may contain values of the type in a form that cannot be read (rule
     A12).
     """
     return type_oid not in WITHOUT_BINARY_FORM and not family_of(type_oid).reads_binary
 
 
 def decode_column(type_oid: int, array: pa.Array, *, binary: bool, column: int) -> pa.Array:
-    """Decode one column's value bytes (rules A12, C5).
+    """Decode the bytes of one column's values (rules A12, C5).
 
     Args:
-        type_oid: the type in the relation's description.
-        array: value bytes, null where NULL, all of one kind.
-        binary: whether the kind is ``b``; a column of a binary stream may be ``t`` (A12).
-        column: the column's number for the message, from 1.
+        type_oid: the type in the relation message.
+        array: the bytes of the values, null for NULL; all values have the same kind.
+        binary: whether the kind is ``b``. A column of a binary stream may have kind ``t`` (A12).
+        column: the column's number for error messages, from 1.
 
     Raises:
-        ProtocolError: a value that is none of the type's: 22P03 with C5's text when the binary form
-            is wrong, else 22P02, 22007, 22008 or 22021.
-        NotSupportedError: a type whose binary form is not read.
+        ProtocolError: a value is not valid for the type: 22P03 with C5's text for the binary form,
+            otherwise 22P02, 22007, 22008 or 22021.
+        NotSupportedError: the type's binary form cannot be read.
     """
     family = family_of(type_oid)
     if not binary:

@@ -1,4 +1,4 @@
-"""Places and transactions of the server itself: pg_lsn, tid, xid8 and snapshots."""
+"""Types for positions and transactions of the server: pg_lsn, tid, xid8 and snapshots."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _LSN: Final = re.compile(r"([0-9a-fA-F]{1,8})/([0-9a-fA-F]{1,8})")
 
 
 def _lsn(wire: Wire) -> str:
-    """Layout: the position u64. Its text is that of servers up to 18; 19 writes zeros before the
-    low half.
+    """Layout: the position u64.
+
+    The text is that of servers up to version 18. Version 19 writes leading zeros in the low half.
     """
     return format_lsn(wire.number("Q"))
 
@@ -27,7 +28,7 @@ def pg_lsn_in(text: str) -> int:
     """The input function of pg_lsn.
 
     Raises:
-        DataException: 22P02, it is no position.
+        DataException: 22P02, the text is not an LSN.
     """
     match = _LSN.fullmatch(text)
     if match is None:
@@ -46,8 +47,8 @@ def _transaction(wire: Wire) -> str:
 
 
 def _snapshot(wire: Wire) -> str:
-    """Layout: transactions in progress i32, xmin u64, xmax u64, those transactions u64 each, in
-    order.
+    """Layout: number of transactions in progress i32, xmin u64, xmax u64, the transactions in
+    progress u64 each, in ascending order.
     """
     running = wire.number("i")
     xmin, xmax = wire.numbers("QQ")

@@ -1,8 +1,8 @@
-r"""Types that are their own text: character types, XML, and every type without a family.
+r"""Types whose value is their text: character types, XML, and every type without a specific family.
 
-``binary`` changes nothing for the character types and xml: their send functions write the text. A
-single ``"char"`` may be any byte: its output function writes those above 127 as ``\ooo`` and zero
-as nothing.
+The character types and xml have the same form in binary mode, because their send functions write
+the text. A ``"char"`` may be any byte: its output function writes bytes above 127 as ``\ooo``, and
+zero as an empty string.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from subscriber.types.form import Compare, Form, FromText, sign, without_modifie
 from subscriber.types.oids import type_name
 
 _HEADER: Final = 4
-"""What ``atttypmod`` of varchar(n) and character(n) has more than n."""
+"""``atttypmod`` of varchar(n) and character(n) is n plus this."""
 _NAME_BYTES: Final = 63
 _ONLY_IN_INDEXES: Final = frozenset({3642, 3644, 4600, 4601})
-"""gtsvector, its arrays, and the summaries of BRIN."""
+"""gtsvector, its array type, and the summary types of BRIN."""
 _CHAR_TEXTS: Final = ("", *map(chr, range(1, 128)), *(f"\\{byte:o}" for byte in range(128, 256)))
 
 
 def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: one byte, any."""
+    """Layout: one byte of any value."""
     rows = fixed_width(array, 1)
     if rows is None:
         raise invalid_binary('"char"')
@@ -35,13 +35,17 @@ def _char_from_binary(array: pa.BinaryArray) -> pa.StringArray:
 
 
 def text_only(type_oid: int) -> TypeFamily:
-    """The family of a type that has none: its text, whatever it is; its binary form is refused."""
+    """The family of a type without a specific family. It reads any text and refuses the binary
+    form.
+    """
     equality = NONE if type_oid in _ONLY_IN_INDEXES else EXACT
     return family(type_name(type_oid), (type_oid,), pa.string(), as_text, equality=equality)
 
 
 def length_coerced(value: str, modifier: int, type_name: str, *, explicit: bool) -> str:
-    """``value`` as ``type_name(n)`` takes it: cut where that is asked for, or where only blanks go.
+    """Convert ``value`` to ``type_name(n)``.
+
+    The value is truncated if the cast is explicit, or if truncation removes only blanks.
 
     Raises:
         DataException: 22001, the value is too long.
@@ -63,26 +67,26 @@ def _bpcharin(text: str, modifier: int) -> str:
 
 
 def char_of_byte(byte: int) -> str:
-    """A "char" as the output function prints it."""
+    """The text of a "char", as its output function writes it."""
     return _CHAR_TEXTS[byte]
 
 
 def byte_of_char(value: str) -> int:
-    """The byte of a "char" that :func:`char_of_byte` printed."""
+    """The byte of a "char" whose text :func:`char_of_byte` wrote."""
     if len(value) == 4:
         return int(value[1:], 8)
     return ord(value) if value else 0
 
 
 def charin(text: str) -> str:
-    """The input function of "char": one byte, as it is printed."""
+    """The input function of "char"; the result is the text of one byte."""
     if len(text) == 4 and text[0] == "\\" and all(digit in "01234567" for digit in text[1:]):
         return char_of_byte(int(text[1:], 8) % 256)
     return char_of_byte(text.encode()[0] if text else 0)
 
 
 def namein(text: str) -> str:
-    """The input function of name: what is too long is cut."""
+    """The input function of name, which truncates a long text."""
     return text.encode()[:_NAME_BYTES].decode(errors="ignore")
 
 
@@ -91,12 +95,12 @@ def _as_is(text: str) -> str:
 
 
 def _compare_bpchar(left: str, right: str) -> int:
-    """Blanks at the end do not count."""
+    """Compare two values without the blanks at their ends."""
     return sign(left.rstrip(" "), right.rstrip(" "))
 
 
 def _canonical_bpchar(text: str) -> str:
-    """Without blanks at the end."""
+    """The canonical form of a character(n): without blanks at the end."""
     return text.rstrip(" ")
 
 

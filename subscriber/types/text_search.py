@@ -1,5 +1,7 @@
-"""tsvector and tsquery: lexemes in quotes, with positions and weights; a query's operators stand
-between its operands.
+"""tsvector and tsquery.
+
+A tsvector is lexemes in quotes, with positions and weights. In a tsquery, the operators are written
+between their operands.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from subscriber.types.wire import BadWire, Wire, value_by_value
 _WEIGHTS: Final = ("", "C", "B", "A")
 _POSITION_BITS: Final = 14
 _LEAST_LEXEME: Final = 3
-"""Bytes: a terminator and a number of positions."""
+"""The least number of bytes of a lexeme: a terminator and a number of positions."""
 
 _VALUE, _OPERATOR = 1, 2
 _NOT, _AND, _OR, _PHRASE = 1, 2, 3, 4
@@ -25,8 +27,8 @@ _QUERY_WEIGHTS: Final = ((8, "A"), (4, "B"), (2, "C"), (1, "D"))
 
 
 def _vector(wire: Wire) -> str:
-    """Layout: lexemes i32; each: text, 0, positions u16, that many u16 of a weight (2 bits) and a
-    position (14 bits).
+    """Layout: number of lexemes i32; for each of them its text, 0, number of positions u16, and
+    that many u16, each with a weight (2 bits) and a position (14 bits).
     """
     return " ".join(_lexeme(wire) for _ in range(wire.count("i", _LEAST_LEXEME)))
 
@@ -49,21 +51,24 @@ def _quoted(lexeme: str) -> str:
 
 
 class _Term(NamedTuple):
-    """A part of a query: its text, and what decides whether parentheses are needed around it."""
+    """A part of a query: its text, and its operator, which decides whether it needs parentheses."""
 
     text: str
     operator: int = 0
 
     def within(self, operator: int, *, behind: bool = False) -> str:
-        """Its text as an operand of ``operator``, ``behind`` it or before it."""
+        """The text of this part as an operand of ``operator``.
+
+        With ``behind`` it is the right operand, otherwise the left operand.
+        """
         looser = _PRIORITY.get(self.operator, _OPERAND) < _PRIORITY[operator]
-        # a <-> (b <-> c) is not (a <-> b) <-> c.
+        # a <-> (b <-> c) differs from (a <-> b) <-> c.
         return f"( {self.text} )" if looser or (behind and self.operator == operator == _PHRASE) else self.text
 
 
 def _query(wire: Wire) -> str:
-    """Layout: items i32, then the items: each operator before its operands, the right one before
-    the left one.
+    """Layout: number of items i32, then the items; each operator precedes its operands, and the
+    right operand precedes the left one.
     """
     items = [_item(wire) for _ in range(wire.count("i", 2))]
     if not items:
@@ -89,8 +94,8 @@ def _query(wire: Wire) -> str:
 
 
 def _item(wire: Wire) -> _Term | tuple[int, int]:
-    """Layout: 1 u8, weights u8, prefix u8, lexeme, 0; or 2 u8, operator u8, and distance u16 for a
-    phrase.
+    """Layout: 1 u8, weights u8, prefix u8, lexeme, 0; or 2 u8, operator u8, and for a phrase its
+    distance u16.
     """
     kind = wire.number("B")
     if kind == _VALUE:

@@ -1,4 +1,4 @@
-"""uuid: 36 characters of text, 16 bytes of binary."""
+"""uuid: the text has 36 characters, the binary form has 16 bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from subscriber.types.family import all_match, as_text, family, fixed_width, inv
 from subscriber.types.form import Form, invalid_syntax, sign, without_modifier
 
 _TEXT: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-# A hyphen may stand behind every second byte, and one pair of braces around it all.
+# A hyphen is allowed after every second byte, and braces are allowed around the whole text.
 _DIGITS: Final = r"(?:[0-9A-Fa-f]{4}-?){7}[0-9A-Fa-f]{4}"
 _READ: Final = re.compile(rf"\{{{_DIGITS}\}}|{_DIGITS}", re.ASCII)
 _TEXT_SIZE: Final = 36
@@ -39,10 +39,10 @@ def _from_binary(array: pa.BinaryArray) -> pa.StringArray:
 
 
 def uuid_in(text: str) -> bytes:
-    """The input function: 32 digits, with hyphens and braces or without.
+    """The input function of uuid: 32 digits, optionally with hyphens and braces.
 
     Raises:
-        DataException: 22P02, it is no UUID.
+        DataException: 22P02, the text is not a UUID.
     """
     if not _READ.fullmatch(text):
         raise invalid_syntax("uuid")
@@ -50,7 +50,7 @@ def uuid_in(text: str) -> bytes:
 
 
 def uuid_out(value: bytes) -> str:
-    """The output function."""
+    """The output function of uuid."""
     digits = value.hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 

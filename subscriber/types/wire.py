@@ -1,8 +1,8 @@
-"""Reading send functions' bytes value by value, for the types whose values are no rows of numbers.
+"""Reading the binary form of single values, for types that are not stored as rows of numbers.
 
-A converter takes a :class:`Wire` and gives the text that the type's output function would write. It
-needs no checks of length: what is too short or too long is refused here (22P03), as are numbers
-that no value has, by :class:`BadWire`.
+A converter takes a :class:`Wire` and returns the text that the type's output function would write.
+It need not check lengths: :class:`Wire` raises :class:`BadWire` if there are too few or too many
+bytes, and converters raise it for invalid numbers. It becomes an error with SQLSTATE 22P03.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from subscriber.types.family import Decoder, invalid_binary
 
 
 class BadWire(Exception):
-    """The bytes are none of the type's. Never leaves this package: it becomes a ProtocolError that
-    names the type.
+    """The bytes are not a value of the type.
+
+    It never leaves this package: it becomes a ProtocolError that contains the type's name.
     """
 
 
 class Wire:
-    """The bytes of one value, read from front to back."""
+    """The bytes of one value, which are read from front to back."""
 
     __slots__ = ("_at", "_data")
 
@@ -34,10 +35,10 @@ class Wire:
         self._at = 0
 
     def numbers(self, layout: str) -> tuple[Any, ...]:
-        """Numbers in network order, as :mod:`struct` names them.
+        """Read numbers in network byte order; ``layout`` is a format of :mod:`struct`.
 
         Raises:
-            BadWire: there are not as many bytes left.
+            BadWire: there are not enough bytes left.
         """
         form = _struct(layout)
         start = self._at
@@ -47,14 +48,14 @@ class Wire:
         return form.unpack_from(self._data, start)
 
     def number(self, layout: str) -> int:
-        """One whole number."""
+        """Read one integer."""
         return int(self.numbers(layout)[0])
 
     def count(self, layout: str, size: int) -> int:
-        """How many things of at least ``size`` bytes follow.
+        """Read the number of items that follow, each of which has at least ``size`` bytes.
 
         Raises:
-            BadWire: a negative count, or one for which the bytes do not suffice.
+            BadWire: the number is negative, or there are not enough bytes left for that many items.
         """
         count = self.number(layout)
         if not 0 <= count * size <= len(self._data) - self._at:
@@ -62,10 +63,10 @@ class Wire:
         return count
 
     def bytes(self, size: int) -> bytes:
-        """The next ``size`` bytes.
+        """Read the next ``size`` bytes.
 
         Raises:
-            BadWire: there are not as many left.
+            BadWire: there are not enough bytes left.
         """
         start = self._at
         self._at = start + size
@@ -74,11 +75,11 @@ class Wire:
         return self._data[start : self._at]
 
     def string(self) -> str:
-        """The text before the next zero byte.
+        """Read the text before the next zero byte.
 
         Raises:
             BadWire: no zero byte follows.
-            ProtocolError: 22021, it is not UTF-8.
+            ProtocolError: 22021, the text is not UTF-8.
         """
         end = self._data.find(0, self._at)
         if end < 0:
@@ -91,17 +92,17 @@ class Wire:
             raise ProtocolError('invalid byte sequence for encoding "UTF8"', sqlstate="22021") from None
 
     def end(self) -> None:
-        """Nothing may follow (rule C5).
+        """Check that all bytes have been read (rule C5).
 
         Raises:
-            BadWire: something does.
+            BadWire: some bytes are left.
         """
         if self._at != len(self._data):
             raise BadWire
 
 
 def value_by_value(name: str, convert: Callable[[Wire], str]) -> Decoder:
-    """The decoder of a type that ``convert`` reads, one value at a time."""
+    """The decoder of a type whose values ``convert`` reads one by one."""
     return partial(_decode, name, convert)
 
 

@@ -1,7 +1,8 @@
-"""Arrays of the types that have a form: comparison, containment, search and concatenation.
+"""Arrays: comparison, containment, search and concatenation.
 
-Elements are compared by their type's own default operators, which their form has; two NULLs are
-equal here, and NULL comes after everything else. There are no arrays of json or jsonb: the order of
+The element type must have a form (:mod:`subscriber.types.form`). Elements are compared by the
+default operators of their type, which the form contains. Two NULL elements are equal here, and NULL
+sorts after every other element. Arrays of json and jsonb are not supported, because the order of
 their elements is not known (see :mod:`.json`).
 """
 
@@ -22,7 +23,7 @@ _LAST_SUBSCRIPT: Final = 2**31 - 1
 
 
 def _comparison(context: Context) -> Compare:
-    """The order of the elements of a call's arrays."""
+    """The function that compares the elements of a call's arrays."""
     element = next(ELEMENT_TYPES[oid] for oid in context.argument_types if oid in ELEMENT_TYPES)
     form = form_of(element)
     assert form is not None
@@ -31,7 +32,7 @@ def _comparison(context: Context) -> Compare:
 
 
 def _equal(compare: Compare, left: Any, right: Any) -> bool:
-    """IS NOT DISTINCT FROM."""
+    """Whether two elements are not distinct (IS NOT DISTINCT FROM)."""
     if left is None or right is None:
         return left is right
     return compare(left, right) == 0
@@ -41,8 +42,10 @@ def _equal(compare: Compare, left: Any, right: Any) -> bool:
 
 
 def compare_arrays(compare: Compare, left: Array, right: Array) -> int:
-    """By the first element that differs, then by their number, then by the dimensions, then by the
-    bounds.
+    """Compare two arrays: less than, equal to or greater than zero.
+
+    The first element that differs decides. If there is none, the number of elements decides, then
+    the dimensions, then the lower bounds.
     """
     for one, other in zip(left.elements, right.elements, strict=False):
         order = sign(one is None, other is None) if one is None or other is None else compare(one, other)
@@ -97,7 +100,7 @@ def _smaller(context: Context, left: Array, right: Array) -> Array:
 
 
 def _has(compare: Compare, array: Array, value: Any) -> bool:
-    """Whether an element equals the value; NULL equals nothing here."""
+    """Whether an element equals the value. NULL equals nothing here."""
     return value is not None and any(one is not None and compare(one, value) == 0 for one in array.elements)
 
 
@@ -226,7 +229,11 @@ def _prepend(value: Any, array: Array | None) -> Array:
 
 @elementwise("array_cat(anycompatiblearray,anycompatiblearray)", strict=False)
 def _concatenate(left: Array | None, right: Array | None) -> Array | None:
-    """Of two with equally many dimensions, or of an array of arrays and one more."""
+    """Concatenate two arrays (``array_cat``).
+
+    Both have the same number of dimensions, or one of them has one dimension less and becomes an
+    element of the other.
+    """
     if left is None or right is None:
         return right if left is None else left
     if not left.dimensions or not right.dimensions:
@@ -243,8 +250,10 @@ def _concatenate(left: Array | None, right: Array | None) -> Array | None:
 
 
 def _as_deep(array: Array, depth: int) -> Any:
-    """How many outer elements an array is, and the shape of one; None where its depth is
-    another.
+    """The number of an array's outer elements at this depth, and the dimensions and bounds of one
+    element.
+
+    None if the array's number of dimensions does not fit the depth.
     """
     inner = depth - len(array.dimensions)
     if inner > 1:
@@ -305,7 +314,11 @@ def _fill_from(value: Any, dimensions: Array | None, lower_bounds: Array | None)
 
 
 def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | None) -> Array:
-    """An array of one value; lower bounds that are a number are so many ones."""
+    """An array in which every element is the same value (``array_fill``).
+
+    If ``lower_bounds`` is a number, every dimension has the lower bound 1, and the number is the
+    count of dimensions.
+    """
     if dimensions is None or lower_bounds is None:
         raise RowFilterError("dimension array or low bound array cannot be null", sqlstate="22004")
     sizes = _subscripts(dimensions)
@@ -320,8 +333,7 @@ def _filled(value: Any, dimensions: Array | None, lower_bounds: Array | int | No
         bounds = _subscripts(lower_bounds)
         if len(bounds) != len(sizes):
             raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
-    # One size is multiplied after the other, and no product on the way may be too large for four
-    # bytes.
+    # The sizes are multiplied one after another, and no intermediate product may exceed four bytes.
     products = list(accumulate(sizes, mul, initial=1))
     count = products[-1]
     if any(size < 0 for size in sizes) or max(products) >= 2**31 or count > MOST_ELEMENTS:

@@ -1,7 +1,7 @@
 """bit(n) and bit varying, strings of 0 and 1: comparisons, casts, bitwise operators, parts.
 
-Their order is that of the strings: PostgreSQL compares the bytes, which end in zero bits, and then
-the lengths, which comes to the same.
+They are ordered as strings. PostgreSQL compares the bytes, which are padded with zero bits, and
+then the lengths. Both methods give the same order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""bytea: comparisons, parts, bits, digests, and the encodings of ``encode`` and ``decode``.
 
-Bits of a bytea count from the least significant one of its first byte, those of a bit string from
-its first: see :mod:`.bits`.
+The bits of a bytea are numbered from the least significant bit of its first byte. The bits of a bit
+string are numbered from its first bit: see :mod:`.bits`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from subscriber.types.bytea import from_escaped, from_hexadecimal, to_escaped
 
 _SPACES: Final = " \n\t\r"
 _BASE64_LINE: Final = 57
-"""Bytes that make a line of 76 characters."""
+"""The number of bytes that are encoded in a line of 76 characters."""
 
 _BASE64: Final = {
     character: value
@@ -165,7 +165,7 @@ def _bytes_of_bigint(value: int) -> bytes:
 def _integer(value: bytes, size: int, name: str) -> int:
     if len(value) > size:
         raise RowFilterError(f"{name} out of range", sqlstate="22003")
-    # Only a value of full size has a sign: the missing bytes of a shorter one are zero.
+    # Only a value of full size has a sign. In a shorter value the missing bytes count as zero.
     return int.from_bytes(value, "big", signed=len(value) == size)
 
 
@@ -254,8 +254,8 @@ def _from_base64(text: str) -> bytes:
         group = group << 6 | value
         count += 1
         if count == 4:
-            # After the first "=" every group gives as many bytes as that one: so PostgreSQL reads
-            # it.
+            # After the first "=", every group gives as many bytes as the group with that "=", as in
+            # PostgreSQL.
             result += group.to_bytes(3, "big")[:ended]
             group, count = 0, 0
     if count:

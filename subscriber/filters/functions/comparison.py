@@ -1,5 +1,6 @@
-"""Comparison operators of a type, registered all at once under the names that PostgreSQL's types
-use.
+"""Register all comparison operators of a type together.
+
+The operators get the names that PostgreSQL's types use for them (``eq``, ``ne``, ``lt`` and so on).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import pyarrow.compute as pc
 from subscriber.filters.functions.function_registry import elementwise, vectorised
 
 Compare = Callable[[Any, Any], int]
-"""Less than, equal to or greater than zero, as the first value is to the second."""
+"""Compares two values. The result is less than, equal to or greater than zero, as the first value
+is to the second.
+"""
 
 _KERNELS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "eq": pc.equal,
@@ -33,7 +36,9 @@ _TESTS: Final[dict[str, Callable[[int], bool]]] = {
 
 
 def sign(left: Any, right: Any) -> int:
-    """The order of two values of one Python type that orders them as PostgreSQL does."""
+    """Compare two values by Python's order, for types whose order in Python is that of
+    PostgreSQL.
+    """
     return int(left > right) - int(left < right)
 
 
@@ -42,14 +47,13 @@ def register_columns(
     left_of: Callable[[Any], Any] | None = None,
     right_of: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Register the six operators over columns; ``pattern`` is a signature with ``{}`` for ``eq``,
-    ``ne`` and so on.
+    """Register the six comparison operators of a type as functions over columns.
 
     Args:
-        pattern: the signature.
-        left_of: what the kernels are given for the first argument of ``pattern``; the column itself
-            unless given.
-        right_of: the same for the second.
+        pattern: the signature, with ``{}`` in place of ``eq``, ``ne`` and so on.
+        left_of: computes from the first argument's column what the Arrow functions compare; by
+            default the column itself.
+        right_of: the same for the second argument.
     """
 
     def register(name: str) -> None:
@@ -65,8 +69,10 @@ def register_columns(
 
 
 def register_values(pattern: str, compare: Compare, *, raises: bool = False, cmp: bool = True) -> None:
-    """Register the six operators of a type over single values, and its ``cmp`` where that is known
-    to give -1, 0 or 1.
+    """Register the six comparison operators of a type as functions over single values.
+
+    With ``cmp``, the type's btree support function is registered, too. Pass False if PostgreSQL's
+    function gives other numbers than -1, 0 and 1.
     """
 
     def register(name: str, test: Callable[[int], bool]) -> None:
@@ -79,11 +85,13 @@ def register_values(pattern: str, compare: Compare, *, raises: bool = False, cmp
 
 
 def register_order(signature: str, compare: Compare, *, raises: bool = False) -> None:
-    """Register a btree support function: -1, 0 or 1."""
+    """Register a btree support function, which gives -1, 0 or 1."""
     elementwise(signature, raises=raises)(lambda left, right: sign(compare(left, right), 0))
 
 
 def register_extremes(larger: str, smaller: str, compare: Compare, *, raises: bool = False) -> None:
-    """Register the functions behind max and min: of two that are equal the second is given back."""
+    """Register the functions behind max and min. If both arguments are equal, the second is
+    returned.
+    """
     elementwise(larger, raises=raises)(lambda left, right: left if compare(left, right) > 0 else right)
     elementwise(smaller, raises=raises)(lambda left, right: left if compare(left, right) < 0 else right)

@@ -1,5 +1,6 @@
-"""Arithmetic and conversion of date, time, timetz, timestamp and timestamptz, and what makes them
-of numbers.
+"""Arithmetic and conversion of date, time, timetz, timestamp and timestamptz.
+
+The functions that make such values from numbers (``make_date`` and so on) are here, too.
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ def _date_difference(left: int, right: int) -> int:
 
 @elementwise("timestamp(date)")
 def timestamp_of_date(day: int) -> int:
-    """``date::timestamp``."""
+    """Convert a date to a timestamp (``date::timestamp``).
+
+    Raises:
+        RowFilterError: 22008, the date is out of range for a timestamp.
+    """
     if day in DATE_INFINITIES:
         return TIMESTAMP_INFINITIES[DATE_INFINITIES.index(day)]
     if day >= DAYS_OF_TIMESTAMPS:
@@ -116,7 +121,7 @@ def _make_date(year: int, month: int, day: int) -> int:
 
 
 def _day_of_fields(year: int, month: int, day: int) -> int | None:
-    """The day; years before 1 are BC. None where there is no such date."""
+    """The day number of a date, with negative years for BC. None if there is no such date."""
     if year == 0 or not 1 <= month <= 12:
         return None
     if year < 0:
@@ -128,7 +133,7 @@ def _day_of_fields(year: int, month: int, day: int) -> int | None:
 
 
 def _around_the_clock(microseconds: int) -> int:
-    """The time of day; a sum that 64 bits do not hold has wrapped round before."""
+    """The time of day of a sum of microseconds. A sum that exceeds 64 bits first wraps around."""
     return wrapped(microseconds, 64) % DAY
 
 
@@ -140,7 +145,7 @@ def _finite_length(length: Interval, what: str) -> Interval:
 
 @elementwise("time_pl_interval(time,interval)")
 def time_plus(time: int, length: Interval) -> int:
-    """``time + interval``: around the clock."""
+    """``time + interval``; the result wraps around at midnight."""
     return _around_the_clock(time + _finite_length(length, "add infinite interval to time").microseconds)
 
 
@@ -241,8 +246,9 @@ def _timestamptz_of_epoch(seconds: float) -> int:
 
 
 def months_later(moment: int, months: int) -> int:
-    """The same day and time some months later, or the last day of that month; it may be out of
-    range.
+    """The moment some months later, at the same day of the month and time.
+
+    If that month is too short, the result is its last day. The result may be out of range.
     """
     day, time = divmod(moment, DAY)
     year, month, day_of_month = civil(day)
@@ -253,7 +259,12 @@ def months_later(moment: int, months: int) -> int:
 
 @elementwise("timestamp_pl_interval(timestamp,interval)")
 def timestamp_plus(moment: int, length: Interval) -> int:
-    """``timestamp + interval``: months first, and within the month; then days, then time."""
+    """``timestamp + interval``: adds the months first, limited to the last day of the month, then
+    the days, then the time.
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     direction = infinite_sign(length)
     if direction:
         if moment == TIMESTAMP_INFINITIES[direction < 0]:
@@ -308,14 +319,15 @@ def _timestamp_difference(context: Context, left: int, right: int) -> Interval:
 
 @elementwise("age(timestamp,timestamp)", "age(timestamptz,timestamptz)", context=True)
 def _age(context: Context, left: int, right: int) -> Interval:
-    """Years, months, days and time between two moments; a month that is begun counts with its own
-    days.
+    """Years, months, days and time between two moments (``age``).
+
+    If days are missing, a month is converted to days by its own length.
     """
     if left in TIMESTAMP_INFINITIES or right in TIMESTAMP_INFINITIES:
         if context.server_version >= INFINITE_INTERVALS:
             return infinite_difference(_infinite_sign(left), _infinite_sign(right))
-        # The server took infinity for the moment that its bits are; before the first moment there
-        # is none.
+        # Before infinite intervals existed, the server computed with infinity's bits as with any
+        # other moment. For -infinity that is out of range.
         if TIMESTAMP_INFINITIES[0] in {left, right}:
             raise out_of_range("timestamp")
     later, earlier = max(left, right), min(left, right)
@@ -323,7 +335,8 @@ def _age(context: Context, left: int, right: int) -> Interval:
     time = later % DAY - earlier % DAY
     if time < 0:
         time, days = time + DAY, days - 1
-    # The days of the earlier moment's month, once more where it is shorter than what is missing.
+    # Borrow the days of the earlier moment's month, again if that month has fewer days than are
+    # missing.
     year, month, _ = civil(earlier // DAY)
     while days < 0:
         days, months = days + month_length(year, month), months - 1

@@ -1,7 +1,7 @@
 """date, time, timetz, timestamp and timestamptz: type modifiers and comparison.
 
-What is computed with them is in :mod:`.date_arithmetic`, ``extract`` and ``date_trunc`` in
-:mod:`.fields`, AT TIME ZONE in :mod:`.zones`, OVERLAPS in :mod:`.overlaps`.
+Arithmetic is in :mod:`.date_arithmetic`, ``extract`` and ``date_trunc`` are in :mod:`.fields`, AT
+TIME ZONE is in :mod:`.zones`, and OVERLAPS is in :mod:`.overlaps`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ for _name in ("date", "time", "timestamp", "timestamptz"):
 
 
 def _moment_of_dates(days: Any) -> Any:
-    """Dates as timestamps: those after the last timestamp are one that is later than every other,
-    but before infinity.
+    """Convert dates to timestamps for a comparison.
+
+    All dates after the last possible timestamp become the same moment, which is later than every
+    finite timestamp and earlier than infinity.
     """
     minus_infinity, infinity = DATE_INFINITIES
     latest = pc.min_element_wise(days, pa.scalar(DAYS_OF_TIMESTAMPS, pa.int32()), skip_nulls=False)
-    # -infinity would overflow, and is replaced afterwards.
+    # -infinity would overflow in the multiplication. It is limited here and replaced afterwards.
     earliest = pc.max_element_wise(latest, pa.scalar(-DAYS_OF_TIMESTAMPS, pa.int32()), skip_nulls=False)
     moments = pc.multiply(pc.cast(earliest, pa.int64()), pa.scalar(DAY, pa.int64()))
     moments = pc.if_else(pc.equal(days, infinity), pa.scalar(TIMESTAMP_INFINITIES[1], pa.int64()), moments)

@@ -1,8 +1,9 @@
 """``extract``, ``date_part`` and ``date_trunc``.
 
-A unit is a word that the server looks up twice: among the units of an interval, and then among the
-words of a date, where a few more are. ``extract`` gives numeric, with the decimals that the unit
-has; ``date_part`` the same in double precision, computed its own way.
+A unit is a word. The server looks it up among the units of an interval first, and then among the
+words of a date, which contain some further units. ``extract`` gives numeric, with the number of
+decimals that the unit defines. ``date_part`` gives the same field in double precision, by a
+computation that differs from that of ``extract``.
 """
 
 from __future__ import annotations
@@ -98,16 +99,19 @@ _OF_TIMETZ: Final = _OF_TIME | {"timezone", "timezone_hour", "timezone_minute"}
 _OF_TIMESTAMP: Final = _OF_DATE | _OF_TIME
 _OF_INTERVAL: Final = frozenset({*_TRUNCATABLE, "epoch"})
 
-# What infinity has: a field that only ever grows is infinite, one that comes round is NULL.
+# Fields of an infinite value: a field that only increases is infinite, a field that repeats is
+# NULL.
 _GROWING: Final = frozenset(["year", "decade", "century", "millennium", "julian", "isoyear", "epoch"])
 _GROWING_OF_INTERVAL: Final = frozenset(["hour", "day", "year", "decade", "century", "millennium", "epoch"])
 _ZONE_UNITS: Final = frozenset({"timezone", "timezone_hour", "timezone_minute"})
 
 _WEEKS_OF_INTERVALS: Final = 180000
-"""The first version that extracts a week from an interval, and a negative quarter."""
+"""The first version that extracts a week or a negative quarter from an interval."""
 
 _OTHER_WORDS_ARE_UNKNOWN: Final = frozenset({"interval", "time without time zone", "time with time zone"})
-"""Types for which a word such as ``now`` is no unit at all, not one that is not supported."""
+"""Types for which a word such as ``now`` is an unrecognized unit rather than an unsupported
+unit.
+"""
 
 _EXACT: Final = decimal.Context(prec=100)
 """For sums of numerics that need more digits than Python's default."""
@@ -115,7 +119,8 @@ _EXACT: Final = decimal.Context(prec=100)
 Value = Decimal | float | None
 
 
-# The unit is not shown: it may come from a column, and no error shows a value of a row.
+# The message does not contain the unit: it may come from a column, and no error shows a value of a
+# row.
 def _not_recognized(type_name: str) -> RowFilterError:
     return RowFilterError(f"unit not recognized for type {type_name}", sqlstate="22023")
 
@@ -125,12 +130,12 @@ def _not_supported(type_name: str) -> RowFilterError:
 
 
 def _lookup(text: str, type_name: str, *, reserved: bool) -> str:
-    """The unit of a word; ``reserved`` also finds the words of a date.
+    """Find the unit that a word names. With ``reserved``, the words of a date are found, too.
 
     Raises:
         RowFilterError: 22023, there is no such unit.
     """
-    # Only ASCII letters have a case here, as for an identifier.
+    # Only ASCII letters are converted to lower case, as in an identifier.
     word = "".join(chr(ord(one) + 32) if "A" <= one <= "Z" else one for one in text)
     word = word.encode()[:_IDENTIFIER_SIZE].decode(errors="ignore")[:_WORD_SIZE]
     unit = _DELTA_UNITS.get(word)
@@ -155,8 +160,10 @@ def _scaled(count: int, decimals: int) -> Decimal:
 
 
 def _register(type_name: str, extract: Callable[[str, Any, bool], Value]) -> None:
-    """Register ``extract`` and ``date_part`` of a type; ``extract`` is given unit, value and
-    whether numeric is wanted.
+    """Register ``extract`` and ``date_part`` of a type.
+
+    The function ``extract`` is called with the unit, the value, and whether the result must be
+    numeric.
     """
 
     def as_numeric(unit: str, value: Any) -> Value:
@@ -178,7 +185,7 @@ def _infinite(unit: str, growing: frozenset[str], *, positive: bool) -> Decimal 
 
 
 def _of_day(unit: str, day: int) -> int:
-    """What a day has; all units of dates but the epoch."""
+    """A field that is computed from the day: every unit of a date except the epoch."""
     year, month, day_of_month = civil(day)
     match unit:
         case "day":
@@ -211,7 +218,7 @@ def _of_day(unit: str, day: int) -> int:
 
 
 def _of_time(unit: str, time: int, numeric: bool) -> Value:
-    """What a time of day has; all its units but the epoch."""
+    """A field that is computed from the time of day: every unit of a time except the epoch."""
     minutes, microseconds = divmod(time, MINUTE)
     match unit:
         case "hour":
@@ -239,7 +246,7 @@ def _of_date(text: str, day: int) -> Value:
 
 @elementwise("date_part(text,date)")
 def _date_part_of_date(text: str, day: int) -> float | None:
-    # The server has no code of its own for it: the date becomes a timestamp.
+    # The server has no separate code for dates here: it converts the date to a timestamp.
     found = _of_timestamp(text, timestamp_of_date(day), False)
     return None if found is None else float(found)
 
@@ -263,7 +270,9 @@ def _of_timestamp(text: str, moment: int, numeric: bool) -> Value:
 
 
 def _divided(dividend: int, divisor: int) -> Decimal:
-    """As numerics are divided: to as many decimals as the operands' sizes ask for."""
+    """Divide two integers as numerics, with the number of decimals that PostgreSQL chooses from the
+    operands' sizes.
+    """
     divide = implementation_of("numeric_div(numeric,numeric)")
     assert divide is not None
     found: Decimal = divide.function(Decimal(dividend), Decimal(divisor))
@@ -274,8 +283,8 @@ def _epoch_of_timestamp(moment: int, numeric: bool) -> Value:
     since = moment - UNIX_EPOCH * DAY
     is_small = moment < 2**63 - 1 + UNIX_EPOCH * DAY
     if numeric:
-        # The last 30 years do not fit an integer: the server divides numerics there, which keeps
-        # fewer decimals.
+        # In the last 30 years of the range, the microseconds since 1970 do not fit an integer.
+        # There the server divides numerics, which keeps fewer decimals.
         return _scaled(since, 6) if is_small else _EXACT.quantize(_divided(since, SECOND), Decimal("0.000001"))
     if is_small:
         return since / 1000000.0
@@ -349,7 +358,7 @@ def _of_interval(context: Context, text: str, value: Interval, numeric: bool) ->
 
 
 def _epoch_of_interval(value: Interval, numeric: bool) -> Value:
-    """A year has 365.25 days, a month 30."""
+    """The epoch of an interval: a year counts as 365.25 days, a month as 30 days."""
     years, months = quotient(value.months, 12), remainder(value.months, 12)
     if numeric:
         quarter_days = 1461 * years + 120 * months + 4 * value.days
@@ -421,7 +430,7 @@ def _first_year(unit: str, year: int) -> int:
         case "century":
             return (year + 99) // 100 * 100 - 99 if year > 0 else -((99 - (year - 1)) // 100) * 100 + 1
         case _:
-            # The millennium's first year, and then the first one of that year's century.
+            # The first year of the millennium, and from it the first year of its century.
             return _first_year(
                 "century",
                 (year + 999) // 1000 * 1000 - 999 if year > 0 else -((999 - (year - 1)) // 1000) * 1000 + 1,
@@ -442,7 +451,7 @@ def _truncate_timestamptz(text: str, moment: int, name: str) -> int:
         return moment
     offset = zone.offset_at(moment)
     local = _truncate(unit, moment + offset * SECOND)
-    # Within a day, the result has the offset that the moment has.
+    # If the result is within the same day, it keeps the offset of the moment.
     if unit not in _UNIT_SIZES or unit == "day":
         offset = zone.offset_of(local)
     return valid_timestamp(local - offset * SECOND)

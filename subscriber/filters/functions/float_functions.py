@@ -1,13 +1,14 @@
 """Roots, powers, logarithms and trigonometry of double precision.
 
-``sqrt`` is exact by IEEE 754. The others are those of the C library that Python runs with; they are
-the server's, to the bit, where that is the same one (glibc's are from 2.28 on). Another one may
-differ in the last bit, which ``exp(a) > 2.5`` can only notice for values that are that near to each
-other.
+``sqrt`` is exact by IEEE 754. The other functions are those of the C library that Python runs with.
+Their results are identical to the server's, bit by bit, if the server has the same C library
+(glibc's functions are the same from 2.28 on). Another C library may differ in the last bit. A
+filter such as ``exp(a) > 2.5`` can show the difference only for values that are as near to the
+limit as that.
 
-Left out: the functions of degrees (``sind`` and so on); ``erf``, ``erfc``, ``gamma`` and
-``lgamma``, which Python computes its own way; and ``width_bucket``, which servers of 15 round
-another way.
+These functions are not supported: the functions of degrees (``sind`` and so on); ``erf``, ``erfc``,
+``gamma`` and ``lgamma``, which Python computes in a different way; and ``width_bucket``, which
+servers of version 15 round in a different way.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _hyperbolic(function: Callable[[float], float], value: float) -> float:
     try:
         return function(value)
     except OverflowError:
-        # The server gives infinity here, of the sign that the function has.
+        # The server gives infinity here, with the sign of the function's result.
         return math.inf if function is math.cosh else math.copysign(math.inf, value)
 
 

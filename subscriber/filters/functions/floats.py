@@ -1,10 +1,10 @@
 """real and double precision: comparisons, arithmetic, rounding, casts.
 
-The functions of C's library are in :mod:`.float_functions`.
+The mathematical functions of the C library are in :mod:`.float_functions`.
 
-NaN equals itself and is above all. Arithmetic is IEEE 754's in the type's own width, so it gives
-the server's bits; a result that is infinite, or zero, where the arguments are not, is an error
-(22003).
+NaN equals itself and is greater than every other value. Arithmetic follows IEEE 754 in the width of
+the type, so the results are identical to the server's, bit by bit. If the result is infinite or
+zero although the arguments are not, it is an error (22003).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ARROW: Final = {"4": pa.float32(), "8": pa.float64()}
 
 
 def overflow() -> RowFilterError:
-    """22003, a result too large."""
+    """The error for a result that is too large (22003)."""
     return RowFilterError("value out of range: overflow", sqlstate="22003")
 
 
 def underflow() -> RowFilterError:
-    """22003, a result too near to zero."""
+    """The error for a result that is too near to zero (22003)."""
     return RowFilterError("value out of range: underflow", sqlstate="22003")
 
 
@@ -38,8 +38,11 @@ def underflow() -> RowFilterError:
 
 
 def _with_nan(plain: Callable[..., Any], decide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A comparison that is Arrow's for numbers, and ``decide``'s, of which side is NaN, where one
-    is.
+    """A comparison of floats in which NaN has PostgreSQL's order.
+
+    Args:
+        plain: Arrow's comparison, for two numbers.
+        decide: the result where a side is NaN; it is called with "left is NaN" and "right is NaN".
     """
 
     def compare(left: Any, right: Any) -> Any:
@@ -124,8 +127,8 @@ def _arithmetic(
     compute: Callable[[Any, Any], Any], check: Callable[[Any, Any, Any], None], width: str, left: Any, right: Any
 ) -> Any:
     dtype = _ARROW[width].to_pandas_dtype()
-    # Ones under NULLs raise nothing, whatever is beside them, since a NULL is put on the other side
-    # as well.
+    # A value next to a NULL must not raise an error. So both sides are replaced by 1 where either
+    # is NULL.
     missing = np.logical_or(*(_missing(value) for value in (left, right)))
     one, other = (np.where(missing, dtype(1), np.asarray(numbers(value, 1), dtype)) for value in (left, right))
     with np.errstate(all="ignore"):
@@ -168,7 +171,7 @@ for _width in _ARROW:
 
 
 def _each(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of double precision by numpy's, which cannot fail."""
+    """Apply numpy's function, which cannot fail, to a column of double precision."""
 
     def apply(value: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -188,7 +191,7 @@ vectorised("sign(float8)")(_each(lambda value: np.where(value > 0, 1.0, np.where
 
 
 def _rounded(value: Any, *, arrow_type: pa.DataType, name: str) -> Any:
-    """To the nearest integer, halves to the even one."""
+    """Round to the nearest integer; a half is rounded to the even integer."""
     limit = 2.0 ** (arrow_type.bit_width - 1)
     with np.errstate(all="ignore"):
         whole = np.rint(np.asarray(numbers(value, 0.0)))

@@ -1,29 +1,31 @@
-"""Which function is computed how: signature → implementation.
+"""The registry of functions: signature → implementation.
 
-A signature is ``name(type,type)`` as ``pg_proc`` has it, which is unique there:
-``int4gt(int4,int4)``, ``textlike(text,text)``, ``array_eq(anyarray,anyarray)``. An operator is the
-function behind it. What is not here is refused by name when a filter is given.
+A signature is ``name(type,type)`` as in ``pg_proc``, where it is unique: ``int4gt(int4,int4)``,
+``textlike(text,text)``, ``array_eq(anyarray,anyarray)``. An operator is registered as the function
+that implements it. If a filter uses a function that is not registered, the filter is refused with
+an error that names the function.
 
-Two ways to write one::
+There are two ways to write an implementation::
 
-    @vectorised("int4gt(int4,int4)")            columns at once: Arrow arrays and scalars in, an Arrow array or scalar out, null where
-    def greater(left, right):                   any argument is null
+    @vectorised("int4gt(int4,int4)")            whole columns: the arguments are Arrow arrays and scalars, the result is an array or a scalar,
+    def greater(left, right):                   which is null where any argument is null
         return pc.greater(left, right)
 
-    @elementwise("date_part(text,interval)")    one row at a time, on Python values (see forms); strict functions see no None
-    def date_part(field, value):
+    @elementwise("date_part(text,interval)")    one row at a time: the arguments are Python values (see forms); a strict function
+    def date_part(field, value):                is not called with None
         return …
 
-The vectorised form is for what filters commonly do, the other one for all the rest: exact comes
-first.
+The vectorised way is for the functions that filters use often. All others are elementwise, because
+an exact result is more important than speed.
 
-Some functions depend on what an argument is when the filter is given: a regular expression is read
-once, may be one that has no exact counterpart here, and only some of them go by the collation. Such
-an implementation has ``specialise``; whoever validates or compiles a call asks
-:meth:`Implementation.for_constants` for the implementation of this very call, and uses only that.
+Some functions depend on the value of an argument that is constant in the filter. For example, a
+regular expression is parsed only once, it may have no exact counterpart here, and only some regular
+expressions depend on the collation. Such an implementation has ``specialise``. Code that validates
+or compiles a call asks :meth:`Implementation.for_constants` for the implementation of that call,
+and uses only the result.
 
-*Rejected:* evaluating in SQL, in a database that is near. SQLite and DuckDB are not PostgreSQL, and
-a PostgreSQL is not there.
+*Rejected:* evaluating filters in SQL, in a database that is available. SQLite and DuckDB do not
+evaluate as PostgreSQL does, and a PostgreSQL server is not always available.
 """
 
 from __future__ import annotations
@@ -37,13 +39,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a function may want to know of its call; it is the first argument of those that are
-    registered with ``context``.
+    """The properties of a call that a function may need.
+
+    It is the first argument of functions that are registered with ``context``.
 
     Attributes:
-        argument_types: OIDs.
-        result_type: OID.
-        server_version: the publisher's, as libpq gives it: a few functions were changed.
+        argument_types: the OIDs of the arguments' types.
+        result_type: the OID of the result's type.
+        server_version: the publisher's version, as libpq reports it; some functions differ between
+            versions.
     """
 
     argument_types: tuple[int, ...]
@@ -53,19 +57,19 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Implementation:
-    """A function of ours for one of PostgreSQL's.
+    """The subscriber's implementation of a PostgreSQL function.
 
     Attributes:
-        signature: of PostgreSQL's.
-        function: ours.
-        vectorised: it takes columns.
-        strict: it is not asked where an argument is NULL; the result is NULL there.
-        raises: it may raise for some values, so it is asked only for rows that need it (the second
-            half of ``a <> 0 AND 1/a > 2``).
-        context: its first argument is a :class:`Context`.
-        bytewise: it is PostgreSQL's only under a collation that compares by bytes and knows the
-            case of ASCII letters alone ("C").
-        specialise: gives the implementation for a call with these constants; None where they make
+        signature: the signature of PostgreSQL's function.
+        function: the Python function.
+        vectorised: the function takes whole columns.
+        strict: the function is not called for a NULL argument; the result is NULL then.
+        raises: the function may raise an error for some values, so it is called only for rows that
+            need its result (the second half of ``a <> 0 AND 1/a > 2``).
+        context: the first argument of the function is a :class:`Context`.
+        bytewise: the result is PostgreSQL's only under a collation that compares bytes and knows
+            only the case of ASCII letters ("C").
+        specialise: gives the implementation for a call with these constants; None if constants make
             no difference.
     """
 
@@ -79,23 +83,23 @@ class Implementation:
     specialise: Specialise | None = None
 
     def for_constants(self, constants: Mapping[int, Any]) -> Implementation:
-        """The implementation of a call whose arguments at these positions are constants (after
-        folding; None is NULL).
+        """The implementation of a call whose arguments at these positions are constants.
 
-        It takes all arguments, the constants included.
+        The constants are those after constant folding; None is NULL. The implementation takes all
+        arguments, including the constants.
 
         Raises:
-            NotSupportedError: it cannot be computed exactly with these constants, or only where
+            NotSupportedError: the call cannot be computed exactly with these constants, or only if
                 more arguments are constants.
-            RowFilterError: PostgreSQL's error for a constant, such as a regular expression that is
-                none.
+            RowFilterError: the error that PostgreSQL raises for a constant, such as an invalid
+                regular expression.
         """
         return self if self.specialise is None else self.specialise(self, constants)
 
 
 Specialise = Callable[[Implementation, Mapping[int, Any]], Implementation]
-"""The registered implementation and the constants by position → what this very call is computed
-with.
+"""Takes the registered implementation and the constants by position. Gives the implementation that
+is used for this call.
 """
 
 _IMPLEMENTATIONS: dict[str, Implementation] = {}
@@ -104,7 +108,7 @@ _IMPLEMENTATIONS: dict[str, Implementation] = {}
 def vectorised(
     *signatures: str, raises: bool = False, bytewise: bool = False, specialise: Specialise | None = None
 ) -> Callable[[_Function], _Function]:
-    """Register a function over columns for these signatures."""
+    """Register a function over columns under these signatures."""
     return _register(
         signatures,
         vectorised=True,
@@ -124,7 +128,7 @@ def elementwise(
     bytewise: bool = False,
     specialise: Specialise | None = None,
 ) -> Callable[[_Function], _Function]:
-    """Register a function over single values for these signatures."""
+    """Register a function over single values under these signatures."""
     return _register(
         signatures,
         vectorised=False,
@@ -159,10 +163,10 @@ def _register(
 
 
 def implementation_of(signature: str) -> Implementation | None:
-    """The implementation of a signature; None where there is none."""
+    """The implementation that is registered for a signature; None if there is none."""
     return _IMPLEMENTATIONS.get(signature)
 
 
 def implementations() -> dict[str, Implementation]:
-    """All of them, by signature."""
+    """All registered implementations, by signature."""
     return dict(_IMPLEMENTATIONS)

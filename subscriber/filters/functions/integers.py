@@ -1,8 +1,8 @@
-"""smallint, integer, bigint and oid: comparisons of any two of them, arithmetic that does not wrap
-round, bits, casts.
+"""smallint, integer, bigint and oid: comparisons, arithmetic, bits, casts.
 
-Every function's name says its types, as in ``pg_proc``: ``int24pl`` is smallint + integer,
-``int4pl`` integer + integer.
+Two operands may have different integer types. Arithmetic does not wrap around: an overflow is an
+error. The name of each function contains its types, as in ``pg_proc``: ``int24pl`` is smallint +
+integer, ``int4pl`` is integer + integer.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ _NAMES: Final = {"2": "smallint", "4": "integer", "8": "bigint"}
 
 
 def out_of_range(name: str) -> RowFilterError:
-    """22003, for a result that the type cannot hold."""
+    """The error for a result that the type cannot hold (22003)."""
     return RowFilterError(f"{name} out of range", sqlstate="22003")
 
 
 def division_by_zero() -> RowFilterError:
-    """22012."""
+    """The error for a division by zero (22012)."""
     return RowFilterError("division by zero", sqlstate="22012")
 
 
 def _checked(function: Callable[..., Any], name: str, *values: Any) -> Any:
-    """An Arrow kernel that does not wrap round, with PostgreSQL's errors."""
+    """Call an Arrow function that checks for overflow, and raise PostgreSQL's errors instead of
+    Arrow's.
+    """
     try:
         return function(*values)
     except pa.ArrowInvalid as error:
@@ -82,14 +84,14 @@ def _difference(left: Any, right: Any) -> Any:
 
 
 def numbers(value: Any, instead_of_null: Any) -> Any:
-    """A column without nulls, or a scalar, as numpy has it."""
+    """A column or a scalar as a numpy array or number, with a substitute for null."""
     if isinstance(value, pa.Scalar):
         return instead_of_null if value.as_py() is None else value.as_py()
     return (pc.fill_null(value, instead_of_null) if value.null_count else value).to_numpy(zero_copy_only=False)
 
 
 def with_nulls(result: Any, arrow_type: pa.DataType, *values: Any) -> pa.Array:
-    """Numpy's result as a column, null where one of the values is."""
+    """Numpy's result as a column, which is null where one of the values is null."""
     masks = [value.is_null().to_numpy(zero_copy_only=False) for value in values if isinstance(value, pa.Array)]
     return pa.array(result, arrow_type, mask=np.logical_or.reduce(masks))
 
@@ -99,15 +101,15 @@ def _modulo(width: str, left: Any, right: Any) -> Any:
     valid = left.is_valid().to_numpy(zero_copy_only=False) if isinstance(left, pa.Array) else True
     if np.any((divisor == 0) & valid):
         raise division_by_zero()
-    # By -1 nothing is left, and the machine's division would overflow for the least number; zeros
-    # are under NULLs.
+    # A division by -1 has the remainder 0, and the processor would overflow for the least number.
+    # Zeros remain only where the dividend is NULL.
     divisor = np.where((divisor == -1) | (divisor == 0), 1, divisor)
     dtype = _ARROW[width].to_pandas_dtype()
     return with_nulls(np.fmod(np.asarray(numbers(left, 0), dtype), divisor.astype(dtype)), _ARROW[width], left, right)
 
 
 def _shifted(width: str, left: Any, right: Any, *, to_left: bool) -> Any:
-    # The machine looks at the lowest five bits of the distance (six for bigint); a smallint is
+    # The processor uses the lowest five bits of the distance (six for bigint). A smallint is
     # shifted as an integer.
     wide = np.int64 if width == "8" else np.int32
     value = np.asarray(numbers(left, 0), wide)

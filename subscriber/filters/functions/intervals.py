@@ -1,6 +1,6 @@
 """interval: comparison, arithmetic and justification.
 
-What a value is: :mod:`subscriber.types.datetimes.intervals`.
+The value type is in :mod:`subscriber.types.datetimes.intervals`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from subscriber.types.datetimes.intervals import INFINITY, MINUS_INFINITY, Inter
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 INFINITE_INTERVALS: Final = 170000
-"""The first version that has them; before it, what would be one is an error."""
+"""The first version that has infinite intervals. In older versions such a result is an error."""
 _MONTH: Final = 30
-"""Days that a month counts for where it must be a number of days."""
+"""The number of days that a month counts for in a conversion to days."""
 
 
 def infinite_difference(left_sign: int, right_sign: int) -> Interval:
-    """``left - right`` where at least one is infinite; 0 is the sign of a finite one.
+    """``left - right`` where at least one of them is infinite; a finite operand has the sign 0.
 
     Raises:
-        RowFilterError: 22008, both are the same infinity.
+        DataException: 22008, both are the same infinity.
     """
     if left_sign == right_sign:
         raise out_of_range("interval")
@@ -34,7 +34,7 @@ def infinite_difference(left_sign: int, right_sign: int) -> Interval:
 
 
 def infinite_sign(value: Interval) -> int:
-    """1 for infinity, -1 for -infinity, 0 for the others."""
+    """1 for infinity, -1 for -infinity, 0 for a finite interval."""
     return int(value == INFINITY) - int(value == MINUS_INFINITY)
 
 
@@ -48,13 +48,17 @@ register_extremes("interval_larger(interval,interval)", "interval_smaller(interv
 
 @elementwise("isfinite(interval)", raises=False)
 def is_finite(value: Interval) -> bool:
-    """``isfinite``."""
+    """Whether an interval is finite (``isfinite``)."""
     return value.is_finite
 
 
 @elementwise("interval_um(interval)")
 def negative(value: Interval) -> Interval:
-    """``- interval``."""
+    """Negate an interval (``- interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return MINUS_INFINITY if value == INFINITY else INFINITY
     return finite(-value.months, -value.days, -value.microseconds)
@@ -62,7 +66,11 @@ def negative(value: Interval) -> Interval:
 
 @elementwise("interval_pl(interval,interval)")
 def plus(left: Interval, right: Interval) -> Interval:
-    """``interval + interval``."""
+    """Add two intervals (``interval + interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     signs = infinite_sign(left), infinite_sign(right)
     if any(signs):
         return infinite_difference(signs[0], -signs[1])
@@ -71,7 +79,11 @@ def plus(left: Interval, right: Interval) -> Interval:
 
 @elementwise("interval_mi(interval,interval)")
 def minus(left: Interval, right: Interval) -> Interval:
-    """``interval - interval``."""
+    """Subtract an interval from another (``interval - interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     signs = infinite_sign(left), infinite_sign(right)
     if any(signs):
         return infinite_difference(*signs)
@@ -80,7 +92,12 @@ def minus(left: Interval, right: Interval) -> Interval:
 
 @elementwise("interval_mul(interval,float8)", context=True)
 def times(context: Context, value: Interval, factor: float) -> Interval:
-    """``interval * factor``: fractions of months become days, fractions of days become time."""
+    """Multiply an interval (``interval * factor``): fractions of months become days, fractions of
+    days become time.
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if math.isnan(factor):
         raise out_of_range("interval")
     if not value.is_finite:
@@ -96,13 +113,22 @@ def times(context: Context, value: Interval, factor: float) -> Interval:
 
 @elementwise("mul_d_interval(float8,interval)", context=True)
 def times_mirrored(context: Context, factor: float, value: Interval) -> Interval:
-    """``factor * interval``."""
+    """Multiply an interval (``factor * interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     return times(context, value, factor)
 
 
 @elementwise("interval_div(interval,float8)")
 def divided(value: Interval, divisor: float) -> Interval:
-    """``interval / divisor``."""
+    """Divide an interval (``interval / divisor``).
+
+    Raises:
+        RowFilterError: 22012, the divisor is zero.
+        DataException: 22008, the result is out of range.
+    """
     if divisor == 0:
         raise RowFilterError("division by zero", sqlstate="22012")
     if math.isnan(divisor):
@@ -115,8 +141,9 @@ def divided(value: Interval, divisor: float) -> Interval:
 
 
 def _cascade(months: float, days: float, microseconds: float) -> Interval:
-    """Whole months and days, with what is left of them handed down; in double precision, step by
-    step as the server has it.
+    """An interval of whole months and days, whose fractions are added to the next smaller part.
+
+    It is computed in double precision, in the same steps as in the server.
     """
     whole_months, whole_days = _truncated(months, _INT32), _truncated(days, _INT32)
     days_left = _to_microsecond((months - whole_months) * _MONTH)
@@ -141,7 +168,11 @@ def _truncated(value: float, limits: tuple[int, int]) -> int:
 
 @elementwise("justify_hours(interval)")
 def justify_hours(value: Interval) -> Interval:
-    """24 hours become a day."""
+    """Convert each 24 hours to a day (``justify_hours``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return value
     days, microseconds = value.days + quotient(value.microseconds, DAY), remainder(value.microseconds, DAY)
@@ -153,7 +184,11 @@ def justify_hours(value: Interval) -> Interval:
 
 @elementwise("justify_days(interval)")
 def justify_days(value: Interval) -> Interval:
-    """30 days become a month."""
+    """Convert each 30 days to a month (``justify_days``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return value
     months, days = _add_months(value.months, value.days)
@@ -163,7 +198,12 @@ def justify_days(value: Interval) -> Interval:
 
 @elementwise("justify_interval(interval)")
 def justify_interval(value: Interval) -> Interval:
-    """Both, and all parts get one sign."""
+    """Convert hours to days and days to months, and give all parts the same sign
+    (``justify_interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if not value.is_finite:
         return value
     months, days, microseconds = value
@@ -187,7 +227,7 @@ def _add_months(months: int, days: int) -> tuple[int, int]:
 
 
 def _one_sign(large: int, small: int, unit: int) -> tuple[int, int]:
-    """``large * unit + small`` with both of one sign."""
+    """Express ``large * unit + small`` with the same sign for both parts."""
     if large > 0 and small < 0:
         return large - 1, small + unit
     if large < 0 and small > 0:
@@ -197,7 +237,12 @@ def _one_sign(large: int, small: int, unit: int) -> tuple[int, int]:
 
 @elementwise("make_interval(int4,int4,int4,int4,int4,int4,float8)")
 def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: int, seconds: float) -> Interval:
-    """``make_interval``."""
+    """Make an interval from its parts (``make_interval``).
+
+    Raises:
+        DataException: 22008, the result is out of range.
+        RowFilterError: 22003, the number of seconds overflows.
+    """
     if not math.isfinite(seconds):
         raise out_of_range("interval")
     whole = finite(years * 12, weeks * 7, hours * HOUR + minutes * MINUTE)

@@ -1,7 +1,8 @@
 """jsonb: access, containment, existence, deletion and casts.
 
-Documents are ordered for databases whose collation compares by bytes, since strings in them are
-ordered by it. There is no jsonpath. What is taken out of a json is in :mod:`.json_text`.
+The order of documents is that of a database whose collation compares bytes, because the order of
+the strings in them depends on the collation. jsonpath is not supported. The functions of json are
+in :mod:`.json_text`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from subscriber.types.numeric import numeric_out
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INDEX: Final = re.compile(r"[ \t\n\v\f\r]*([-+]?[0-9]+)", re.ASCII)
 _NULL_CASTS: Final = 180000
-"""The first version that casts JSON's null to SQL's; before it is an error."""
+"""The first version that casts JSON's null to SQL's NULL. In older versions it is an error."""
 
 
 class NothingThereError(LookupError):
-    """What is looked for is not in the document."""
+    """The requested part is not in the document."""
 
 
 def _invalid(message: str) -> RowFilterError:
@@ -43,7 +44,7 @@ def _invalid(message: str) -> RowFilterError:
 
 
 def _as_text(value: Json) -> str | None:
-    """What ``->>`` gives."""
+    """The text that ``->>`` gives for a value; None for JSON's null."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -52,7 +53,7 @@ def _as_text(value: Json) -> str | None:
 
 
 def _elements(value: Json) -> tuple[Json, ...]:
-    """A document's elements; a scalar is kept as an array of one."""
+    """The elements of an array. A scalar counts as an array with one element, as it is stored."""
     return value if isinstance(value, tuple) else (value,)
 
 
@@ -61,7 +62,7 @@ def _is_scalar(value: Json) -> bool:
 
 
 def path_index(text: str) -> int | None:
-    """A path element as an array's index."""
+    """A path element as the index of an array element; None if it is not an index."""
     match = _INDEX.fullmatch(text)
     if match is None or not _INT32[0] <= (index := integer_of(match[1])) <= _INT32[1]:
         return None
@@ -69,7 +70,11 @@ def path_index(text: str) -> int | None:
 
 
 def element_at(elements: Sequence[Any], index: int) -> Any:
-    """The element, counted from the end where the index is negative; raises LookupError."""
+    """The element at an index, which counts from the end if it is negative.
+
+    Raises:
+        NothingThereError: there is no such element.
+    """
     if index >= len(elements) or index < -len(elements):
         raise NothingThereError
     return elements[index]
@@ -79,7 +84,10 @@ def element_at(elements: Sequence[Any], index: int) -> Any:
 
 
 def _register_access(signature: str, find: Callable[[Json, Any], Json]) -> None:
-    """Register an access and its ``_text``; ``find`` raises LookupError where there is nothing."""
+    """Register an access function and its ``_text`` variant.
+
+    The function ``find`` raises LookupError if the requested part does not exist.
+    """
 
     def as_jsonb(document: Jsonb, place: Any) -> Jsonb | None:
         try:
@@ -142,7 +150,8 @@ def _not_equal(left: Jsonb, right: Jsonb) -> bool:
     return not equal(left.value, right.value)
 
 
-# jsonb_cmp is not here: for strings it gives what C's memcmp does, of which only the sign is known.
+# jsonb_cmp is not registered: for strings it returns the result of C's memcmp, of which only the
+# sign is defined.
 for _name, _test in {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}.items():
     elementwise(f"jsonb_{_name}(jsonb,jsonb)", raises=False)(
         lambda left, right, test=_test: test(order(left.value, right.value), 0)
@@ -191,7 +200,7 @@ def _array_length(document: Jsonb) -> int:
 
 
 def no_array_length(*, is_scalar: bool) -> RowFilterError:
-    """The error for a document that is no array."""
+    """The error for a document that is not an array."""
     return _invalid(f"cannot get array length of a {'scalar' if is_scalar else 'non-array'}")
 
 
@@ -300,7 +309,7 @@ def _strip_nulls_in_arrays(document: Jsonb, in_arrays: bool) -> Jsonb:
 
 
 def _check_cast(context: Context, value: Json, kind: type, target: str) -> bool:
-    """Whether there is something to convert; JSON's null is SQL's.
+    """Whether there is a value to convert: JSON's null becomes SQL's NULL.
 
     Raises:
         RowFilterError: 22023, the value is of another type.

@@ -1,4 +1,4 @@
-"""json: what is taken out of one is a part of its text, as it was written."""
+"""json: access functions, which return a part of the document's text as it was written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def _skip(text: str, place: int) -> int:
 
 
 def _members(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
-    """Key (None in an array), begin and end of each member of the object or array at ``start``."""
+    """The key (None in an array), begin and end of each member of the object or array at
+    ``start``.
+    """
     is_object = text[start] == "{"
     place = _skip(text, start + 1)
     while text[place] not in "]}":
@@ -40,8 +42,9 @@ def _members(text: str, start: int) -> Iterator[tuple[str | None, int, int]]:
 
 
 def _check_escapes(text: str) -> None:
-    """All strings of a document are read when something is looked for in it, and must be
-    readable.
+    """Check that all strings of a document are valid.
+
+    The server reads all of them when it searches in the document.
     """
     if "\\u" not in text:
         return
@@ -68,7 +71,7 @@ def _json_element(text: str, span: tuple[int, int], index: int) -> tuple[int, in
 
 def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]:
     if not path.elements and text[span[0]] not in "{[":
-        # A scalar document is given back from its very beginning on.
+        # A scalar document is returned from its first character on, including leading blanks.
         return 0, span[1]
     for step in path.elements:
         if text[span[0]] == "[":
@@ -84,7 +87,7 @@ def _json_path(text: str, span: tuple[int, int], path: Array) -> tuple[int, int]
 def _register_json_access(signature: str, find: Callable[[str, tuple[int, int], Any], tuple[int, int]]) -> None:
     def part(text: str, place: Any) -> str | None:
         if isinstance(place, Array) and None in place.elements:
-            return None  # before the document is looked at
+            return None  # the server does not look at the document in this case
         _check_escapes(text)
         begin = _skip(text, 0)
         try:

@@ -1,6 +1,7 @@
 """boolean: comparisons and casts.
 
-AND, OR and NOT are nodes of their own (:mod:`subscriber.filters.evaluate.operations`).
+AND, OR and NOT are not functions, but separate nodes
+(:mod:`subscriber.filters.evaluate.operations`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""pg_lsn: a position in the write-ahead log, an integer of 64 bits without a sign."""
+"""pg_lsn: a position in the write-ahead log, stored as an unsigned integer of 64 bits."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def _moved(lsn: int, count: Decimal, what: str) -> int:
         raise RowFilterError(f"cannot {what} pg_lsn", sqlstate="0A000")
     if count.is_infinite():
         return _from_number(count)
-    # A fraction is kept until the sum is rounded.
+    # Fractions are kept until the sum is rounded.
     return _from_number(EXACT.add(Decimal(lsn), count))

@@ -1,4 +1,4 @@
-"""macaddr and macaddr8: bytes, which compare as they are."""
+"""macaddr and macaddr8, which are compared byte by byte."""
 
 from __future__ import annotations
 

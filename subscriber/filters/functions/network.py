@@ -20,8 +20,8 @@ elementwise("abbrev(inet)", raises=False)(inet_out)
 # --- comparison ---------------------------------------------------------------------------------
 
 
-# network_cmp gives what C's memcmp does, which is more or less than zero by an amount that C leaves
-# open.
+# network_cmp is not registered: it returns the result of C's memcmp, of which only the sign is
+# defined.
 register_values("network_{}(inet,inet)", compare, cmp=False)
 register_extremes("network_larger(inet,inet)", "network_smaller(inet,inet)", compare)
 
@@ -127,10 +127,10 @@ def _inverted(value: Inet) -> Inet:
 
 
 def _same_size(left: Inet, right: Inet, what: str) -> int:
-    """The longer mask of the two.
+    """The longer netmask of the two addresses.
 
     Raises:
-        RowFilterError: 22023, they are of different versions.
+        RowFilterError: 22023, the addresses are of different versions.
     """
     if left.version != right.version:
         raise RowFilterError(f"cannot {what} inet values of different sizes", sqlstate="22023")
@@ -166,15 +166,14 @@ def _plus_mirrored(count: int, value: Inet) -> Inet:
 
 @elementwise("inetmi_int8(inet,int8)")
 def _minus(value: Inet, count: int) -> Inet:
-    # The least integer has no negative: the server adds it where it should be subtracted.
+    # The least integer cannot be negated: the server adds it instead of subtracting it.
     return _plus(value, count if count == _INT64[0] else -count)
 
 
 @elementwise("inetmi(inet,inet)")
 def _difference(left: Inet, right: Inet) -> int:
     _same_size(left, right, "subtract")
-    # Sixteen bytes are subtracted without a sign, and what is left of them is taken for a number
-    # with one.
+    # The server subtracts sixteen unsigned bytes and interprets the result as a signed number.
     difference = wrapped(left.address - right.address, 128)
     if not _INT64[0] <= difference <= _INT64[1]:
         raise _result_out_of_range()

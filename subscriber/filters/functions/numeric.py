@@ -1,12 +1,13 @@
-"""numeric: exact, to the last digit that PostgreSQL shows.
+"""numeric: arithmetic, rounding, functions and casts, exact to the last digit that PostgreSQL
+shows.
 
-What a value is, and its text: :mod:`subscriber.types.numeric`.
+The value type and its text are in :mod:`subscriber.types.numeric`.
 
 ::
 
-    + - * %      exact; the scale is the larger one's, of * the sum
-    /            rounded (halves away from zero) to at least 16 significant digits, and the scale of either side (select_div_scale)
-    sqrt         likewise, to at least 16 significant digits
+    + - * %      exact; the scale is the larger scale of the operands, for * the sum of both scales
+    /            rounded (halves away from zero) to at least 16 significant digits, and to at least the scale of each operand (select_div_scale)
+    sqrt         rounded in the same way, to at least 16 significant digits
 
 ``exp``, ``ln``, ``log``, ``power`` (``^``) and ``width_bucket`` are in :mod:`.numeric_powers`.
 """
@@ -43,7 +44,7 @@ from subscriber.types.numeric import (
 _GREATEST_SHOWN_SCALE: Final = 1000
 _SIGNIFICANT_DIGITS: Final = 16
 _GROUP: Final = 4
-"""Decimal digits in one of PostgreSQL's."""
+"""The number of decimal digits in one of PostgreSQL's base-10000 digits."""
 
 _NAN: Final = Decimal("NaN")
 _INFINITY: Final = Decimal("Infinity")
@@ -103,7 +104,7 @@ def _finite(left: Decimal, right: Decimal) -> bool:
 
 @elementwise("numeric_add(numeric,numeric)")
 def _add(left: Decimal, right: Decimal) -> Decimal:
-    # Decimal's rules for NaN and the infinities are PostgreSQL's.
+    # Decimal has PostgreSQL's rules for NaN and the infinities.
     total = EXACT.add(left, right)
     return checked(total) if total.is_finite() else total
 
@@ -121,7 +122,7 @@ def _multiply(left: Decimal, right: Decimal) -> Decimal:
 
 
 def _first_group(value: Decimal) -> tuple[int, int]:
-    """PostgreSQL's first digit, one of 10000, and its weight."""
+    """The first base-10000 digit, as PostgreSQL stores it, and its weight."""
     if not value:
         return 0, 0
     highest = value.adjusted()
@@ -132,7 +133,7 @@ def _first_group(value: Decimal) -> tuple[int, int]:
 
 
 def quotient_scale(left: Decimal, right: Decimal) -> int:
-    """How many decimals a quotient of finite values has (``select_div_scale``)."""
+    """The number of decimals of a quotient of finite values (``select_div_scale``)."""
     (first_left, weight_left), (first_right, weight_right) = _first_group(left), _first_group(right)
     weight = weight_left - weight_right - (1 if first_left <= first_right else 0)
     scale = max(_SIGNIFICANT_DIGITS - _GROUP * weight, scale_of(left), scale_of(right), 0)
@@ -140,12 +141,16 @@ def quotient_scale(left: Decimal, right: Decimal) -> int:
 
 
 def _whole(value: Decimal, scale: int) -> int:
-    """A finite value in units of the scale, which is not less than its own."""
+    """A finite value as an integer, in units of the scale, which must not be less than the value's
+    scale.
+    """
     return int(value.scaleb(scale, EXACT))
 
 
 def quotient(left: Decimal, right: Decimal, scale: int) -> Decimal:
-    """A quotient of finite values with so many decimals, halves away from zero."""
+    """The quotient of finite values with this number of decimals; halves are rounded away from
+    zero.
+    """
     common = max(scale_of(left), scale_of(right))
     dividend, divisor = abs(_whole(left, common)) * 10**scale, abs(_whole(right, common))
     units = (2 * dividend + divisor) // (2 * divisor)
@@ -154,7 +159,7 @@ def quotient(left: Decimal, right: Decimal, scale: int) -> Decimal:
 
 
 def _special_quotient(left: Decimal, right: Decimal) -> Decimal:
-    """Of values of which one is NaN or infinite."""
+    """The quotient of two values of which at least one is NaN or infinite."""
     if left.is_nan() or right.is_nan() or (left.is_infinite() and right.is_infinite()):
         return _NAN
     if right.is_infinite():
@@ -293,7 +298,8 @@ def _square_root(value: Decimal) -> Decimal:
     half = (weight + 1) * _GROUP
     scale = max(_SIGNIFICANT_DIGITS - (half // 2 - 1), scale_of(value), 0)
     scale = min(scale, _GREATEST_SHOWN_SCALE)
-    # One digit more than is shown, of the exact root's; halves and above are rounded up.
+    # Compute one digit more than is shown, truncated from the exact root. A last digit of 5 or more
+    # rounds up.
     units = math.isqrt(_whole(value, 2 * scale + 2))
     return checked(EXACT.create_decimal((units + 5) // 10).scaleb(-scale, EXACT))
 
@@ -351,8 +357,8 @@ elementwise("numeric(int2)", "numeric(int4)", "numeric(int8)", raises=False)(Dec
 
 
 def _float_digits(digits: int) -> Callable[[float], Decimal]:
-    """A float as a numeric: with as many digits as its type always keeps, not with all that
-    it has.
+    """A function that casts a float to numeric, with the number of digits that the float's type
+    always preserves.
     """
 
     def cast(value: float) -> Decimal:
@@ -371,7 +377,7 @@ elementwise("numeric(float4)")(_float_digits(6))
 
 def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], float]:
     def cast(value: Decimal) -> float:
-        # Arrow's parser rounds once, to the nearest of the type itself.
+        # Arrow's parser rounds only once, to the nearest value of the type.
         result: float = pc.cast(pa.scalar(numeric_out(value)), arrow_type).as_py()
         if (math.isinf(result) and value.is_finite()) or (result == 0 and value):
             raise RowFilterError(f"value out of range for type {name}", sqlstate="22003")

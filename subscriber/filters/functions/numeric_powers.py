@@ -1,17 +1,18 @@
-"""exp, ln, log and power of numeric, to the digit that PostgreSQL shows: ``exp_var``, ``ln_var``,
-``log_var`` and ``power_var`` of 18.
+"""exp, ln, log and power of numeric, exact to the last digit that PostgreSQL shows.
 
-The server computes with a few digits more than it shows and rounds after each step, so its last
-digit is not always the one that exact arithmetic would round to. So each step is done as there,
-with the same numbers of digits::
+This is a port of ``exp_var``, ``ln_var``, ``log_var`` and ``power_var`` of PostgreSQL 18.
+
+The server computes with a few more digits than it shows, and rounds after each step. So its last
+digit is not always the correctly rounded digit. Here each step is done as in the server, with the
+same numbers of digits::
 
     number of digits ──── first estimate in double precision
          │
     exp: divide by 2^n, Taylor's series, square n times        ln: n square roots, series of ln((1+z)/(1-z)), multiply by 2^n
 
-A product that must be rounded leaves out digits that are too far to the right, in groups of eight
-decimal digits as the server has them. One step is exact here and is not there: a quotient by a
-divisor of more than 48 digits, which the server computes 16 digits beyond those that it keeps.
+A product that must be rounded omits digits that are too far to the right, in groups of eight
+decimal digits as in the server. One step is exact here and not in the server: the division by a
+divisor of more than 48 digits, which the server computes to 16 digits more than it keeps.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from subscriber.types.numeric import EXACT, checked, overflow, scale_of
 _GROUP: Final = 4
 _PAIR_BASE: Final = 10**8
 _ROOM: Final = 10
-"""Bytes for a sum of products of digits to that base, of which there are at most some ten thousand.
+"""The number of bytes for a sum of products of two digits to that base, of which there are at most
+about ten thousand.
 """
 _GUARD_DIGITS: Final = 2
 _SIGNIFICANT_DIGITS: Final = 16
@@ -50,14 +52,16 @@ _UNIT: Final = Decimal(1)
 
 
 class _Number(NamedTuple):
-    """``NumericVar``: units of ``10 ** -scale``; the scale may be negative."""
+    """A number as units of ``10 ** -scale`` (``NumericVar``); the scale may be negative."""
 
     units: int
     scale: int
 
     @property
     def weight(self) -> int:
-        """The place of the first group of four digits: 0 is the one before the point."""
+        """The weight of the first group of four digits; 0 is the group directly before the decimal
+        point.
+        """
         if not self.units:
             return 0
         units = abs(self.units)
@@ -65,15 +69,15 @@ class _Number(NamedTuple):
         return (digits + int(units >= 10 ** (digits + 1)) - self.scale) // _GROUP
 
     def groups(self) -> tuple[int, int, int]:
-        """All digits from the first group that is not zero to the last one, as a number; how many
-        groups; the weight of the first one.
+        """The digits from the first to the last group that is not zero, as an integer; the number
+        of groups; the weight of the first group.
         """
         if not self.units:
             return 0, 0, 0
         digits = abs(self.units) * 10 ** (-self.scale % _GROUP)
         last = -(self.scale + -self.scale % _GROUP) // _GROUP
         step = 1 << 15
-        while step:  # zeros at the end, most at once
+        while step:  # remove zeros at the end, as many as possible at once
             whole, rest = divmod(digits, 10_000**step) if digits.bit_length() > 13 * step else (0, 1)
             digits, last = (digits, last) if rest else (whole, last + step)
             step = step if not rest else step // 2
@@ -81,7 +85,7 @@ class _Number(NamedTuple):
         return digits, first - last + 1, first
 
     def leading_groups(self, count: int) -> list[int]:
-        """At most so many groups, from the first one on."""
+        """The first groups of four digits, at most ``count`` of them."""
         digits, number, _ = self.groups()
         return [digits // 10_000 ** (number - 1 - place) % 10_000 for place in range(min(count, number))]
 
@@ -103,13 +107,15 @@ def _decimal(number: _Number) -> Decimal:
 
 
 def _half_away(dividend: int, divisor: int) -> int:
-    """A quotient rounded to the nearest, halves away from zero; the divisor is positive."""
+    """The quotient rounded to the nearest integer, halves away from zero; the divisor must be
+    positive.
+    """
     found = (2 * abs(dividend) + divisor) // (2 * divisor)
     return found if dividend >= 0 else -found
 
 
 def _rounded(number: _Number, scale: int) -> _Number:
-    """``round_var``."""
+    """Round a number to a scale (``round_var``)."""
     if scale >= number.scale:
         return _Number(number.units * 10 ** (scale - number.scale), scale)
     return _Number(_half_away(number.units, 10 ** (number.scale - scale)), scale)
@@ -135,7 +141,7 @@ def _compared(left: _Number, right: _Number) -> int:
 
 
 def _quotient(left: _Number, right: _Number, scale: int) -> _Number:
-    """``div_var`` with rounding."""
+    """Divide and round (``div_var`` with rounding)."""
     if not right.units:
         raise division_by_zero()
     shift = scale - left.scale + right.scale
@@ -148,12 +154,12 @@ def _by_integer(left: _Number, divisor: int, scale: int) -> _Number:
 
 
 def _truncated(dividend: int, divisor: int) -> int:
-    """C's division."""
+    """Divide integers as C does, towards zero."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
 
 
 def _product(left: _Number, right: _Number, scale: int) -> _Number:
-    """``mul_var``."""
+    """Multiply to a scale, without the digits that the server omits (``mul_var``)."""
     exact = _Number(left.units * right.units, left.scale + right.scale)
     if scale >= exact.scale:
         return _rounded(exact, scale)
@@ -173,7 +179,7 @@ def _product(left: _Number, right: _Number, scale: int) -> _Number:
         return _rounded(exact, scale)
     if kept <= offset:
         return _Number(0, scale)
-    # Digits are taken in pairs of groups, from the first group on.
+    # The digits are taken in pairs of groups, from the first group on.
     ones = _pairs(one * 10_000 ** (one_count % 2), one_pairs)[: kept - offset]
     others = _pairs(other * 10_000 ** (other_count % 2), other_pairs)[: kept - offset]
     total = _joined(_sums_of_products(ones, others)[: kept - offset], kept - offset)
@@ -182,7 +188,7 @@ def _product(left: _Number, right: _Number, scale: int) -> _Number:
 
 
 def _pairs(digits: int, count: int) -> list[int]:
-    """A number's digits to the base of 10 ** 8, from the first one on."""
+    """The digits of a number to the base of 10 ** 8, from the first digit on."""
     if count <= 1:
         return [digits] * count
     half = count // 2
@@ -191,8 +197,9 @@ def _pairs(digits: int, count: int) -> list[int]:
 
 
 def _joined(pairs: list[int], count: int) -> int:
-    """The number of so many digits to the base of 10 ** 8, which may be greater than the base;
-    zeros are added.
+    """The integer of the first ``count`` digits to the base of 10 ** 8.
+
+    Zeros are added if there are fewer digits. A digit may be greater than the base.
     """
     if len(pairs) <= 1:
         return (pairs[0] if pairs else 0) * int(_PAIR_BASE ** (count - len(pairs)))
@@ -201,8 +208,9 @@ def _joined(pairs: list[int], count: int) -> int:
 
 
 def _sums_of_products(ones: list[int], others: list[int]) -> list[int]:
-    """The coefficients of the product of two polynomials, by one multiplication of integers with
-    room for each.
+    """The coefficients of the product of two polynomials.
+
+    They come from a single multiplication of integers, which have enough room for each coefficient.
     """
     one, other = (
         int.from_bytes(b"".join(pair.to_bytes(_ROOM, "big") for pair in pairs), "big") for pairs in (ones, others)
@@ -213,8 +221,9 @@ def _sums_of_products(ones: list[int], others: list[int]) -> list[int]:
 
 
 def _square_root(number: _Number, scale: int) -> _Number:
-    """``sqrt_var`` of a positive number: one digit more, of the exact root's; 5 and above are
-    rounded up.
+    """The square root of a positive number (``sqrt_var``).
+
+    One digit more is computed, truncated from the exact root. A last digit of 5 or more rounds up.
     """
     shift = 2 * scale + 2 - number.scale
     whole = number.units * 10**shift if shift >= 0 else number.units // 10**-shift
@@ -261,8 +270,9 @@ def _exponential(value: Decimal) -> Decimal:
 
 
 def _shown_scale(weight: int, *scales: int) -> int:
-    """Decimals of a result whose first digit has this weight: 16 significant digits, and not less
-    than the arguments have.
+    """The number of decimals of a result whose first digit has this weight.
+
+    The result has 16 significant digits, and at least as many decimals as the arguments have.
     """
     return min(max(_SIGNIFICANT_DIGITS - weight, 0, *scales), _GREATEST_SHOWN_SCALE)
 
@@ -275,7 +285,7 @@ def _near_one(number: _Number) -> bool:
 
 
 def _ln_weight(number: _Number) -> int:
-    """``estimate_ln_dweight``: about log10 of the logarithm."""
+    """An estimate of log10 of the logarithm (``estimate_ln_dweight``)."""
     if number.units <= 0:
         return 0
     if _near_one(number):
@@ -352,7 +362,8 @@ def _decimal_logarithm(value: Decimal) -> Decimal:
 
 
 _SCALED_WHOLE_POWERS: Final = 160000
-"""The first version whose whole powers have 16 significant digits; before, they have 16 decimals.
+"""The first version in which powers with an integer exponent have 16 significant digits. In older
+versions they have 16 decimals.
 """
 
 
@@ -374,7 +385,7 @@ def _no_real_power() -> RowFilterError:
 
 
 def _special_power(base: Decimal, exponent: Decimal) -> Decimal:
-    """Of arguments of which one is NaN or infinite: POSIX's rules."""
+    """The power of arguments of which at least one is NaN or infinite, by the rules of POSIX."""
     if base.is_nan():
         return _UNIT if exponent == 0 else _NAN
     if exponent.is_nan():
@@ -425,7 +436,10 @@ def _power_of(base: _Number, exponent: _Number, version: int) -> _Number:
 
 
 def _whole_power(base: _Number, exponent: int, exponent_scale: int, version: int) -> _Number:
-    """``power_var_int``: repeated squares, with as many digits as the result needs."""
+    """A power with an integer exponent (``power_var_int``).
+
+    It is computed by repeated squaring, with as many digits as the result needs.
+    """
     estimate = _weight_of_power(base, exponent)
     if estimate > (_GREATEST_WEIGHT + 1) * _GROUP:
         raise overflow()
@@ -465,7 +479,7 @@ def _whole_power(base: _Number, exponent: int, exponent_scale: int, version: int
 
 
 def _weight_of_power(base: _Number, exponent: int) -> float:
-    """About log10 of a power."""
+    """An estimate of log10 of a power."""
     if not base.units:
         return 0.0
     groups = base.leading_groups(4)
@@ -478,7 +492,7 @@ def _weight_of_power(base: _Number, exponent: int) -> float:
 # --- width_bucket -----------------------------------------------------------------------------
 
 _EXACT_BUCKETS: Final = 160000
-"""The first version that does not round before it takes the whole part."""
+"""The first version that does not round before it takes the integer part."""
 
 
 @elementwise("width_bucket(numeric,numeric,numeric,int4)", context=True)

@@ -1,4 +1,4 @@
-"""OVERLAPS."""
+"""OVERLAPS for times, timestamps and their lengths."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from subscriber.types.datetimes.values import compare_timetz
 def _register_overlaps(
     name: str, start_plus: Callable[[Any, Interval], Any] | None, compare: Callable[[Any, Any], int]
 ) -> None:
-    """``(start, end) OVERLAPS (start, end)``, where an end may also be a length; the SQL standard's
-    answers for NULL.
+    """Register ``(start, end) OVERLAPS (start, end)`` for a type.
+
+    An end may also be a length. The results for NULL are those of the SQL standard.
     """
 
     def less(left: Any, right: Any) -> bool:
@@ -35,7 +36,8 @@ def _register_overlaps(
         if less(other_start, start):
             start, end, other_start, other_end = other_start, other_end, start, end
         if less(start, other_start):
-            # The first one begins earlier, so they overlap if it ends after the other has begun.
+            # The first period begins earlier, so they overlap if it ends after the start of the
+            # other period.
             if end is None:
                 return None
             return True if less(other_start, end) else (None if other_end is None else False)

@@ -1,9 +1,12 @@
-r"""LIKE, ILIKE and SIMILAR TO. ``x LIKE y ESCAPE z`` is ``x LIKE like_escape(y, z)``;
-``x SIMILAR TO y`` is ``x ~ similar_to_escape(y)``.
+r"""LIKE, ILIKE and SIMILAR TO.
 
-A pattern that is a constant is looked for in whole columns: as a string where it stands for one,
-else by RE2. Other patterns are matched step by step as the server does, which notices a backslash
-at the end of a pattern only where it gets that far.
+``x LIKE y ESCAPE z`` is ``x LIKE like_escape(y, z)``; ``x SIMILAR TO y`` is ``x ~
+similar_to_escape(y)``.
+
+A constant pattern is matched against whole columns: as a string comparison if that is sufficient,
+otherwise by RE2. Other patterns are matched character by character, as the server does it. The
+server raises the error for a backslash at the end of a pattern only if matching reaches that
+backslash.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from subscriber.filters.functions.function_registry import Implementation, eleme
 _TOKEN: Final = re.compile(r"\\(.)|([%_])|([^%_\\]+)|(\\)", re.DOTALL)
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _TOO_FAR: Final = None
-"""``LIKE_ABORT``: the string is at its end, so no later place to begin need be tried."""
+"""The end of the string was reached, so it is useless to try later start positions
+(``LIKE_ABORT``).
+"""
 
 
 def _bad_pattern() -> RowFilterError:
@@ -34,10 +39,10 @@ def _bad_pattern() -> RowFilterError:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """``text LIKE pattern``.
+    """Whether ``text LIKE pattern``.
 
     Raises:
-        RowFilterError: 22025, the pattern ends with a backslash, and matching it went so far.
+        RowFilterError: 22025, the pattern ends with a backslash, and matching reached it.
     """
     return bool(_match(text, 0, pattern, 0))
 
@@ -61,7 +66,7 @@ def _match(text: str, place: int, pattern: str, at: int) -> bool | None:
 
 
 def _match_rest(text: str, place: int, pattern: str, at: int) -> bool | None:
-    """What follows a ``%``: the first place where it matches will do."""
+    """Match the pattern after a ``%``. The first position at which it matches is sufficient."""
     while at < len(pattern) and pattern[at] in {"%", "_"}:
         if pattern[at] == "_":
             if place == len(text):
@@ -85,8 +90,10 @@ def _match_rest(text: str, place: int, pattern: str, at: int) -> bool | None:
 
 
 def _as_tokens(pattern: str) -> list[str] | None:
-    """Wildcards and, with a ``=`` in front, what stands for itself; None for a pattern that ends
-    with a backslash.
+    """Split a pattern into wildcards and literal characters; a literal character has a ``=`` in
+    front.
+
+    None for a pattern that ends with a backslash.
     """
     tokens: list[str] = []
     for match in _TOKEN.finditer(pattern):
@@ -104,7 +111,10 @@ def _as_tokens(pattern: str) -> list[str] | None:
 
 
 def _column_test(pattern: str) -> Callable[[Any], Any] | None:
-    """``LIKE`` that pattern over a column of text; None where that must be done step by step."""
+    """A function that evaluates ``LIKE pattern`` for a column of text.
+
+    None for a pattern that must be matched character by character.
+    """
     match _as_tokens(pattern):
         case None:
             return None
@@ -126,7 +136,7 @@ def _column_test(pattern: str) -> Callable[[Any], Any] | None:
     try:
         test(pa.array([""]))
     except pa.ArrowInvalid:
-        return None  # too large for RE2
+        return None  # the regular expression is too large for RE2
     return test
 
 
@@ -221,7 +231,7 @@ def _bytes_not_like(value: bytes, pattern: bytes) -> bool:
 
 @elementwise("like_escape(text,text)")
 def _like_escape(pattern: str, escape: str) -> str:
-    r"""The pattern with ``\`` for the escape character."""
+    r"""Replace the escape character of a pattern by ``\``."""
     if len(escape) > 1:
         raise _bad_escape()
     if not escape:
@@ -255,13 +265,15 @@ def _bad_escape() -> RowFilterError:
 
 
 def similar_to_escape(pattern: str, escape: str, *, nested_brackets: bool = True) -> str:
-    r"""An SQL regular expression as an advanced one, in the server's own words.
+    r"""Convert an SQL regular expression to the advanced regular expression that the server makes
+    of it.
 
     Args:
-        pattern: with ``%``, ``_``, and two ``escape "`` around what ``substring`` is to give.
-        escape: a character, or nothing.
+        pattern: the SQL regular expression with ``%`` and ``_``. Two ``escape "`` enclose the part
+            that ``substring`` returns.
+        escape: the escape character, or an empty string.
         nested_brackets: how the end of a bracket expression is found. Servers before the minor
-            releases of August 2025 took any ``]`` for it, that of ``[:alpha:]`` included.
+            releases of August 2025 ended it at any ``]``, including the ``]`` of ``[:alpha:]``.
 
     Raises:
         RowFilterError: 22025, the escape string is too long; 2200C, there are more than two
@@ -302,18 +314,16 @@ _SIMILAR: Final = {"%": ".*", "_": ".", "(": "(?:", "\\": "\\\\", ".": "\\.", "^
 
 
 class _Brackets:
-    """How far a bracket expression has been read.
+    """The state of reading a bracket expression.
 
     Attributes:
-        depth: how many brackets are open.
+        depth: the number of open brackets.
     """
 
     def __init__(self, *, nested: bool) -> None:
         self.depth = 0
         self._nested = nested
-        self._elements = (
-            0  # 1 behind the bracket, 2 behind its ^, 3 and more behind an element: only there ] is the end
-        )
+        self._elements = 0  # 1 after "[", 2 after its "^", 3 or more after an element, where ] ends the expression
 
     def open(self, character: str) -> None:
         if character == "[":
@@ -337,11 +347,12 @@ class _Brackets:
 
 
 def certain_similar_to_escape(pattern: str, escape: str) -> str:
-    """:func:`similar_to_escape` of a pattern that all minor releases read alike.
+    """Apply :func:`similar_to_escape` to a pattern that all minor releases interpret in the same
+    way.
 
     Raises:
-        NotSupportedError: they do not.
-        RowFilterError: as there.
+        NotSupportedError: the minor releases interpret the pattern differently.
+        RowFilterError: the errors of :func:`similar_to_escape`.
     """
     converted = similar_to_escape(pattern, escape)
     if converted != similar_to_escape(pattern, escape, nested_brackets=False):
@@ -353,7 +364,7 @@ def certain_similar_to_escape(pattern: str, escape: str) -> str:
 
 
 def _check_similar(implementation: Implementation, constants: Mapping[int, Any]) -> Implementation:
-    """Refuse a pattern when the filter is given, if it is known then."""
+    """Refuse an invalid pattern when the filter is given, if the pattern is a constant."""
     pattern, escape = constants.get(0), constants.get(1, "\\")
     is_known = len(constants) == implementation.signature.count("text")
     if not is_known or pattern is None or (escape is None and implementation.strict) or (escape and len(escape) > 1):

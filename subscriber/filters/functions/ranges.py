@@ -42,7 +42,7 @@ for _beginning, _oid in _CONSTRUCTORS.items():
 
 
 def _order(left: Range, right: Range) -> int:
-    """``range_cmp``: the empty range comes first."""
+    """Compare two ranges; the empty range comes first (``range_cmp``)."""
     if left.lower is None or right.lower is None:
         return sign(left.lower is not None, right.lower is not None)
     assert left.upper is not None
@@ -56,8 +56,10 @@ _Ends = tuple[Bound, Bound, Bound, Bound]
 
 
 def _question(signature: str) -> Callable[[Callable[[Bound, Bound, Bound, Bound], bool]], Callable[..., bool]]:
-    """Register a question that has the answer no for an empty range, of the ends of the left and of
-    the right one.
+    """Register a function that gives a boolean, computed from the bounds of the left and the right
+    range.
+
+    The result is false if one of the ranges is empty.
     """
 
     def decorate(answer: Callable[[Bound, Bound, Bound, Bound], bool]) -> Callable[..., bool]:
@@ -112,7 +114,9 @@ def _adjacent(left: Range, right: Range) -> bool:
 
 
 def _meet(oid: int, upper: Bound, lower: Bound) -> bool:
-    """``bounds_adjacent``: nothing is between them, and they have nothing in common."""
+    """Whether nothing lies between two bounds and they have no common value
+    (``bounds_adjacent``).
+    """
     order = compare_values(upper, lower)
     if order == 0:
         return upper.inclusive != lower.inclusive
@@ -190,18 +194,18 @@ def _is_without_upper(value: Range) -> bool:
 
 
 def _lesser(left: Bound, right: Bound) -> Bound:
-    """Of equal ones, the second."""
+    """The lesser bound; if both are equal, the second."""
     return left if compare_bounds(left, right) < 0 else right
 
 
 def _greater(left: Bound, right: Bound) -> Bound:
-    """Of equal ones, the second."""
+    """The greater bound; if both are equal, the second."""
     return left if compare_bounds(left, right) > 0 else right
 
 
 @elementwise("range_merge(anyrange,anyrange)")
 def _merged(left: Range, right: Range) -> Range:
-    """The least range that contains both."""
+    """The smallest range that contains both ranges."""
     ends = _ends(left, right)
     if ends is None:
         return right if left.lower is None else left
@@ -222,7 +226,7 @@ def _intersection(left: Range, right: Range) -> Range:
     if ends is None or not _overlaps(left, right):
         return Range(left.oid)
     low, high, other_low, other_high = ends
-    # Of equal bounds the left one's counts, with its decimals.
+    # If the bounds are equal, the left range's bound is used, with its number of decimals.
     return make(left.oid, _greater(other_low, low), _lesser(other_high, high))
 
 

@@ -1,11 +1,12 @@
-r"""``~`` and the ``regexp_…`` functions, with the regular expressions of
-:mod:`subscriber.filters.regex`.
+r"""``~`` and the ``regexp_…`` functions.
 
-Each function here is specialised for its regular expression, and takes that first. One that is a
-constant, with its flags, is read when the filter is given: what cannot be evaluated exactly is
-refused then, and the case of letters is asked about only where it matters. One that comes from a
-row is read at that row, and refused there if need be; such a function is that of a bytewise
-collation only.
+The regular expressions are those of :mod:`subscriber.filters.regex`.
+
+Each function here takes the parsed regular expression as its first argument. If the regular
+expression and its flags are constants, they are parsed when the filter is given. A regular
+expression that cannot be evaluated exactly is refused then, and the call is ``bytewise`` only if
+the regular expression depends on which characters are letters. If the regular expression comes from
+a row, it is parsed for that row and refused there if necessary. Such a call is always ``bytewise``.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _NO_OPTIONS: Final = Options()
 
 
 class _OfRow:
-    """A regular expression that is read when it is first used: behind the checks of the other
-    arguments, as the server does it.
+    """A regular expression that is parsed when it is first used.
+
+    So the other arguments are checked before the regular expression, as in the server.
     """
 
     def __init__(self, read: Callable[[], Regex]) -> None:
@@ -60,12 +62,13 @@ class _OfRow:
 
 
 def _flags(letters: str, *, shown: bool) -> tuple[Options, bool]:
-    """The options of a regexp function, and whether it is ``g``. They are shown in errors unless
-    they are of a row.
+    """The options of a regexp function, and whether ``g`` is among them.
+
+    ``shown`` says whether an error may show the flags. Flags that come from a row are not shown.
 
     Raises:
-        RowFilterError: 22023, a letter that is none.
-        NotSupportedError: POSIX's own regular expressions.
+        RowFilterError: 22023, a letter is not a valid flag; 2201B, the flags contradict each other.
+        NotSupportedError: the flags ask for POSIX's basic or extended regular expressions.
     """
     options, everywhere = _NO_OPTIONS, False
     for letter in letters:
@@ -147,7 +150,7 @@ _register_operator("icregexne", _IGNORE_CASE, negative=True)
 def _read(
     name: str, flags_at: int | None, refuses_global: bool, pattern: str, letters: str, *, shown: bool
 ) -> tuple[Regex, bool]:
-    """A function's regular expression, and whether it is to be replaced everywhere."""
+    """The regular expression of a call, and whether all matches are to be replaced."""
     if name == "regexp_replace" and flags_at == 3 and letters[:1].isdecimal():
         raise _bad_option(
             letters,
@@ -169,7 +172,7 @@ def _with_pattern_of_row(
     pattern: str,
     *rest: Any,
 ) -> Any:
-    """A function whose regular expression or flags are no constants."""
+    """Call a function whose regular expression or flags are not constants."""
     letters = "" if flags_at is None else rest[flags_at - 2]
     if function is _replaced:
         return function(*read(pattern, letters, shown=False), value, pattern, *rest)
@@ -181,7 +184,7 @@ def _with_pattern_of_row(
 def _specialised(
     flags_at: int | None, refuses_global: bool, implementation: Implementation, constants: Mapping[int, Any]
 ) -> Implementation:
-    """The implementation for its regular expression, which is the second argument, and its
+    """The implementation of a call with its regular expression, the second argument, and its
     flags.
     """
     name = implementation.signature.partition("(")[0]
@@ -197,7 +200,8 @@ def _specialised(
     except RowFilterError as error:
         if name not in _WITH_NUMBERS or error.sqlstate != _INVALID_REGULAR_EXPRESSION:
             raise
-        # The server reads it after it has looked at the numbers, which may be wrong as well.
+        # The server parses the regular expression after it has checked the numbers, which may be
+        # invalid, too.
         wrong = (_WrongRegex(error), False) if name == "regexp_replace" else (_WrongRegex(error),)
         function = partial(implementation.function, *wrong)
         return dataclasses.replace(implementation, function=function, raises=True, specialise=None)
@@ -225,13 +229,13 @@ _WITH_NUMBERS: Final = frozenset({"regexp_count", "regexp_instr", "regexp_substr
 
 
 class _WrongRegex:
-    """In place of a regular expression that is none: whoever matches with it gets the error."""
+    """Takes the place of an invalid regular expression. Every attempt to match raises the error."""
 
     def __init__(self, error: RowFilterError) -> None:
         self._error = error
 
     def find_all(self, *_: Any) -> Any:
-        """Raise the error."""
+        """Raise the error of the invalid regular expression."""
         raise self._error
 
 
@@ -242,7 +246,7 @@ def _positive(name: str, value: int) -> int:
 
 
 def _pieces(text: str, spans: list[tuple[int, int] | None]) -> list[str | None]:
-    """The captures of a match, or where there are none the whole of it."""
+    """The captures of a match, or the whole match if there are no captures."""
     return [None if span is None else text[slice(*span)] for span in spans[1:] or spans]
 
 
@@ -257,7 +261,7 @@ def _count(regex: Regex, value: str, _pattern: str, start: int = 1, _letters: st
 
 
 def _part_of_match(regex: Regex, value: str, start: int, number: int, part: int) -> tuple[int, int] | None:
-    """Where the n-th match is, or a capture of it."""
+    """The start and end of the n-th match, or of one of its captures."""
     _positive("start", start)
     _positive("n", number)
     if part < 0:
@@ -320,7 +324,8 @@ def _split(regex: Regex, value: str, _pattern: str, _letters: str = "") -> Array
     for spans in regex.find_all(value):
         span = spans[0]
         assert span is not None
-        # Empty matches at the ends of the string, and behind the match before, are none.
+        # Empty matches at the ends of the string and directly after the previous match do not
+        # count.
         if span[0] < len(value) and span[1] > previous:
             pieces.append(value[end : span[0]])
             end = span[1]
@@ -368,7 +373,7 @@ def _replaced_nth(
 
 
 def _replace(regex: Regex, value: str, replacement: str, start: int, number: int) -> str:
-    """The n-th match replaced, or for 0 all of them."""
+    """Replace the n-th match, or all matches if ``number`` is 0."""
     result = []
     end = 0
     for count, spans in enumerate(regex.find_all(value, start - 1), start=1):
@@ -414,8 +419,10 @@ def _substring_similar(regex: Regex, value: str, _pattern: str, _escape: str) ->
 
 
 def _substring_of_row(value: str | None, pattern: str | None, escape: str | None) -> str | None:
-    """The pattern is read even where there is no text: the server expands the function, which is
-    SQL, into two calls.
+    """SUBSTRING with a pattern that comes from a row.
+
+    The pattern is parsed even if the text is NULL: the function is written in SQL, and the server
+    expands it into two calls.
     """
     if pattern is None or escape is None:
         return None
@@ -424,4 +431,4 @@ def _substring_of_row(value: str | None, pattern: str | None, escape: str | None
 
 
 _WITH_SECOND: Final = frozenset({_row_matches, _replaced_from, _replaced_nth})
-"""They take another argument behind the regular expression."""
+"""The functions that take a further argument after the regular expression."""

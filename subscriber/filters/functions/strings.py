@@ -1,7 +1,7 @@
-"""The functions of character strings: parts, searching, padding, digests and the like.
+"""Functions of character strings: parts, searching, padding, digests and others.
 
-Positions count characters from 1, as in SQL. Nothing here depends on a collation, but for
-``initcap``: where it says "letter", ASCII's are meant under collation "C".
+Positions count characters from 1, as in SQL. Only ``initcap`` depends on a collation: under
+collation "C" its letters are those of ASCII.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from subscriber.types.array_text import EMPTY, Array
 
 _LARGEST_INT4: Final = 2**31 - 1
 _UTF8_BYTES: Final = 4
-"""What PostgreSQL reckons with for a character when it asks for memory."""
+"""The number of bytes per character for which PostgreSQL allocates memory."""
 
 _WORD: Final = re.compile(r"[0-9A-Za-z]+")
 _UNICODE_ESCAPE: Final = re.compile(
@@ -31,10 +31,10 @@ _UNICODE_ESCAPE: Final = re.compile(
 
 
 def part_bounds(start: int, length: int | None) -> tuple[int, int | None]:
-    """SQL's ``substring(… FROM start FOR length)`` as a Python slice; None is to the end.
+    """SQL's ``substring(… FROM start FOR length)`` as a Python slice; None means to the end.
 
     Raises:
-        RowFilterError: 22011, a negative length.
+        RowFilterError: 22011, the length is negative.
     """
     first = max(start, 1) - 1
     if length is None:
@@ -48,10 +48,10 @@ def part_bounds(start: int, length: int | None) -> tuple[int, int | None]:
 
 
 def overlay_end(start: int, length: int) -> int:
-    """The position after what ``overlay`` replaces.
+    """The position after the part that ``overlay`` replaces.
 
     Raises:
-        RowFilterError: 22011, it begins before the string; 22003, it ends beyond int4.
+        RowFilterError: 22011, the part begins before the string; 22003, it ends beyond int4.
     """
     if start <= 0:
         raise RowFilterError("negative substring length not allowed", sqlstate="22011")
@@ -88,7 +88,7 @@ def _left(value: str, count: int) -> str:
 @elementwise("right(text,int4)", raises=False)
 def _right(value: str, count: int) -> str:
     if count <= -_LARGEST_INT4 - 1:
-        return value  # PostgreSQL negates the number, and the least one has no opposite
+        return value  # PostgreSQL negates the number, which is not possible for the least number
     return value[-count:] if count else ""
 
 

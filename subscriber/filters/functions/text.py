@@ -1,20 +1,20 @@
 """text, varchar, bpchar, name and "char": comparisons, casts, lengths and concatenation.
 
-When the blanks at the end of a ``character(n)`` count, as a table (the values are stored with
-them)::
+This table shows whether the blanks at the end of a ``character(n)`` are significant (the values are
+stored with them)::
 
-    =  <>  <  <=  >  >=                no     length, char_length    no
-    cast to text or varchar, ||        cut    octet_length           yes
-    LIKE, ~                            yes    bit_length             no (it is text's)
+    =  <>  <  <=  >  >=                no         length, char_length    no
+    cast to text or varchar, ||        removed    octet_length           yes
+    LIKE, ~                            yes        bit_length             no (it is text's)
 
-``=`` and ``<>`` are the same under every collation that a publication may use (the deterministic
-ones); order and case are those of collation "C", so what knows them is ``bytewise``. The order of
-UTF-8 bytes is that of the characters, which is Python's.
+``=`` and ``<>`` give the same results under every collation that a publication may use (the
+deterministic collations). Order and case are those of collation "C", so functions that depend on
+them are ``bytewise``. UTF-8 bytes have the order of the characters, which is Python's order.
 
-Left out: the comparison functions of index methods (``bttextcmp`` …), whose numbers are those of
-the C library's ``memcmp``; ``quote_ident`` and ``parse_ident``, which know the keywords of the
-server's version; ``normalize`` and ``IS NORMALIZED``, which know its version of Unicode;
-``to_ascii``, which a UTF-8 database refuses.
+These functions are not supported: the comparison functions of index methods (``bttextcmp`` …),
+which return the result of the C library's ``memcmp``; ``quote_ident`` and ``parse_ident``, which
+depend on the keywords of the server's version; ``normalize`` and ``IS NORMALIZED``, which depend on
+the server's version of Unicode; and ``to_ascii``, which a UTF-8 database refuses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from subscriber.filters.functions.function_registry import elementwise, vectoris
 from subscriber.types.text import byte_of_char, char_of_byte, length_coerced, namein
 
 LONGEST_VALUE: Final = 0x3FFFFFFF - 4
-"""Bytes: what palloc gives at most, without the header."""
+"""The size of the longest value in bytes: the largest allocation of ``palloc`` without the
+header.
+"""
 
 _HEADER: Final = 4
-"""What ``atttypmod`` of varchar(n) and character(n) has more than n."""
+"""``atttypmod`` of varchar(n) and character(n) is n plus this."""
 
 _LARGEST_ALLOCATION: Final = 2**30 - 1
-"""Bytes that the server allocates for one value at most."""
+"""The number of bytes that the server allocates for one value at most."""
 
 
 # --- comparisons ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""uuid: 16 bytes, which compare as they are."""
+"""uuid: 16 bytes, which are compared byte by byte."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from subscriber.filters.functions.function_registry import elementwise
 from subscriber.types.datetimes.calendar import DAY, UNIX_EPOCH
 
 _GREGORIAN_EPOCH: Final = -152_384
-"""1582-10-15, from which the times of version 1 count, in days since 2000-01-01."""
+"""1582-10-15, the epoch of the timestamps of version 1, in days since 2000-01-01."""
 
 
-# uuid_cmp is not here: it gives what C's memcmp does, which is more or less than zero by an amount
-# that C leaves open.
+# uuid_cmp is not registered: it returns the result of C's memcmp, of which only the sign is
+# defined.
 register_columns("uuid_{}(uuid,uuid)")
 
 
@@ -28,7 +28,9 @@ def _version(value: bytes) -> int | None:
 
 @elementwise("uuid_extract_timestamp(uuid)", raises=False)
 def _timestamp(value: bytes) -> int | None:
-    """Versions 1 and 7 have one; microseconds since 2000-01-01."""
+    """The timestamp of a UUID of version 1 or 7, in microseconds since 2000-01-01; None for other
+    versions.
+    """
     if not _is_rfc_variant(value):
         return None
     match value[6] >> 4:

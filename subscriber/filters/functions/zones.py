@@ -1,8 +1,10 @@
-"""AT TIME ZONE, and ``date_add`` in a time zone. What a zone's name means, and which offset it has
-when, is in :mod:`.timezones`.
+"""AT TIME ZONE, and ``date_add`` in a time zone.
 
-A zone may come from a column. A name that the tz database does not have is the server's error 22023
-for the rows that have it.
+The meaning of a time zone's name, and its offset at a given time, are in
+:mod:`subscriber.types.datetimes.timezones`.
+
+A time zone may come from a column. If the tz database does not contain the name, the rows with that
+name get the server's error 22023.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from subscriber.types.datetimes.values import TimeTZ
 
 
 def _whole_seconds(zone: Interval) -> int:
-    """Of an offset to the east of Greenwich."""
+    """The offset of a time zone in whole seconds east of Greenwich."""
     if not zone.is_finite:
         raise RowFilterError("interval time zone must be finite", sqlstate="22023")
     if zone.months or zone.days:
@@ -61,8 +63,9 @@ def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
 
 @elementwise("date_add(timestamptz,interval,text)")
 def _add(moment: int, length: Interval, zone: str) -> int:
-    """``timestamptz_pl_interval_at_zone``: months and days are the zone's, and the rest is time
-    that passes.
+    """Add an interval to a moment in a time zone (``timestamptz_pl_interval_at_zone``).
+
+    Months and days are those of the time zone's calendar; the rest is elapsed time.
     """
     found = whole_zone(zone)
     if moment in TIMESTAMP_INFINITIES or not length.is_finite:
@@ -76,7 +79,7 @@ def _add(moment: int, length: Interval, zone: str) -> int:
 
 @elementwise("date_subtract(timestamptz,interval,text)")
 def _subtract(moment: int, length: Interval, zone: str) -> int:
-    whole_zone(zone)  # looked up before the interval is turned round, which may fail
+    whole_zone(zone)  # before the interval is negated, which may raise an error
     return _add(moment, negative(length), zone)
 
 

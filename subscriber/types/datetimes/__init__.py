@@ -7,6 +7,15 @@
                              words      timezones ◀── timezone_data (tz database, POSIX)
     interval ──interval_input──▶ intervals.Interval
 
-``calendar`` counts the days, ``values`` and ``intervals`` say what type modifiers keep. The
-families are in :mod:`.wire`.
+    wire                        the families: decoding of a publisher's values
+    parts, words                the fields of a text; the words in them
+    decoding, input             the meaning of the fields; the input functions
+    intervals, interval_input   the values of interval; their input function
+    values                      the values of timetz; the precision that a type modifier sets
+    output                      the output functions
+    calendar                    the calendar, limits and units
+    timezones, timezone_data    names of time zones; their offsets
+
+Comparison, arithmetic, ``extract`` and AT TIME ZONE are not here, but in
+:mod:`subscriber.filters.functions`.
 """

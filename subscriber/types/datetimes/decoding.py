@@ -1,16 +1,17 @@
-"""``DecodeDateTime`` and ``DecodeTimeOnly``: what the fields of a date or time mean, field by
-field, as PostgreSQL 18 takes them.
+"""The meaning of the fields of a date or time: ``DecodeDateTime`` and ``DecodeTimeOnly``.
+
+The fields are interpreted one after another, as in PostgreSQL 18.
 
 ::
 
-    parts_of ──▶ Part, Part, … ──▶ _Decoder: one step a part ──▶ checks of the whole ──▶ Moment
+    parts_of ──▶ Part, Part, … ──▶ _Decoder: one step for each part ──▶ checks of the whole ──▶ Moment
 
-What a number means depends on what has been read before it: the first one is a month (``DateOrder``
-is MDY), or a year if it has three digits; the next ones are what is missing; six digits are a date,
-or a time once there is a date. So this is a port, function by function, and no grammar. The
-session's TimeZone is UTC. What depends on the clock (``now``, ``today``, an abbreviation whose
-meaning has changed, without a date) is refused: here such a constant would mean something else
-whenever it is read.
+The meaning of a number depends on the fields before it. The first number is a month (``DateOrder``
+is MDY), or a year if it has at least three digits. The next numbers are the parts that are still
+missing. Six digits are a date, or a time if there is already a date. So this module is a port of
+PostgreSQL's functions, and not a grammar. The session's TimeZone is UTC. Values that depend on the
+clock are refused (``now``, ``today``, and, without a date, an abbreviation whose meaning has
+changed), because the meaning of such a constant would change with the time at which it is read.
 """
 
 from __future__ import annotations
@@ -42,17 +43,19 @@ _DATE_PIECE: Final = re.compile(r"[^0-9a-z]*(?:([0-9]+)|([a-z]+))[\s\S]?")
 
 
 class BadFormat(Exception):
-    """It is no date or time: 22007, whose message names the type."""
+    """The text is not a date or time. The error is 22007, and its message contains the type's
+    name.
+    """
 
 
 class Moment(NamedTuple):
-    """What was read.
+    """The result of reading a date or time.
 
     Attributes:
-        word: ``epoch``, ``infinity`` or ``-infinity``, if it is one of these; nothing else counts
-            then.
-        day: days since 2000-01-01, without a limit; None where no date was given.
-        time: microseconds of the day.
+        word: ``epoch``, ``infinity`` or ``-infinity``, if the text is one of these; the other
+            attributes have no meaning then.
+        day: days since 2000-01-01, without a limit; None if the text contains no date.
+        time: microseconds since midnight.
         zone: seconds west of Greenwich.
     """
 
@@ -63,22 +66,22 @@ class Moment(NamedTuple):
 
 
 def decode_datetime(text: str, room: int) -> Moment:
-    """The fields of a date with a time, or without one.
+    """Read a date with or without a time.
 
     Args:
-        text: as it was written.
+        text: the text as it was written.
         room: see :func:`~subscriber.types.datetimes.parts.parts_of`.
 
     Raises:
-        BadFormat: it is none.
+        BadFormat: the text is not a date.
         DataException: 22008, 22009, 22023.
-        NotSupportedError: it depends on the clock or on the server's installation.
+        NotSupportedError: the meaning depends on the clock or on the server's installation.
     """
     return _Decoder(_parts(text, room), clock=False).datetime()
 
 
 def decode_time(text: str, room: int) -> Moment:
-    """The fields of a time of day. Arguments and errors are those of :func:`decode_datetime`."""
+    """Read a time of day. The arguments and errors are those of :func:`decode_datetime`."""
     return _Decoder(_parts(text, room), clock=True).time_only()
 
 
@@ -90,7 +93,7 @@ def _parts(text: str, room: int) -> list[Part]:
 
 
 def field_overflow() -> DataException:
-    """22008, for a field that no date or time has."""
+    """The error for a field that is out of range (22008)."""
     return DataException("date/time field value out of range", sqlstate="22008")
 
 
@@ -110,16 +113,18 @@ def _of_the_clock(what: str) -> NotSupportedError:
 
 
 def _integer(text: str) -> tuple[int, str]:
-    """``strtoint``: the number that a text begins with, 0 where there is none, and the rest.
+    """The number at the beginning of a text, and the rest of the text (``strtoint``).
+
+    The number is 0 if there are no digits.
 
     Raises:
-        OverflowError: it is no int.
+        OverflowError: the number does not fit C's int.
     """
     match = _NUMBER.match(text)
     if match is None:
         return 0, text
     digits = match[0].strip(" \t\n\v\f\r")
-    # More digits than an int has need not be made a number.
+    # A number with more digits than an int has need not be converted.
     value = int(digits) if len(digits.lstrip("+-0")) < 12 else _GREATEST_INT + 1
     if not -_GREATEST_INT - 1 <= value <= _GREATEST_INT:
         raise OverflowError
@@ -127,7 +132,7 @@ def _integer(text: str) -> tuple[int, str]:
 
 
 def _unchecked_integer(digits: str) -> int:
-    """``atoi``: as glibc has it, a long that is cut to an int."""
+    """The number of a text (``atoi``). As in glibc, it is read as a long and reduced to an int."""
     value = int(digits) if len(digits.lstrip("0")) < 20 else 2**63
     return _wrapped(min(value, 2**63 - 1))
 
@@ -137,7 +142,7 @@ def _wrapped(value: int) -> int:
 
 
 def _fraction(text: str) -> float:
-    """``ParseFraction``: of a text that begins with a point."""
+    """The fraction of a text that begins with a point (``ParseFraction``)."""
     if text == ".":
         return 0.0
     if not all("0" <= digit <= "9" for digit in text[1:]):
@@ -150,7 +155,7 @@ def _microseconds(text: str) -> int:
 
 
 def _zone_offset(text: str) -> int:
-    """``DecodeTimezone``: seconds west of Greenwich."""
+    """The offset of a time zone in seconds west of Greenwich (``DecodeTimezone``)."""
     if text[:1] not in {"+", "-"}:
         raise BadFormat
     try:
@@ -177,7 +182,9 @@ def _displacement() -> DataException:
 
 
 class _Decoder:
-    """The fields that have been read so far (``struct pg_tm`` and what stands beside it)."""
+    """The fields that have been read so far (``struct pg_tm`` and the variables that accompany
+    it).
+    """
 
     def __init__(self, parts: list[Part], *, clock: bool) -> None:
         self._parts = parts
@@ -240,7 +247,7 @@ class _Decoder:
         return not within or not 0 <= self._fraction <= SECOND or self._time() > DAY
 
     def _check_date(self) -> None:
-        """``ValidateDate``."""
+        """Check the fields of the date and complete them (``ValidateDate``)."""
         if self._has & Has.YEAR and not self._is_julian:
             if self._before_christ:
                 if self._year <= 0:
@@ -329,7 +336,7 @@ class _Decoder:
                 return self._in_letters(place, part.text)
 
     def _take_label(self) -> None:
-        """Before a time there may be a ``t``, and no other label."""
+        """Accept the label ``t``, which may precede a time; no other label is valid."""
         if self._label not in {None, "time"}:
             raise BadFormat
         self._label = None
@@ -357,7 +364,7 @@ class _Decoder:
         return self._named_zone(text)
 
     def _time_and_zone(self, text: str, has: Has, place: int | None = None) -> Has:
-        """``hhmmss-zz``."""
+        """Read a time and its zone, ``hhmmss-zz``."""
         if self._has & Has.TIME:
             raise BadFormat
         digits, minus, zone = text.partition("-")
@@ -484,7 +491,7 @@ class _Decoder:
         found = Has.MONTH
         is_day = self._has & Has.MONTH and not self._has_text_month and not self._has & Has.DAY
         if is_day and 1 <= self._month <= 31:
-            self._day = self._month  # what was taken for the month
+            self._day = self._month  # the number was taken for the month
             found = Has.DAY
         self._has_text_month = True
         self._month = number
@@ -493,7 +500,7 @@ class _Decoder:
     # --- dates --------------------------------------------------------------------------------
 
     def _date(self, text: str) -> Has:
-        """``DecodeDate``: a date with delimiters."""
+        """Read a date with delimiters (``DecodeDate``)."""
         pieces: list[str] = []
         at = 0
         while at < len(text) and len(pieces) < _MOST_DATE_FIELDS:
@@ -526,7 +533,9 @@ class _Decoder:
         return found
 
     def _single(self, text: str, has: Has, *, has_text_month: bool) -> Has:
-        """``DecodeNumber``: one field of a date, by what has been read before it."""
+        """Read a number that is one field of a date, depending on the fields before it
+        (``DecodeNumber``).
+        """
         try:
             value, rest = _integer(text)
         except OverflowError:
@@ -551,7 +560,7 @@ class _Decoder:
                 field = Has.YEAR if has_text_month and len(text) >= 3 else Has.DAY
             case year_and_month if year_and_month == Has.YEAR | Has.MONTH:
                 if has_text_month and len(text) >= 3 and self._two_digits:
-                    # What was taken for the year is the day.
+                    # The number that was taken for the year is the day.
                     self._day, self._year, self._two_digits = self._year, value, False
                     return Has.DAY
                 field = Has.DAY
@@ -572,7 +581,9 @@ class _Decoder:
     # --- times --------------------------------------------------------------------------------
 
     def _run_together(self, text: str, has: Has, place: int | None = None) -> Has:
-        """``DecodeNumberField``: ``yymmdd``, ``hhmmss`` or ``hhmm``."""
+        """Read a date or time without delimiters: ``yymmdd``, ``hhmmss`` or ``hhmm``
+        (``DecodeNumberField``).
+        """
         if not all(character in "0123456789." for character in text):
             raise BadFormat
         digits, point, decimals = text.partition(".")
@@ -598,7 +609,7 @@ class _Decoder:
             self._guesses[place] = guess
 
     def _read_time(self, text: str) -> None:
-        """``DecodeTime``: ``hh:mm``, ``hh:mm:ss``, or with a fraction ``mm:ss``."""
+        """Read a time: ``hh:mm``, ``hh:mm:ss``, or ``mm:ss`` with a fraction (``DecodeTime``)."""
         hours, _, rest = text.partition(":")
         if len(hours.lstrip("0")) > 19 or int(hours) > 2**63 - 1:
             raise field_overflow()
@@ -626,8 +637,9 @@ class _Decoder:
 
 
 def _julian_of_new_year(year: int) -> int:
-    """``date2j`` of January 1, as 32 bits hold it: a year that is too large comes out as some day
-    all the same.
+    """The Julian day of January 1 in 32-bit arithmetic (``date2j``).
+
+    If the year is too large, the result overflows and is the number of some other day.
     """
     year = _wrapped(year + 4799)
     century = _quotient(year, 100)

@@ -1,7 +1,7 @@
 """Input functions of date, time, timetz, timestamp and timestamptz.
 
-They read every notation of PostgreSQL 18, with DateStyle ISO, MDY. What they share is in
-:mod:`.decoding`. What depends on the time when it is read (``today``) is refused.
+They read every notation of PostgreSQL 18, with DateStyle ISO, MDY. The common part is in
+:mod:`.decoding`. A value that depends on the time at which it is read (``today``) is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from subscriber.types.datetimes.values import TimeTZ, scaled_time, scaled_timest
 from subscriber.types.form import invalid_syntax
 
 _ROOM: Final = 129
-"""Characters that the server has room for (``MAXDATELEN`` and one)."""
+"""The server's buffer size in characters (``MAXDATELEN`` and one)."""
 _ROOM_OF_TIMESTAMPS: Final = 153
 
 _WORDS: Final = {"infinity": 1, "-infinity": 0}
@@ -43,10 +43,11 @@ def _read(name: str, decode: Callable[[str, int], Moment], text: str, room: int)
 def date_in(text: str) -> int:
     """The input function of date.
 
+    The other input functions of this module raise the same errors.
+
     Raises:
         DataException: 22007, 22008, 22009, 22023.
-        NotSupportedError: it depends on the clock or on the server's installation. So with the
-            other functions.
+        NotSupportedError: the value depends on the clock or on the server's installation.
     """
     moment = _read("date", decode_datetime, text, _ROOM)
     if moment.word is not None:
@@ -58,12 +59,12 @@ def date_in(text: str) -> int:
 
 
 def timestamp_in(text: str, modifier: int = -1) -> int:
-    """The input function of timestamp: a zone is read and has no effect."""
+    """The input function of timestamp, which reads a time zone and ignores it."""
     return scaled_timestamp(_timestamp("timestamp", text, with_zone=False), modifier)
 
 
 def timestamptz_in(text: str, modifier: int = -1) -> int:
-    """The input function of timestamptz in a session at UTC."""
+    """The input function of timestamptz in a session with TimeZone UTC."""
     return scaled_timestamp(_timestamp("timestamp with time zone", text, with_zone=True), modifier)
 
 
@@ -76,12 +77,12 @@ def _timestamp(name: str, text: str, *, with_zone: bool) -> int:
 
 
 def time_in(text: str, modifier: int = -1) -> int:
-    """The input function of time: a date and a zone are read and have no effect."""
+    """The input function of time, which reads a date and a time zone and ignores them."""
     return scaled_time(_read("time", decode_time, text, _ROOM).time, modifier)
 
 
 def timetz_in(text: str, modifier: int = -1) -> TimeTZ:
-    """The input function of timetz in a session at UTC."""
+    """The input function of timetz in a session with TimeZone UTC."""
     moment = _read("time with time zone", decode_time, text, _ROOM)
     return scaled_timetz(TimeTZ(moment.time, moment.zone), modifier)
 
@@ -93,14 +94,14 @@ _ORDINARY_TIMESTAMP: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-
 
 
 def _is_ordinary(texts: pa.StringArray, pattern: str) -> bool:
-    """Whether Arrow can read all of them: no infinity, no BC, no year with more than four
-    digits.
+    """Whether Arrow can read all texts: there is no infinity, no BC, and no year with more than
+    four digits.
     """
     return pc.all(pc.match_substring_regex(texts, pattern)).as_py() is not False
 
 
 def dates_in(texts: pa.StringArray) -> pa.Array:
-    """A column of what ``date_out`` prints."""
+    """Read a column of texts that ``date_out`` wrote."""
     if not _is_ordinary(texts, _ORDINARY_DATE):
         return pa.array([None if text is None else date_in(text) for text in texts.to_pylist()], pa.int32())
     days = texts.cast(pa.date32()).cast(pa.int32())
@@ -108,14 +109,14 @@ def dates_in(texts: pa.StringArray) -> pa.Array:
 
 
 def timestamps_in(texts: pa.StringArray) -> pa.Array:
-    """A column of what ``timestamp_out`` prints."""
+    """Read a column of texts that ``timestamp_out`` wrote."""
     if not _is_ordinary(texts, _ORDINARY_TIMESTAMP + "$"):
         return pa.array([None if text is None else timestamp_in(text) for text in texts.to_pylist()], pa.int64())
     return _since_2000(texts.cast(pa.timestamp("us")))
 
 
 def timestamptzs_in(texts: pa.StringArray) -> pa.Array:
-    """A column of what ``timestamptz_out`` prints in a session in UTC."""
+    """Read a column of texts that ``timestamptz_out`` wrote in a session with TimeZone UTC."""
     if not _is_ordinary(texts, _ORDINARY_TIMESTAMP + r"\+00$"):
         return pa.array([None if text is None else timestamptz_in(text) for text in texts.to_pylist()], pa.int64())
     return _since_2000(texts.cast(pa.timestamp("us", "UTC")))

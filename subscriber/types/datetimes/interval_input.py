@@ -4,10 +4,10 @@
 
     text ──fields──▶ numbers, words, clocks ──_from_fields──▶ value      DecodeInterval: read from the right, so that a unit is known
       │                       (ParseDateTime)                            before its number: 1 year -2 days +03:04:05 ago
-      └── where that finds a bad format ──_Iso──▶ value                  DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
+      └── if the format is invalid ─────_Iso──▶ value                    DecodeISO8601Interval: P1Y2M3DT4H5M6S, P0001-02-03T04:05:06
 
-Each step fails as the server's does: a bad format gives the next one a try, a field that is too
-large does not.
+Each step fails as in the server. After an invalid format the next step is tried; after a field that
+is too large it is not.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 
 _ROOM: Final = 255
-"""Characters that the server has room for (``MAXDATELEN`` twice, less one)."""
+"""The server's buffer size in characters (twice ``MAXDATELEN``, less one)."""
 _TOKEN_SIZE: Final = 10
-"""Words are compared up to this length."""
+"""Words are compared up to this number of characters."""
 
 UNITS: Final = {
     name: unit
@@ -58,13 +58,13 @@ UNITS: Final = {
     }.items()
     for name in names.split()
 }
-"""Words for units, cut to the length that they are compared up to."""
+"""The words for units, truncated to the compared length, and their units."""
 _UNITS_OF_DATES: Final = {"mm": "minute"}
-"""Words for units that only dates have otherwise."""
+"""Words for units that otherwise occur only in dates."""
 _NO_UNITS: Final = frozenset(
     ["qtr", "quarter", "timezone", "timezone_h", "timezone_m", "dow", "doy", "isodow", "isoyear", "j", "jd", "julian"]
 )
-"""Words for units of which no number can be."""
+"""Words for units that an interval cannot contain a number of."""
 _IGNORED: Final = frozenset({"at", "on"})
 
 _CLOCK: Final = frozenset({"hour", "minute", "second", "millisecond", "microsecond"})
@@ -89,7 +89,7 @@ _NOT_ZERO: Final = re.compile("[1-9a-fA-F]")
 
 
 class _BadFormatError(Exception):
-    """The text is no interval in this notation."""
+    """The text is not an interval in this notation."""
 
 
 def _invalid() -> DataException:
@@ -102,7 +102,7 @@ def _overflow() -> DataException:
 
 @dataclass(slots=True)
 class _Sum:
-    """What has been read so far."""
+    """The parts of the interval that have been read so far."""
 
     years: int = 0
     months: int = 0
@@ -110,7 +110,7 @@ class _Sum:
     microseconds: int = 0
 
     def add(self, unit: str, whole: int, fraction: float) -> None:
-        """So many of a unit; fractions go to smaller ones."""
+        """Add a number of a unit. Its fraction is added to smaller units."""
         if unit in _SCALES:
             self._add_microseconds(whole * _SCALES[unit])
             self._add_fraction(fraction, _SCALES[unit])
@@ -133,7 +133,9 @@ class _Sum:
         self.microseconds += count
 
     def _add_fraction(self, fraction: float, unit: int) -> None:
-        """A half of a microsecond is dropped, more than that is one."""
+        """Add the fraction of a unit in microseconds; half a microsecond is dropped, a larger
+        fraction rounds up.
+        """
         scaled = fraction * unit
         whole = int(scaled)
         left = scaled - whole
@@ -149,14 +151,14 @@ class _Sum:
         self._add_fraction(scaled - whole, DAY)
 
     def negate(self) -> None:
-        """``ago``."""
+        """Negate all parts, because of the word ``ago``."""
         if _INT32[0] in (self.years, self.months, self.days) or self.microseconds == _INT64[0]:
             raise _overflow()
         self.years, self.months = -self.years, -self.months
         self.days, self.microseconds = -self.days, -self.microseconds
 
     def value(self) -> Interval:
-        """All of it."""
+        """The interval with all parts that have been read."""
         return finite(self.years * 12 + self.months, self.days, self.microseconds)
 
 
@@ -167,7 +169,7 @@ def _in_int32(value: int) -> int:
 
 
 def interval_in(text: str, modifier: int) -> Interval:
-    """The input function.
+    """The input function of interval.
 
     Raises:
         DataException: 22007, 22008, 22015.
@@ -190,7 +192,7 @@ def _fields(text: str) -> list[Part]:
 
 
 def _from_fields(fields: list[Part], modifier: int) -> Interval:
-    """``DecodeInterval``."""
+    """The interval of these fields (``DecodeInterval``)."""
     total, seen = _Sum(), frozenset[str]()
     unit: str | None = None
     infinity: Interval | None = None
@@ -221,7 +223,7 @@ def _from_fields(fields: list[Part], modifier: int) -> Interval:
             if (named := UNITS.get(word) or _UNITS_OF_DATES.get(word)) or word in _NO_UNITS:
                 unit, unit_waits = named or word, True
             elif word == "ago" and is_last:
-                is_ago, unit = True, "ago"  # where a unit would be, so that a number before it has none
+                is_ago, unit = True, "ago"  # it takes the place of a unit, so a number before it has no unit
             elif word in {"infinity", "+infinity", "-infinity"} and is_last:
                 infinity, unit = (MINUS_INFINITY if word[0] == "-" else INFINITY), word
                 names = _EVERYTHING
@@ -238,7 +240,7 @@ def _from_fields(fields: list[Part], modifier: int) -> Interval:
 
 
 def _c_double(text: str) -> float:
-    """A decimal or hexadecimal number; infinity for one that is too large."""
+    """Convert a decimal or hexadecimal number; a number that is too large becomes infinity."""
     try:
         return float.fromhex(text) if "x" in text.lower() else float(text)
     except OverflowError:
@@ -246,7 +248,10 @@ def _c_double(text: str) -> float:
 
 
 def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
-    """What C's strtol reads at the beginning, and the rest; no digits are 0."""
+    """The integer at the beginning of a text, as C's strtol reads it, and the rest of the text.
+
+    Without digits it is 0.
+    """
     match = _INTEGER.match(text)
     if match is None:
         return 0, text
@@ -257,14 +262,16 @@ def _integer(text: str, limits: tuple[int, int]) -> tuple[int, str]:
 
 
 def _fraction(text: str) -> float:
-    """``ParseFraction``: a point and digits, or only a point."""
+    """The fraction of a text: a point and digits, or only a point (``ParseFraction``)."""
     if not set(text[1:]) <= set("0123456789"):
         raise _BadFormatError
     return float(text) if text[1:] else 0.0
 
 
 def _number(word: str) -> tuple[int, float, bool]:
-    """The whole part, the fraction, and whether it is ``years-months``."""
+    """The integer part and the fraction of a number, and whether it has the format
+    ``years-months``.
+    """
     whole, rest = _integer(word, _INT64)
     if rest.startswith("-"):
         months, rest = _integer(rest[1:], _INT32)
@@ -285,7 +292,9 @@ def _number(word: str) -> tuple[int, float, bool]:
 
 
 def _is_signed_clock(word: str, modifier: int) -> bool:
-    """Whether a field with a sign is a time; what is wrong as one is tried as a number."""
+    """Whether a field with a sign is a time. A field that is not a valid time is then read as a
+    number.
+    """
     try:
         return ":" in word[1:] and _clock(word[1:], modifier) >= 0
     except (_BadFormatError, DataException):
@@ -293,8 +302,9 @@ def _is_signed_clock(word: str, modifier: int) -> bool:
 
 
 def _clock(word: str, modifier: int) -> int:
-    """``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``; of an interval minute to second the first one
-    is ``mm:ss``.
+    """Read ``hh:mm``, ``hh:mm:ss`` or ``mm:ss.fraction``.
+
+    For an ``interval minute to second``, the first format is read as ``mm:ss``.
     """
     first, rest = _integer(word, _INT64)
     if not rest.startswith(":"):
@@ -322,8 +332,8 @@ def _clock(word: str, modifier: int) -> int:
 
 
 class _Iso:
-    """``DecodeISO8601Interval``: the format with designators and, where there are none, the
-    alternative one.
+    """The ISO 8601 formats (``DecodeISO8601Interval``): the format with designators, and the
+    alternative format, which has none.
     """
 
     def __init__(self, text: str) -> None:
@@ -334,7 +344,7 @@ class _Iso:
         self._total = _Sum()
 
     def value(self) -> Interval:
-        """All of it."""
+        """The interval of the whole text."""
         in_date, has_field = True, False
         while self._place < len(self._text):
             if self._accept("T"):
@@ -358,7 +368,7 @@ class _Iso:
         return self._total.value()
 
     def _date(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
-        """``YYYYMMDD`` or ``YYYY-MM-DD``, as far as it goes."""
+        """Read as much of ``YYYYMMDD`` or ``YYYY-MM-DD`` as there is."""
         if self._at_end_of_part() and self._width(start) == 8 and not has_field:
             sign = -1 if whole < 0 else 1
             years, rest = divmod(abs(whole), 10000)
@@ -380,7 +390,7 @@ class _Iso:
         self._accept("T")
 
     def _time(self, start: int, whole: int, fraction: float, has_field: bool) -> None:
-        """``HHMMSS`` or ``HH:MM:SS``, as far as it goes."""
+        """Read as much of ``HHMMSS`` or ``HH:MM:SS`` as there is."""
         if self._place == len(self._text) and self._width(start) == 6 and not has_field:
             sign = -1 if whole < 0 else 1
             hours, rest = divmod(abs(whole), 10000)
@@ -402,14 +412,16 @@ class _Iso:
             raise _BadFormatError
 
     def _number(self) -> tuple[int, float]:
-        """``ParseISO8601Number``: what C's strtod reads, as whole part and fraction."""
+        """The integer part and the fraction of a number that C's strtod reads
+        (``ParseISO8601Number``).
+        """
         match = _ISO_NUMBER.match(self._text, self._place)
         if match is None:
             raise _BadFormatError
         self._place = match.end()
         digits = match["hexadecimal"] or match["decimal"]
         value = _c_double(match[0]) if digits else math.inf
-        # C says of a number that is too small that it is none, as of one that is too large.
+        # C reports a range error for a number that is too small, as for a number that is too large.
         if digits and (math.isinf(value) or (abs(value) < _LEAST_NORMAL and _NOT_ZERO.search(digits))):
             raise _BadFormatError
         if not abs(value) <= _ISO_LIMIT:
@@ -426,6 +438,6 @@ class _Iso:
         return self._place == len(self._text) or self._text[self._place] == "T"
 
     def _width(self, start: int) -> int:
-        """How many digits a number begins with."""
+        """The number of digits at the beginning of a number."""
         start += self._text.startswith("-", start)
         return len(self._text[start:]) - len(self._text[start:].lstrip("0123456789"))

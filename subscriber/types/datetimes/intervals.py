@@ -1,6 +1,6 @@
-"""interval: months, days and microseconds that are kept apart.
+"""interval: a value has months, days and microseconds, which are stored separately.
 
-A month is no number of days, and a day no number of hours.
+The reason is that the length of a month in days, and that of a day in hours, can differ.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from subscriber.types.form import sign
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
 _MONTH: Final = 30
-"""Days that a month counts for where it must be a number of days."""
+"""The number of days that a month counts for in a conversion to days."""
 
 
 class Interval(NamedTuple):
-    """A value of the type; compare with :func:`compare`, since different ones may be equal."""
+    """A value of type interval.
+
+    Use :func:`compare` to compare values, because values with different parts may be equal.
+    """
 
     months: int
     days: int
@@ -27,12 +30,14 @@ class Interval(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """It is neither infinity."""
+        """Whether the value is finite."""
         return self not in (INFINITY, MINUS_INFINITY)
 
     @property
     def span(self) -> int:
-        """What it compares by: microseconds, months of 30 days and days of 24 hours."""
+        """The length by which intervals are compared, in microseconds, with months of 30 days and
+        days of 24 hours.
+        """
         return (self.months * _MONTH + self.days) * DAY + self.microseconds
 
 
@@ -41,10 +46,10 @@ MINUS_INFINITY: Final = Interval(_INT32[0], _INT32[0], _INT64[0])
 
 
 def finite(months: int, days: int, microseconds: int) -> Interval:
-    """A result.
+    """Make a finite interval and check its parts.
 
     Raises:
-        DataException: 22008, a part does not fit, or it would be one of the infinities.
+        DataException: 22008, a part does not fit, or the result would be one of the infinities.
     """
     value = Interval(months, days, microseconds)
     if (
@@ -58,14 +63,14 @@ def finite(months: int, days: int, microseconds: int) -> Interval:
 
 
 def compare(left: Interval, right: Interval) -> int:
-    """The order of two."""
+    """Compare two intervals by their length."""
     return sign(left.span, right.span)
 
 
 # --- type modifier ---------------------------------------------------------------------
 
 
-# What a type modifier's upper half has a bit for, as in datetime.h.
+# The bits of the fields in the upper half of a type modifier, as in datetime.h.
 _MONTHS: Final = 1 << 1
 _YEARS: Final = 1 << 2
 _DAYS: Final = 1 << 3
@@ -78,7 +83,9 @@ FIELDS: Final = {"month": _MONTHS, "year": _YEARS, "day": _DAYS, "hour": _HOURS,
 
 
 def least_field(modifier: int) -> str:
-    """The smallest field that ``interval … to …`` names; ``second`` where nothing is said."""
+    """The smallest field that ``interval … to …`` names; ``second`` if the type modifier names no
+    field.
+    """
     fields = (modifier >> 16) & _ANY_FIELD
     if modifier < 0 or fields == _ANY_FIELD:
         return "second"
@@ -86,7 +93,11 @@ def least_field(modifier: int) -> str:
 
 
 def scaled(value: Interval, modifier: int) -> Interval:
-    """What a column of this type modifier keeps of the value."""
+    """Convert a value to the precision of a column with this type modifier.
+
+    Raises:
+        DataException: 22008, the result is out of range.
+    """
     if modifier < 0 or not value.is_finite:
         return value
     months, days, microseconds = value
@@ -116,7 +127,7 @@ _TEXT: Final = re.compile(
 
 
 def canonical(text: str) -> str:
-    """The canonical form of an interval: its span in microseconds.
+    """The canonical form of an interval: its length in microseconds.
 
     >>> [canonical(text) for text in ("1 mon", "29 days 24:00:00", "-1 days +00:00:00.5", "infinity")]
     ['2592000000000', '2592000000000', '-86399500000', 'infinity']

@@ -1,4 +1,4 @@
-"""The text of dates, times and intervals as a replication session prints it: ISO, at UTC."""
+"""The text of dates, times and intervals, as a replication session prints it: ISO, TimeZone UTC."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from subscriber.types.datetimes.values import TimeTZ
 
 
 def time_text(microseconds: int) -> str:
-    """A time of day, or the clock part of an interval: as many decimals as it needs."""
+    """A time of day, or the time part of an interval, with as many decimals as it needs."""
     seconds, fraction = divmod(microseconds, 1_000_000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
 
 
 def zone_text(seconds_west: int) -> str:
-    """A zone: the shortest of ``+hh``, ``+hh:mm``, ``+hh:mm:ss``."""
+    """A time zone's offset in the shortest of ``+hh``, ``+hh:mm``, ``+hh:mm:ss``."""
     seconds = abs(seconds_west)
     parts = [seconds // 3600, seconds // 60 % 60, seconds % 60]
     while len(parts) > 1 and parts[-1] == 0:
@@ -24,7 +24,7 @@ def zone_text(seconds_west: int) -> str:
 
 
 def date_text(day: int) -> tuple[str, str]:
-    """The proleptic Gregorian date of a day since 2000-01-01, and `` BC`` or nothing."""
+    """The Gregorian date of a day since 2000-01-01, and `` BC`` or an empty string."""
     year, month, day_of_month = civil(day)
     # There is no year 0: the year before 1 is 1 BC.
     return f"{year if year > 0 else 1 - year:04d}-{month:02d}-{day_of_month:02d}", "" if year > 0 else " BC"
@@ -39,7 +39,7 @@ def date_out(value: int) -> str:
 
 
 def timestamp_out(value: int, zone: str = "") -> str:
-    """The output function of timestamp; ``zone`` is written behind the time."""
+    """The output function of timestamp; ``zone`` is appended to the time."""
     if value in TIMESTAMP_INFINITIES:
         return "infinity" if value > 0 else "-infinity"
     day, era = date_text(value // DAY)
@@ -47,7 +47,7 @@ def timestamp_out(value: int, zone: str = "") -> str:
 
 
 def timestamptz_out(value: int) -> str:
-    """The output function of timestamptz, at UTC."""
+    """The output function of timestamptz in a session with TimeZone UTC."""
     return timestamp_out(value, "+00")
 
 
@@ -59,7 +59,8 @@ def timetz_out(value: TimeTZ) -> str:
 def interval_out(value: Interval) -> str:
     """The output function of interval, with ``intervalstyle`` postgres.
 
-    It shows what is not zero, largest first; a positive part behind a negative one has a ``+``.
+    It writes the parts that are not zero, largest first. A positive part after a negative part has
+    a ``+``.
     """
     if not value.is_finite:
         return "infinity" if value == INFINITY else "-infinity"

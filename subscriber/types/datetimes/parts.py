@@ -1,7 +1,6 @@
-"""``ParseDateTime``: the text of a date, time or interval as fields, each with a first guess at
-what it is.
+"""Split the text of a date, time or interval into fields (``ParseDateTime``).
 
-Words are in small letters.
+Each field has a first guess of its meaning. Words are converted to lower case.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _SPACES: Final = frozenset(" \t\n\v\f\r")
 _DIGITS: Final = frozenset("0123456789")
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _DELIMITERS: Final = frozenset("!\"#$%&'()*,/:;<=>?@[\\]^_`{|}~")
-"""What may stand between fields: punctuation that begins none."""
+"""Punctuation that may separate fields and cannot begin a field."""
 _BETWEEN: Final = _SPACES | _DELIMITERS
 _IN_TIME: Final = _DIGITS | {":", "."}
 _IN_ZONE: Final = _DIGITS | {":", ".", "-"}
@@ -24,12 +23,12 @@ _IN_NAME: Final = _DIGITS | _LETTERS | frozenset("+-/_.:")
 
 
 class Guess(Enum):
-    """What a field seems to be; a guess that is often wrong, as the server's is."""
+    """The probable meaning of a field. The guess is often wrong, as in the server."""
 
     NUMBER = auto()
-    """Digits, perhaps with a point."""
+    """Digits, possibly with a point."""
     DATE = auto()
-    """Digits and two delimiters, or digits and text; the name of a time zone."""
+    """Digits and two delimiters, or digits and text; or the name of a time zone."""
     TIME = auto()
     """Digits and colons."""
     STRING = auto()
@@ -41,25 +40,27 @@ class Guess(Enum):
 
 
 class Part(NamedTuple):
-    """A field."""
+    """A field of a text, and the guess of its meaning."""
 
     guess: Guess
     text: str
 
 
 def parts_of(text: str, room: int) -> list[Part] | None:
-    """The fields; None where it is none of these, or longer than the server has room for.
+    """The fields of a text. None if a part of it cannot be a field, or if the text exceeds the
+    server's buffer.
 
     Args:
-        text: as it was written.
-        room: the server's, in characters, of which each field needs one more than it has.
+        text: the text as it was written.
+        room: the size of the server's buffer in characters; each field needs one character more
+            than its length.
     """
     found: list[Part] = []
     reader, used = _Reader(text), 0
-    # Behind the last field that there is room for nothing but blanks may stand.
+    # After the last possible field, only blanks are allowed.
     while reader.skip(_BETWEEN if len(found) < _MOST_FIELDS else _SPACES):
         part = reader.part() if len(found) < _MOST_FIELDS else None
-        # A field of n characters fits where n + 1 places are left before its first one.
+        # A field of n characters fits if n + 1 characters of the buffer are free before it.
         if part is None or used + len(part.text) >= room:
             return None
         used += len(part.text) + 1
@@ -75,12 +76,12 @@ class _Reader:
         self._at = 0
 
     def skip(self, delimiters: frozenset[str]) -> bool:
-        """Pass what only delimits; whether there is more."""
+        """Skip delimiters. The result is whether there is more text."""
         self._span(delimiters)
         return self._at < len(self._text)
 
     def part(self) -> Part | None:
-        """The field that begins here; None where none does."""
+        """Read the field that begins here; None if no field can begin here."""
         character = self._following
         if character in _DIGITS:
             return self._of_digits()
@@ -106,7 +107,7 @@ class _Reader:
         if delimiter not in {"-", "/", "."}:
             return Part(Guess.NUMBER, field)
         self._at += 1
-        if self._following not in _DIGITS:  # a month in letters
+        if self._following not in _DIGITS:  # the month is a word
             return Part(Guess.DATE, field + delimiter + self._span(_DIGITS | _LETTERS | {delimiter}).lower())
         field += delimiter + self._span(_DIGITS)
         if self._following == delimiter:
@@ -116,14 +117,13 @@ class _Reader:
     def _of_letters(self) -> Part:
         field = self._span(_LETTERS).lower()
         following = self._following
-        # A digit or + behind a word that is no other belongs to the name of a time zone, as in
-        # GMT+5.
+        # A digit or + after an unknown word belongs to the name of a time zone, as in GMT+5.
         in_name = following in {"-", "/", "."} or ((following == "+" or following in _DIGITS) and field not in WORDS)
         return Part(Guess.DATE, field + self._span(_IN_NAME).lower()) if in_name else Part(Guess.STRING, field)
 
     @property
     def _following(self) -> str:
-        """The next character; nothing at the end."""
+        """The next character; an empty string at the end."""
         return self._text[self._at : self._at + 1]
 
     def _span(self, allowed: frozenset[str]) -> str:

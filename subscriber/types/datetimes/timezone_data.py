@@ -1,18 +1,21 @@
-"""Time zones as PostgreSQL's ``localtime.c`` knows them: moments at which the offset changes, read
-from a file or from a POSIX specification.
+"""The data of a time zone, as in PostgreSQL's ``localtime.c``.
+
+A time zone is a list of moments at which the offset changes. It is read from a file or from a POSIX
+specification.
 
 ::
 
     TZif file ──────▶ moments that are listed ──┐
-        its footer ─▶ rule for all that follow ─┴▶ Zone ◀── rule: a POSIX specification, such as EST5EDT,M3.2.0,M11.1.0
+       its footer ──▶ rule for all later ones ──┴▶ Zone ◀── rule: a POSIX specification, such as EST5EDT,M3.2.0,M11.1.0
 
-A zone holds at most 2,000 moments, as PostgreSQL's does. Where the first or the last of them is a
-repetition after 400 years, which is when the Gregorian calendar repeats itself, everything before
-or after repeats, too.
+A time zone has at most 2,000 moments, as in PostgreSQL. The Gregorian calendar repeats after 400
+years. If the first or the last moment repeats another moment 400 years from it, all times before
+the first moment, or after the last moment, repeat as well.
 
-*Rejected:* ``zoneinfo.ZoneInfo``. It answers what a local time means by PEP 495; PostgreSQL asks
-for the next change of the offset, and resolves times that do not exist, or exist twice, by the
-offsets on both sides of it. Nor does it know POSIX specifications.
+*Rejected:* ``zoneinfo.ZoneInfo``. It resolves a local time by PEP 495. PostgreSQL searches for the
+next change of the offset, and resolves local times that do not exist, or that exist twice, by the
+offsets before and after that change. Also, ``zoneinfo.ZoneInfo`` does not read POSIX
+specifications.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from subscriber.types.datetimes.calendar import UNIX_EPOCH, day_number, month_le
 
 _DAY: Final = 86_400
 _CYCLE: Final = 146_097 * _DAY
-"""Seconds of 400 years."""
+"""The length of 400 years in seconds."""
 _CYCLE_YEARS: Final = 400
 _FIRST_YEAR: Final = 1970 - _CYCLE_YEARS // 2
 _MOST_MOMENTS: Final = 2000
@@ -47,8 +50,8 @@ class Kind(NamedTuple):
 
     Attributes:
         offset: seconds east of Greenwich.
-        is_dst: it is daylight saving time.
-        name_at: where its abbreviation begins in :attr:`Zone.names`.
+        is_dst: whether it is daylight saving time.
+        name_at: the position of its abbreviation in :attr:`Zone.names`.
     """
 
     offset: int
@@ -57,8 +60,9 @@ class Kind(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """A change of the offset: the kinds before and after it, and its moment (None where there is
-    none).
+    """A change of the offset: the kinds before and after it, and its moment.
+
+    The moment is None if there is no such change.
     """
 
     before: Kind
@@ -68,16 +72,16 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A time zone. Moments are seconds since 1970 in Greenwich.
+    """The data of a time zone. Moments are seconds since 1970-01-01 00:00:00 UTC.
 
     Attributes:
-        moments: at which another kind of local time begins, ascending.
-        places: of those kinds in ``kinds``.
+        moments: the moments at which another kind of local time begins, ascending.
+        places: for each moment, the index in ``kinds`` of the kind that begins.
         kinds: all kinds of local time.
-        default: the place of the kind before the first moment.
-        names: abbreviations, each with a zero byte behind it.
-        repeats_before: what is before the first moment is as it is 400 years later.
-        repeats_after: what is after the last moment is as it is 400 years earlier.
+        default: the index of the kind before the first moment.
+        names: the abbreviations, each with a zero byte after it.
+        repeats_before: whether times before the first moment have the offsets of 400 years later.
+        repeats_after: whether times after the last moment have the offsets of 400 years earlier.
     """
 
     moments: tuple[int, ...]
@@ -93,7 +97,7 @@ class Zone:
         return self._kind_before(bisect_right(self.moments, moment + self._cycles(moment) * _CYCLE))
 
     def next_boundary(self, moment: int) -> Boundary:
-        """The first change after a moment (``pg_next_dst_boundary``)."""
+        """The first change of the offset after a moment (``pg_next_dst_boundary``)."""
         shift = self._cycles(moment) * _CYCLE
         place = bisect_right(self.moments, moment + shift)
         before = self._kind_before(place)
@@ -105,7 +109,9 @@ class Zone:
         return self.kinds[self.places[place - 1] if place else self.default]
 
     def _cycles(self, moment: int) -> int:
-        """How often 400 years must be added to come to where the moments are."""
+        """How often 400 years must be added to a moment so that it is between the listed
+        moments.
+        """
         if self.repeats_before and moment < self.moments[0]:
             return (self.moments[0] - moment - 1) // _CYCLE + 1
         if self.repeats_after and moment > self.moments[-1]:
@@ -113,8 +119,10 @@ class Zone:
         return 0
 
     def kind_named(self, name: str, moment: int) -> Kind | None:
-        """What an abbreviation means: at the moment or last before it, else first after it
-        (``pg_interpret_timezone_abbrev``).
+        """The kind that an abbreviation means (``pg_interpret_timezone_abbrev``).
+
+        It is the kind that has this abbreviation at the moment or was the last to have it before
+        the moment. If there is none, it is the first one after the moment.
         """
         name_at = self._name_at(name)
         if name_at is None:
@@ -136,7 +144,9 @@ class Zone:
 
     @property
     def only_offset(self) -> int | None:
-        """The offset, if the zone has always had this one (``pg_get_timezone_offset``)."""
+        """The offset of a time zone that has always had the same one (``pg_get_timezone_offset``);
+        None for other time zones.
+        """
         offsets = {kind.offset for kind in self.kinds}
         return offsets.pop() if len(offsets) == 1 else None
 
@@ -145,13 +155,14 @@ class Zone:
 
 
 class _Rule(NamedTuple):
-    """When a year's daylight saving time begins or ends.
+    """When daylight saving time begins or ends in a year.
 
     Attributes:
-        julian: the day of a year without February 29, from 1; None otherwise.
-        day_of_year: the day of the year, from 0; None otherwise.
-        month: with week and day of the week (0 is Sunday), if both are None.
-        time: seconds of that day, in the local time before the change.
+        julian: the day of the year from 1, where February 29 is not counted; None for other rules.
+        day_of_year: the day of the year from 0; None for other rules.
+        month: the month, if ``julian`` and ``day_of_year`` are None. ``week`` and ``weekday`` (0 is
+            Sunday) give the day in it.
+        time: seconds since midnight of that day, in the local time before the change.
     """
 
     julian: int | None
@@ -162,7 +173,7 @@ class _Rule(NamedTuple):
     time: int
 
     def seconds(self, year: int) -> int:
-        """Seconds from the year's beginning to the change, in the local time before it
+        """Seconds from the beginning of the year to the change, in the local time before the change
         (``transtime``).
         """
         if self.julian is not None:
@@ -178,8 +189,9 @@ class _Rule(NamedTuple):
 
 
 class _Reader:
-    """A specification that is read from left to right; each function gives None where there is not
-    what it reads.
+    """A specification that is read from left to right.
+
+    Each function returns None if the text does not continue with what the function reads.
     """
 
     def __init__(self, text: str) -> None:
@@ -204,7 +216,7 @@ class _Reader:
         return match[1] if match[1] is not None else match[2]
 
     def offset(self) -> int | None:
-        """Seconds, west of Greenwich where it is a zone's."""
+        """An offset in seconds; in a time zone's offset, positive means west of Greenwich."""
         match = _OFFSET.match(self.text, self.place)
         if match is None:
             return None
@@ -240,13 +252,17 @@ class _Reader:
 
 
 def _number(digits: str) -> int:
-    """As far as it matters: above 9999 every number is too large."""
+    """The number that these digits form. A number above 9999 is too large in any case, so its exact
+    value does not matter.
+    """
     return int(digits) if len(digits.lstrip("0")) < 5 else 9999
 
 
 def zone_of_specification(text: str) -> Zone | None:
-    """The zone of a POSIX specification, such as ``<+02>-2`` or ``CET-1CEST,M3.5.0,M10.5.0/3``
-    (``tzparse``); None if it is none.
+    """The time zone of a POSIX specification (``tzparse``), such as ``<+02>-2`` or
+    ``CET-1CEST,M3.5.0,M10.5.0/3``.
+
+    None if the text is not such a specification.
     """
     reader = _Reader(text)
     name = reader.name()
@@ -283,7 +299,9 @@ def _names(*names: str) -> bytes:
 
 
 def _repeated(start: _Rule, end: _Rule, west: int, dst_west: int) -> tuple[list[int], list[int], bool]:
-    """Moments, places of kinds, and whether there are more than 400 years of them."""
+    """The moments of the changes by these rules, the kinds that begin at them, and whether they
+    cover more than 400 years.
+    """
     moments: list[int] = []
     places: list[int] = []
     year, limit = _FIRST_YEAR, _FIRST_YEAR + _CYCLE_YEARS + 1
@@ -308,7 +326,7 @@ def _repeated(start: _Rule, end: _Rule, west: int, dst_west: int) -> tuple[list[
 
 
 class _Block(NamedTuple):
-    """The data of a file, in 32 or in 64 bits."""
+    """The data block of a file, with moments of 32 or of 64 bits."""
 
     moments: list[int]
     places: list[int]
@@ -334,8 +352,9 @@ def _block(data: bytes, start: int, size: int) -> _Block:
 
 
 def zone_of_file(data: bytes) -> Zone:
-    """The zone of a TZif file (``tzloadbody``). Leap seconds are not read: no zone of the database
-    has any.
+    """The time zone of a TZif file (``tzloadbody``).
+
+    Leap seconds are not read, because no time zone of the tz database has any.
     """
     block = _block(data, 0, 4)
     footer = b""
@@ -358,7 +377,10 @@ def zone_of_file(data: bytes) -> Zone:
 
 
 def _with_names(names: bytes, rule: Zone) -> tuple[bytes, list[int] | None]:
-    """The names with those of the rule, and where these are; None where there is no room."""
+    """The names extended by those of the rule, and the positions of the rule's names.
+
+    The positions are None if there is no room for them.
+    """
     found = []
     for kind in rule.kinds:
         name = rule.names[kind.name_at :].partition(b"\0")[0] + b"\0"
@@ -387,8 +409,9 @@ def _zone(moments: list[int], places: list[int], kinds: list[Kind], names: bytes
 
 
 def _default(places: list[int], kinds: list[Kind]) -> int:
-    """The kind before the first moment: the first one, unless the moments tell otherwise, which
-    they do in files of 2018 and older.
+    """The index of the kind before the first moment.
+
+    It is the first kind, unless the moments require another one, as in files of 2018 and older.
     """
     if 0 not in places:
         return 0

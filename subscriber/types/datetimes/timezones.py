@@ -1,14 +1,17 @@
-"""What a time zone's name means, and which offset a local time has there: ``DecodeTimezoneName``
-and ``DetermineTimeZoneOffset``.
+"""The names of time zones, and the offset of a local time in a time zone.
 
-A name is, in this order, an abbreviation (``timezone_abbreviations = Default``), a name of the tz
-database, or a POSIX specification. An abbreviation has an offset of its own, or stands for whatever
-it meant in some zone at the time in question (``MSK``). Case does not matter.
+This is a port of ``DecodeTimezoneName`` and ``DetermineTimeZoneOffset``.
 
-The tz database is the one of the package ``tzdata``, on every machine alike; a server has its own,
-of another release perhaps. Two releases differ in what was decided or found out in between. The
-session's TimeZone is UTC, as elsewhere in filters: since 18 its own abbreviations come first, and
-UTC has none but ``UTC``.
+A name is looked up as an abbreviation first (``timezone_abbreviations = Default``), then as a name
+of the tz database, then as a POSIX specification. An abbreviation either has a fixed offset or
+means the offset that the abbreviation had in a certain time zone at the given time (``MSK``). Case
+does not matter.
+
+The tz database is that of the Python package ``tzdata``, so it is the same on every machine. A
+server has a separate copy, possibly of another release. Two releases differ in changes that
+governments decided, and corrections that were made, between them. As everywhere in filters, the
+session's TimeZone is UTC. From PostgreSQL 18 on, the abbreviations of that time zone are looked up
+first; UTC has only ``UTC``.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from subscriber.types.datetimes.timezone_data import Kind, Zone, zone_of_file, z
 
 _DAY_SECONDS: Final = 86_400
 _EPOCH: Final = UNIX_EPOCH * _DAY_SECONDS
-"""1970 in seconds since 2000."""
+"""1970-01-01 in seconds since 2000-01-01."""
 _LONGEST_NAME: Final = 255
 _OF_AN_INSTALLATION: Final = frozenset({"posix", "right", "localtime", "posixrules"})
-"""Files and folders that some servers have beside the database's, and others do not."""
+"""Files and folders that some servers have in addition to those of the tz database."""
 
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
@@ -35,39 +38,41 @@ _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 @dataclass(frozen=True, slots=True)
 class TimeZone:
-    """What a name means.
+    """The meaning of a time zone's name.
 
     Attributes:
-        zone: the zone, of which a fixed offset is the simplest.
-        abbreviation: in capitals, if the name is one that stands for what it means in the zone;
-            None otherwise.
+        zone: the data of the time zone. A fixed offset is a time zone without changes.
+        abbreviation: the abbreviation in capitals, if its meaning depends on the time; None
+            otherwise.
     """
 
     zone: Zone
     abbreviation: str | None = None
 
     def offset_at(self, moment: int) -> int:
-        """Seconds east of Greenwich at a timestamp with time zone."""
+        """The offset at a timestamp with time zone, in seconds east of Greenwich."""
         seconds = moment // SECOND - _EPOCH
         if self.abbreviation is not None:
             kind = self.zone.kind_named(self.abbreviation, seconds)
-            # Then the server takes the local time of that moment, and looks for its offset.
+            # If the abbreviation is not found, the server takes the local time of the moment and
+            # determines its offset.
             return kind.offset if kind else self._resolved(seconds + self.zone.kind_at(seconds).offset)[0].offset
         return self.zone.kind_at(seconds).offset
 
     def offset_of(self, local: int) -> int:
-        """Seconds east of Greenwich of a timestamp without time zone in this one."""
+        """The offset at a timestamp without time zone, which is a local time in this time zone, in
+        seconds east of Greenwich.
+        """
         kind, seconds = self._resolved(local // SECOND - _EPOCH)
         if self.abbreviation is not None:
             kind = self.zone.kind_named(self.abbreviation, seconds) or kind
         return kind.offset
 
     def _resolved(self, local: int) -> tuple[Kind, int]:
-        """The kind that a local time is of, and the moment that it is
-        (``DetermineTimeZoneOffsetInternal``).
+        """The kind and the moment of a local time (``DetermineTimeZoneOffsetInternal``).
 
-        Where clocks go forward, a time that does not exist is of the kind before; where they go
-        back, one that exists twice is of the kind after.
+        If clocks are set forward, a local time that does not exist has the kind before the change.
+        If they are set back, a local time that exists twice has the kind after the change.
         """
         before, boundary, after = self.zone.next_boundary(local - _DAY_SECONDS)
         earlier, later = local - before.offset, local - after.offset
@@ -79,11 +84,11 @@ class TimeZone:
 
 
 def time_zone(name: str) -> TimeZone:
-    """What a name means.
+    """The meaning of a time zone's name.
 
     Raises:
-        DataException: 22023, no such zone.
-        NotSupportedError: whether there is one is a matter of the server's installation.
+        DataException: 22023, there is no such time zone.
+        NotSupportedError: the existence of the time zone depends on the server's installation.
     """
     name = name.encode()[:_LONGEST_NAME].decode(errors="ignore")
     found = abbreviated(name.translate(_LOWER)) or zone_named(name)
@@ -93,23 +98,27 @@ def time_zone(name: str) -> TimeZone:
 
 
 def whole_zone(name: str) -> TimeZone:
-    """What a name means where an abbreviation stands for its zone (``DecodeTimezoneNameToTz``).
+    """The meaning of a name; an abbreviation means its whole time zone
+    (``DecodeTimezoneNameToTz``).
 
     Raises:
-        DataException: 22023, no such zone.
-        NotSupportedError: whether there is one is a matter of the server's installation.
+        DataException: 22023, there is no such time zone.
+        NotSupportedError: the existence of the time zone depends on the server's installation.
     """
     return TimeZone(time_zone(name).zone)
 
 
 def unknown_zone() -> DataException:
-    """22023. The name may be of a column, so it is not shown."""
+    """The error for an unknown time zone (22023). It does not show the name, which may come from a
+    column.
+    """
     return DataException("time zone not recognized", sqlstate="22023")
 
 
 def abbreviated(name: str) -> TimeZone | None:
-    """What an abbreviation means, written in small letters; None if it is none
-    (``DecodeTimezoneAbbrev``).
+    """The meaning of an abbreviation in lower case (``DecodeTimezoneAbbrev``).
+
+    None if it is not an abbreviation.
     """
     meaning = _abbreviations().get(name)
     if meaning is None:
@@ -127,7 +136,7 @@ def abbreviated(name: str) -> TimeZone | None:
 
 @cache
 def _abbreviations() -> dict[str, Kind | str]:
-    """An offset, or the name of a zone."""
+    """The abbreviations, each with its fixed offset or the name of its time zone."""
     found: dict[str, Kind | str] = {}
     for line in (files(__package__) / "timezone_abbreviations.tsv").read_text(encoding="utf-8").splitlines():
         name, meaning, *dst = line.split("\t")
@@ -137,11 +146,12 @@ def _abbreviations() -> dict[str, Kind | str]:
 
 @lru_cache(maxsize=1000)
 def zone_named(name: str) -> TimeZone | None:
-    """The zone of a name in the tz database, or of a POSIX specification (``pg_tzset``); None if
-    there is none.
+    """The time zone of a name in the tz database or of a POSIX specification (``pg_tzset``).
+
+    None if there is no such time zone.
 
     Raises:
-        NotSupportedError: whether there is one is a matter of the server's installation.
+        NotSupportedError: the existence of the time zone depends on the server's installation.
     """
     upper = name.translate(_UPPER)
     lower = name.translate(_LOWER)
@@ -161,7 +171,7 @@ def zone_named(name: str) -> TimeZone | None:
 
 @cache
 def _names() -> dict[str, str]:
-    """The names of the tz database, by what they are in small letters."""
+    """The names of the tz database, by the same names in lower case."""
     names = (files("tzdata") / "zones").read_text(encoding="utf-8").split()
     return {name.translate(_LOWER): name for name in names}
 

@@ -1,4 +1,4 @@
-"""timetz, and how many decimals of a second a type modifier keeps of a time or timestamp."""
+"""timetz, and the precision that a type modifier sets for a time or timestamp."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from subscriber.types.datetimes.calendar import SECOND, TIMESTAMP_INFINITIES, ro
 from subscriber.types.form import sign
 
 _PRECISION: Final = 6
-"""Decimals of a second that are kept."""
+"""The number of decimals of a second that PostgreSQL stores."""
 
 
 class TimeTZ(NamedTuple):
-    """A time with its zone.
+    """A value of type timetz.
 
     Attributes:
-        microseconds: since midnight in that zone.
-        zone: seconds west of Greenwich.
+        microseconds: microseconds since midnight in the time zone.
+        zone: the offset of the time zone in seconds west of Greenwich.
     """
 
     microseconds: int
@@ -25,30 +25,30 @@ class TimeTZ(NamedTuple):
 
     @property
     def utc(self) -> int:
-        """Microseconds since midnight in Greenwich; may be before or after that day."""
+        """Microseconds since midnight in UTC. The result may be before or after that day."""
         return self.microseconds + self.zone * SECOND
 
 
 def compare_timetz(left: TimeTZ, right: TimeTZ) -> int:
-    """The order of two: by the moment in Greenwich, and then by the zone."""
+    """Compare two values by their time in UTC, and then by their offset."""
     return sign((left.utc, left.zone), (right.utc, right.zone))
 
 
 def scaled_time(value: int, modifier: int) -> int:
-    """What a column ``time(modifier)`` keeps of the value (``time_scale``)."""
+    """Round a value to ``time(modifier)`` (``time_scale``)."""
     return rounded(value, modifier) if 0 <= modifier < _PRECISION else value
 
 
 def scaled_timetz(value: TimeTZ, modifier: int) -> TimeTZ:
-    """What a column ``timetz(modifier)`` keeps of the value (``timetz_scale``)."""
+    """Round a value to ``timetz(modifier)`` (``timetz_scale``)."""
     return TimeTZ(scaled_time(value.microseconds, modifier), value.zone)
 
 
 def scaled_timestamp(value: int, modifier: int) -> int:
-    """What a column ``timestamp(modifier)`` or ``timestamptz(modifier)`` keeps of the value.
+    """Round a value to ``timestamp(modifier)`` or ``timestamptz(modifier)``.
 
     Raises:
-        DataException: 22023, no column has this modifier.
+        DataException: 22023, the type modifier is not valid.
     """
     if value in TIMESTAMP_INFINITIES or modifier in {-1, _PRECISION}:
         return value

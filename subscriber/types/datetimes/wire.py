@@ -1,11 +1,15 @@
-"""Dates and times: PostgreSQL's ISO text, because Arrow has no infinity, no BC and no 24:00:00.
+"""Decoding of dates and times to PostgreSQL's ISO text.
+
+The result is text, because Arrow has no infinity, no BC and no 24:00:00.
 
 The text is that of a session with ``datestyle`` ISO, ``TimeZone`` UTC and ``intervalstyle``
-postgres, which the receiver asks for. Other styles are refused rather than passed on:
-``02/03/2024`` means two days, and a target that keeps text would keep the wrong one. The binary
-form counts days or microseconds since 2000-01-01 and is written as that session would write it.
+postgres, which the receiver requests. Other styles are refused: ``02/03/2024`` is February 3 or
+March 2, depending on the style, and a target that stores text could store the wrong date. The
+binary form counts days or microseconds since 2000-01-01. It is converted to the text that such a
+session would write.
 
-Ordinary years (1 to 9999) are formatted by Arrow, the rest one by one.
+Arrow formats a column if all its years are ordinary (1 to 9999). Otherwise the values are formatted
+one by one.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ _SESSION: Final = "The replication session must have datestyle ISO, TimeZone UTC
 _ORDINARY_DAYS: Final = (-730_119, 2_921_939)
 """0001-01-01 and 9999-12-31 in days since 2000-01-01."""
 _ZONE_LIMIT: Final = 16 * 3600
-"""Seconds that a zone must stay below (TZDISP_LIMIT)."""
+"""The limit in seconds that an offset must not reach (TZDISP_LIMIT)."""
 
 
 def _from_text(name: str, pattern: str, array: pa.BinaryArray) -> pa.StringArray:
@@ -70,13 +74,13 @@ def _from_text(name: str, pattern: str, array: pa.BinaryArray) -> pa.StringArray
 
 
 def _date_from_binary(array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: days i32 since 2000-01-01; the type's extremes are the infinities."""
+    """Layout: days i32 since 2000-01-01; the least and the greatest i32 are the infinities."""
     days = binary_numbers(array, ">i4", "date").astype(np.int32)
     return _format("date", days, DATE_LIMITS, _ORDINARY_DAYS, _ordinary_dates, date_out)
 
 
 def _timestamp_from_binary(name: str, zone: str, write: Callable[[int], str], array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: microseconds i64 since 2000-01-01 (UTC when it has a zone)."""
+    """Layout: microseconds i64 since 2000-01-01 (in UTC for timestamptz)."""
     moments = binary_numbers(array, ">i8", name).astype(np.int64)
     ordinary = (_ORDINARY_DAYS[0] * DAY, (_ORDINARY_DAYS[1] + 1) * DAY - 1)
     return _format("timestamp", moments, TIMESTAMP_LIMITS, ordinary, partial(_ordinary_timestamps, zone), write)
@@ -90,7 +94,9 @@ def _format(
     write_ordinary: Callable[[NDArray[np.signedinteger]], pa.StringArray],
     write: Callable[[int], str],
 ) -> pa.StringArray:
-    """The text of every value: Arrow's where all are ordinary, else the output function's."""
+    """The text of every value: written by Arrow if all are ordinary, otherwise by the output
+    function.
+    """
     if values.min() >= ordinary[0] and values.max() <= ordinary[1]:
         return write_ordinary(values)
     limits = np.iinfo(values.dtype)
@@ -107,12 +113,12 @@ def _ordinary_dates(days: NDArray[np.signedinteger]) -> pa.StringArray:
 def _ordinary_timestamps(zone: str, microseconds: NDArray[np.signedinteger]) -> pa.StringArray:
     moments = pa.array(microseconds - UNIX_EPOCH * DAY).cast(pa.timestamp("us"))
     trimmed = pc.utf8_rtrim(pc.utf8_rtrim(moments.cast(pa.string()), "0"), ".")
-    # Six decimals are always there, so the first trim cannot reach the seconds.
+    # There are always six decimals, so the first trim cannot remove digits of the seconds.
     return pc.binary_join_element_wise(trimmed, zone, "") if zone else trimmed
 
 
 def _time_from_binary(array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: microseconds i64 since midnight, 24:00:00 included."""
+    """Layout: microseconds i64 since midnight; 24:00:00 is possible."""
     values = binary_numbers(array, ">i8", "time without time zone").tolist()
     _check_times(values)
     return pa.array([time_text(value) for value in values], type=pa.string())
@@ -128,9 +134,11 @@ def _timetz_from_binary(array: pa.BinaryArray) -> pa.StringArray:
 
 
 def _interval_from_binary(array: pa.BinaryArray) -> pa.StringArray:
-    """Layout: microseconds i64, days i32, months i32; all at an extreme is an infinity.
+    """Layout: microseconds i64, days i32, months i32.
 
-    Before 17 the largest interval had these bytes; 17's interval_recv takes them for infinity too.
+    If all three are the least or the greatest integer, the value is an infinity. Before PostgreSQL
+    17 the same bytes were the largest interval. The interval_recv of 17 reads them as infinity,
+    too.
     """
     rows = binary_numbers(array, ">i8, >i4, >i4", "interval").tolist()
     values = (Interval(months, days, microseconds) for microseconds, days, months in rows)
@@ -144,7 +152,8 @@ def _check_times(microseconds: list[int]) -> None:
 
 def _timestamp(name: str, oid: int, zone: str, write: Callable[[int], str], form: Form) -> TypeFamily:
     pattern = rf"{_DATE} {_TIME}{zone.replace('+', '[+]')}(?: BC)?|{_INFINITE}"
-    # PostgreSQL's errors name the types with a zone in full and those without in short.
+    # PostgreSQL's errors contain the full name of the types with a time zone, and the short name of
+    # those without.
     from_text = partial(_from_text, name.removesuffix(" without time zone"), pattern)
     return family(name, (oid,), pa.string(), from_text, partial(_timestamp_from_binary, name, zone, write), form)
 

@@ -1,6 +1,4 @@
-"""The words that dates and times are written with (``datetktbl``), and what fields of a date there
-are.
-"""
+"""The words of dates and times (``datetktbl``), and the fields that a date or time can have."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from typing import Final
 
 
 class Has(IntFlag):
-    """What has been read of a date or time so far; the same thing twice is an error."""
+    """The fields of a date or time that have been read so far; a repeated field is an error."""
 
     YEAR = auto()
     MONTH = auto()
@@ -18,11 +16,13 @@ class Has(IntFlag):
     TIME = auto()
     ZONE = auto()
     DST_OFFSET = auto()
-    """An hour of daylight saving time, in the zone's abbreviation or beside it."""
+    """An hour of daylight saving time, which the zone's abbreviation includes or the word ``dst``
+    adds.
+    """
     DST = auto()
     """The word ``dst``."""
     CHANGING_ZONE = auto()
-    """An abbreviation that has meant several offsets."""
+    """An abbreviation that has had several offsets."""
     HALF_DAY = auto()
     ERA = auto()
     DAY_OF_WEEK = auto()
@@ -30,7 +30,7 @@ class Has(IntFlag):
 
 
 class Word(Enum):
-    """What kinds of words there are."""
+    """The kinds of words."""
 
     RESERVED = auto()
     MONTH = auto()
@@ -66,4 +66,4 @@ WORDS: Final[dict[str, tuple[Word, str | int]]] = {
     "dst": (Word.DST, 3600),
     "t": (Word.ISO_TIME, "time"),
 }
-"""A word, of which kind it is, and what it means."""
+"""For each word its kind and its meaning."""
