@@ -8,7 +8,6 @@
       └─ row_differences  equal rows cancel; counts and keys of the others
 
 ``compare_tables`` opens the connections. It passes the rows of ``read_rows`` through
-``canonical_text`` and then to ``row_differences``. Writing rows to the target is not here: that is
-:mod:`subscriber.apply` and :mod:`subscriber.targets`, and this package does not use their
-conversion of values.
+``canonical_text`` and then to ``row_differences``. Writing rows to the target is not
+here: that is :mod:`subscriber.apply`.
 """
