@@ -339,7 +339,9 @@ class PipelineError(SubscriberError):
 
 
 class Stopped(SubscriberError):
-    """The operation was stopped on request and has rolled back its transaction: nothing has failed."""
+    """The operation was stopped on request and has rolled back its transaction: nothing has
+    failed.
+    """
 
     sqlstate = "57014"
     transient = True

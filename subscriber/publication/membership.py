@@ -270,7 +270,9 @@ def _without_schemas(publication: Publication, schemas: Sequence[str]) -> Public
 
 
 def _in_order(entries: Sequence[TableEntry], tables: PublisherTables) -> tuple[TableEntry, ...]:
-    """Order the entries by the publisher's OIDs; tables that the publisher no longer has are last."""
+    """Order the entries by the publisher's OIDs; tables that the publisher no longer has are
+    last.
+    """
     oids = {key: table.oid for key, table in tables.tables.items()}
     return tuple(sorted(entries, key=lambda entry: oids.get(entry.key, 2**32)))
 

@@ -51,7 +51,9 @@ class Filter:
     sql: str = field(default="", repr=False, compare=False)
 
     def in_command(self, error: SQLSyntaxError) -> SQLSyntaxError:
-        """Change an error with a position in the text to an error with a position in the command."""
+        """Change an error with a position in the text to an error with a position in the
+        command.
+        """
         if error.position is None:
             return error
         moved = syntax_error(self.sql, self.position + error.position - 1, error.message, error.sqlstate)

@@ -212,7 +212,9 @@ def _sent_as(target: Relation, group: ChangeGroup, action: Action, rows: Mask | 
 
 
 def _old_kind(target: Relation, group: ChangeGroup) -> OldKind | None:
-    """The kind of the old tuple, which depends on the relation that the message names (rule A10)."""
+    """The kind of the old tuple, which depends on the relation that the message names (rule
+    A10).
+    """
     if group.old is None or target.relation_id == group.relation.relation_id:
         return group.old_kind
     return "O" if target.replica_identity == "f" else "K"

@@ -177,7 +177,9 @@ def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
 
 
 def fold(word: str) -> str:
-    """``word`` in lower case, as PostgreSQL folds it in a multi-byte encoding: only ASCII letters."""
+    """``word`` in lower case, as PostgreSQL folds it in a multi-byte encoding: only ASCII
+    letters.
+    """
     return word.lower() if word.isascii() else "".join(c.lower() if c.isascii() else c for c in word)
 
 
@@ -204,7 +206,9 @@ def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
 
 
 def _comment_end(sql: str, start: int) -> int | None:
-    """The end of the comment that begins at ``start``; None if it is not terminated. Comments nest."""
+    """The end of the comment that begins at ``start``; None if it is not terminated. Comments
+    nest.
+    """
     depth = 0
     for mark in _COMMENT_MARK.finditer(sql, start):
         depth += 1 if mark[0] == "/*" else -1

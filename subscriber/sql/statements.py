@@ -201,7 +201,9 @@ class _Gathered:
         return "$" if self._text[self.start + last.start + len(self._backslashes)] == "$" else "'"
 
     def statement(self, open_: str, *, before: Lexeme | None = None) -> Statement:
-        """The statement, with the backslash command that begins at the lexeme ``before``, if given."""
+        """The statement, with the backslash command that begins at the lexeme ``before``, if
+        given.
+        """
         command = ""
         if before is not None:
             if not self.lexemes:

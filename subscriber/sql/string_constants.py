@@ -117,7 +117,9 @@ def _simple_escape(found: re.Match[str]) -> bytes:
 
 
 def is_escape_character(text: str) -> bool:
-    """``check_uescapechar``: one byte that is not a hexadecimal digit, sign, quote or white space."""
+    """``check_uescapechar``: one byte that is not a hexadecimal digit, sign, quote or white
+    space.
+    """
     return len(text.encode()) == 1 and text not in "+'\" \t\n\r\f\v0123456789abcdefABCDEF"
 
 

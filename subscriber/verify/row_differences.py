@@ -130,7 +130,9 @@ class _Left:
         self._database.close()
 
     def add(self, row: Row, number: int) -> None:
-        """Add a row with its number; a row of the publisher and an equal row of the target cancel."""
+        """Add a row with its number; a row of the publisher and an equal row of the target
+        cancel.
+        """
         short = tuple(map(_shortened, row))
         self._buffer[short] += number
         if not self._buffer[short]:
