@@ -56,7 +56,7 @@ class SubscriberError(Exception):
     """The root of the tree.
 
     Attributes:
-        message: one sentence; PostgreSQL's message where PostgreSQL has one.
+        message: one sentence; PostgreSQL's message if PostgreSQL can raise the same error.
         sqlstate: five characters; the default of the class unless given.
         detail: what was found, if that needs a separate sentence.
         hint: what to do next.

@@ -84,7 +84,11 @@ def arm(environment: Mapping[str, str]) -> None:
 
 
 def hit(name: str) -> None:
-    """Pass a failpoint: returns at once unless a test has armed it."""
+    """Pass a failpoint: returns at once unless a test has armed it.
+
+    Raises:
+        OSError: ENOSPC, the failpoint is armed with the action ``enospc``.
+    """
     point = _armed.get(name)
     if point is None:
         return

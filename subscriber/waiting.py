@@ -7,7 +7,7 @@
 
 An operation that may wait registers itself. One thread watches all registered operations, so a
 batch that does not wait pays only for a lock. Only the server, or the kernel, knows which sessions
-hold the lock. ``ask`` returns one text for each such session: process id, user, since when, the
+it waits for. ``ask`` returns one text for each such session: process id, user, since when, the
 first words of its state. The text never contains a query, because a query may contain values.
 ``ask`` returns nothing when the operation is slow because of its own work.
 

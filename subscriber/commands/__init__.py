@@ -21,9 +21,10 @@
 - ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
   commands.
 
-The catalog is not here (:mod:`subscriber.catalog`). Neither is the grammar of publications
-(:mod:`subscriber.publication`), nor the code that copies and applies (:mod:`subscriber.runtime`,
-:mod:`subscriber.pipeline`): a command writes the catalog, and a running worker reads it.
+A command writes the catalog, and a running worker reads it. The catalog itself is in
+:mod:`subscriber.catalog`, the grammar of publications in :mod:`subscriber.publication`. Workers,
+which copy tables and apply changes, are in :mod:`subscriber.runtime` and
+:mod:`subscriber.pipeline`.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def run_command(
         The command's tag, such as ``CREATE SUBSCRIPTION``.
 
     Raises:
-        SubscriberError: it could not be executed; the message is PostgreSQL's where PostgreSQL has
-            one.
+        SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
+            raise the same error.
     """
     if isinstance(command, PublicationCommand):
         return run_publication_command(target, command, publisher, notify)

@@ -1,8 +1,9 @@
 """ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: the publications and tables of a
 subscription (rules D11, D12, C52, C54, C55).
 
-The publisher is queried first, while no transaction of the target is open. Then one transaction of
-the target creates missing tables, and adds and removes tables of the subscription.
+The publisher is queried first, while the command holds no lock for which other sessions of the
+target would wait. Then one transaction of the target creates missing tables, and adds and removes
+tables of the subscription.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -
 
 
 def refuse_owner(command: AlterOwner) -> None:
-    """ALTER SUBSCRIPTION … OWNER TO, which is always refused: a subscription has no other owner
-    here.
+    """ALTER SUBSCRIPTION … OWNER TO, which is always refused: a subscriber has no roles.
 
     Raises:
         UsageError: 42704, there is no role of that name.

@@ -132,7 +132,9 @@ def read_uncopied(
 
 
 def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify: Notify) -> list[PublishedTable]:
-    """Leave out the catalog tables of a publisher that is itself a target of this program."""
+    """Leave out tables with the names of the catalog's tables: the publisher may itself be a target
+    of this program.
+    """
     own = [table for table in tables if catalog.is_own_table(names, *table.key)]
     if own:
         shown = ", ".join(f'"{table.qualified_name}"' for table in own)

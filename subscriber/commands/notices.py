@@ -43,7 +43,10 @@ def first_names(names: Sequence[str]) -> str:
 
 
 def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]) -> None:
-    """Rules B32, B33: the application's command at the publisher fails, not the subscription."""
+    """Warn of tables without a usable replica identity (rules B32, B33).
+
+    The application's UPDATE or DELETE at the publisher fails then, and not the subscription.
+    """
     if not tables:
         return
     names = [table.qualified_name for table in tables]
@@ -95,7 +98,7 @@ def _script(statements: Iterable[str]) -> str:
 
 
 def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
-    """Rule C54: a publication may be created later."""
+    """Warn of publications that the publisher does not have; they may be created later (rule C54)."""
     if len(missing) == 1:
         warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
     elif missing:
@@ -114,7 +117,7 @@ def warn_unused_names(notify: Notify, names: RelationNames, relations: Collectio
 
 
 def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:
-    """Rule C55: a copy cannot distinguish the origins of rows."""
+    """Warn that copied rows may have other origins, which a copy cannot distinguish (rule C55)."""
     if not publications:
         return
     names = quoted(publications)

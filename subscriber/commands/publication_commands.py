@@ -45,8 +45,8 @@ def run_publication_command(target: Target, command: PublicationCommand, publish
         The command's tag, such as ``CREATE PUBLICATION``.
 
     Raises:
-        SubscriberError: it could not be executed; the message is PostgreSQL's where PostgreSQL has
-            one.
+        SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
+            raise the same error.
     """
     if isinstance(command, AlterPublicationOwner) and command.owner is not None:
         _refuse_owner(command)  # PostgreSQL also looks for the role before it looks for the publication

@@ -1,8 +1,9 @@
 """The slots of subscriptions at the publisher: create, alter, release and drop them, with
 libpqwalreceiver's error texts.
 
-No transaction of the target is open here. The creation of a slot waits for every transaction of the
-publisher's server, and the target may be a database of that server.
+No function here opens a transaction of the target, and a slot is created while no transaction of
+the target is open. The creation of a slot waits for every transaction of the publisher's server,
+and the target may be a database of that server.
 """
 
 from __future__ import annotations

@@ -155,8 +155,8 @@ def sent_columns(found: PublishedAs) -> SentColumns:
         if not column.generated or (column.generated == "stored" and "stored" in options)
     )
     sets = {default if names is None else names for names in lists}
-    # PostgreSQL 15 compares like this: it treats a list as no list only if the list has as many
-    # columns as the table ever had.
+    # PostgreSQL 15 compares like this: for it a list is equal to no list only if the list has as
+    # many columns as the table ever had.
     counted = {None if names is None or len(names) == table.attributes else names for names in lists}
     if len(sets) > 1 or (table.attributes and len(counted) > 1):
         raise NotSupportedError(
