@@ -98,7 +98,9 @@ def _script(statements: Iterable[str]) -> str:
 
 
 def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
-    """Warn of publications that the publisher does not have; they may be created later (rule C54)."""
+    """Warn of publications that the publisher does not have; they may be created later (rule
+    C54).
+    """
     if len(missing) == 1:
         warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
     elif missing:
