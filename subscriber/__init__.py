@@ -9,12 +9,14 @@
 
     cli ─▶ scenario ─▶ runtime ─▶ commands ─▶ catalog      who calls; docs/architecture.md has all
 
-protocol, types, sql and schema are what all of them stand on: the wire, PostgreSQL's values, the
-words of its commands, and descriptions of tables.
+All of these packages use four basic ones: protocol (the messages of the replication protocol),
+types (PostgreSQL's types and values), sql (the lexemes of PostgreSQL's commands) and schema
+(descriptions of tables).
 
-Public names: :func:`subscriber.emulate`, the same stages in one process without Spark,
-:class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and
-:class:`subscriber.ReceivedMessage`, what ``subscriber run --on-message`` calls a function with.
+The public names are :func:`subscriber.emulate`, which runs the same stages in one process without
+Spark, :class:`subscriber.PgoutputSource` for ``spark.dataSource.register``, and
+:class:`subscriber.ReceivedMessage`, the argument of the function that ``subscriber run
+--on-message`` calls.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: the command line should not wait for pyarrow and Spark to say --help.
+    # Imported on first use: the command line should not load pyarrow and Spark to print --help.
     if name == "emulate":
         from subscriber.stages.emulate import emulate
 

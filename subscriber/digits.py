@@ -1,8 +1,8 @@
-"""Integers of any length from text and as text. Python's own conversions refuse those of more than
-4,300 digits with a bare ``ValueError``.
+"""Conversion between text and integers of any length.
 
-Whatever a user may have written goes through here: a constant, an option, a value. The caller says
-what is too large, in PostgreSQL's words.
+Python's own conversions refuse integers of more than 4,300 digits with a bare ``ValueError``. Every
+number that a user may have written is converted here: a constant, an option, a value. The caller
+decides which numbers are too large, and reports them with PostgreSQL's message.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from decimal import Decimal
 from typing import Final
 
 _SURELY_SHORT: Final = 640
-"""Digits that every setting of ``sys.set_int_max_str_digits`` allows."""
+"""The number of digits that Python converts under every ``sys.set_int_max_str_digits``."""
 
 
 def integer_of(text: str, base: int = 10) -> int:
-    """An integer from its digits, with a sign or without.
+    """An integer from its digits, with or without a sign.
 
     Raises:
-        ValueError: the text is none, as from ``int``.
+        ValueError: the text is not an integer, as from ``int``.
 
     >>> integer_of("-12"), integer_of("ff", 16)
     (-12, 255)
@@ -29,7 +29,7 @@ def integer_of(text: str, base: int = 10) -> int:
 
 
 def digits_of(number: int) -> str:
-    """An integer's decimal digits.
+    """The decimal digits of an integer.
 
     >>> digits_of(-12)
     '-12'

@@ -1,48 +1,48 @@
-"""Every error this package raises, in one tree.
+"""Every error that this package raises, in one tree.
 
 ::
 
     SubscriberError
     ├── UsageError                 what was asked for cannot be done as asked
     │   ├── SQLSyntaxError         42601   the command does not parse
-    │   ├── NotSupportedError      0A000   understood, and refused with the reason
-    │   └── ScenarioError          42601   a scenario file that is not a session (file and line)
+    │   ├── NotSupportedError      0A000   the command is valid, but is refused, with the reason
+    │   └── ScenarioError          42601   a scenario file is not a valid session (file and line)
     ├── StatementTimeout           57014   a scenario's statement did not end in time
     ├── ProtocolError              08P01   bytes that are not pgoutput (byte offset, message type)
-    ├── PublisherError                     the server we replicate from
+    ├── PublisherError                     the publisher's server
     │   ├── PublisherUnavailable   08006   no connection, or it was lost                 (transient)
     │   ├── SlotInUse              55006   another receiver streams from the slot        (transient)
     │   ├── PublisherTablesOutdated 55000  the publisher's tables have changed since they were read (transient)
-    │   ├── HistoryDiverged        55000   the publisher was restored or another server was promoted: its WAL is not what was received
-    │   ├── BinaryFormNotRead      0A000   values of a type whose binary form is not read are to come: ask for text
+    │   ├── HistoryDiverged        55000   the publisher was restored, or another server was promoted: its WAL differs from the WAL that was received
+    │   ├── BinaryFormNotRead      0A000   the stream will send a type whose binary format this package cannot read: request text format
     │   └── PublisherNotReady      55000   wal_level, slot, publication or plugin is wrong
     ├── JournalError
-    │   ├── JournalUnavailable     53100   cannot be written now (disk full, ...)        (transient)
+    │   ├── JournalUnavailable     53100   the journal cannot be written now (disk full, ...)  (transient)
     │   ├── JournalGap             55000   journal and slot, or journal and target, disagree
-    │   └── JournalCorrupt         XX001   a segment is not what was written
-    ├── TargetError                        the database we replicate into
-    │   ├── ColumnsToAdd           55000   a table is to be altered before the batch can be applied
-    │   ├── TargetUnavailable      08006   no connection, locked, or it was lost         (transient)
-    │   └── AlreadyRunning         55006   another `subscriber run` owns this target
-    ├── PipelineError              58000   the Spark job failed for a reason of its own          (transient)
-    ├── Stopped                    57014   the work was told to end: nothing has failed           (transient)
-    ├── PublicationsChanged        40001   an emulated publication was altered meanwhile          (transient)
-    ├── DataException              22000   a text that is no value of a type, or a result that the type cannot hold
+    │   └── JournalCorrupt         XX001   a segment does not have the content that was written
+    ├── TargetError                        the database that changes are written to
+    │   ├── ColumnsToAdd           55000   a table must be altered before the batch can be applied
+    │   ├── TargetUnavailable      08006   no connection, locked, or the connection was lost  (transient)
+    │   └── AlreadyRunning         55006   another `subscriber run` has the run lock of this target
+    ├── PipelineError              58000   the Spark job failed for a reason within Spark   (transient)
+    ├── Stopped                    57014   the operation was stopped on request: nothing has failed  (transient)
+    ├── PublicationsChanged        40001   an emulated publication was altered in the meantime  (transient)
+    ├── DataException              22000   a text is not a value of a type, or the type cannot store a result
     │   └── RowFilterError         22000   a row filter cannot be evaluated for a row
-    ├── MessageListenerError       38000   the user's function for logical messages raised
-    └── ApplyError                         a change that cannot be applied
-        ├── TargetRelationError    55000   the target's table does not fit the publisher's
-        ├── UnsupportedValue       22000   a value the target cannot hold exactly
-        ├── ConflictError          23505   the row is already there, or a constraint forbids it
-        └── ProgressConflict       40001   somebody else moved this subscription's progress
+    ├── MessageListenerError       38000   the user's function for logical messages raised an exception
+    └── ApplyError                         a change cannot be applied
+        ├── TargetRelationError    55000   the target's table does not match the publisher's
+        ├── UnsupportedValue       22000   the target cannot store a value exactly
+        ├── ConflictError          23505   the row exists already, or a constraint forbids it
+        └── ProgressConflict       40001   another process changed this subscription's progress
 
-There are two axes: *what failed* is the class, *whether trying again may help* is
-:attr:`SubscriberError.transient`. An error carries where it happened (relation, column, LSN,
-SQLSTATE) as attributes, says what to do next in ``hint``, and never holds a row's values or a
-password: errors are logged, stored in the target and printed.
+An error has two properties. Its class says *what failed*. :attr:`SubscriberError.transient` says
+*whether a retry may succeed*. The place of the error (relation, column, LSN, SQLSTATE) is in its
+attributes, and ``hint`` tells the user what to do next. An error never contains a row's values or a
+password, because errors are logged, stored in the target and printed.
 
-An error is not changed once it is raised. Whoever catches it and knows more raises a copy
-(:meth:`SubscriberError.replace`).
+An error is not changed after it is raised. Code that catches an error and can add information
+raises a copy (:meth:`SubscriberError.replace`).
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ class SubscriberError(Exception):
     """The root of the tree.
 
     Attributes:
-        message: one sentence, PostgreSQL's own where it has one.
-        sqlstate: five characters; the class's default unless given.
-        detail: what was found, if that needs a sentence of its own.
+        message: one sentence; PostgreSQL's message if PostgreSQL can raise the same error.
+        sqlstate: five characters; the default of the class unless given.
+        detail: what was found, if that needs a separate sentence.
         hint: what to do next.
-        relation: ``schema.table`` as the publisher names it, or what the subscription's map makes
-            of it.
-        column: a column's name.
-        lsn: the position concerned; for an apply error the transaction's finish LSN (the one that
-            ``ALTER SUBSCRIPTION ... SKIP`` takes).
-        context: where in the stream, as PostgreSQL's CONTEXT line (rule C37).
-        transient: whether trying again may help; the class's default unless replaced.
-        failure: what the stage that met the error knows beside it (``ApplyFailure`` of
-            :mod:`subscriber.apply.failure`); None where it is nothing.
+        relation: ``schema.table`` with the publisher's names, or with the names to which the
+            subscription's ``map`` changes them.
+        column: the name of a column.
+        lsn: the position at which the error occurred; for an apply error the finish LSN of the
+            transaction (the LSN that ``ALTER SUBSCRIPTION ... SKIP`` takes).
+        context: the place in the stream, as PostgreSQL's CONTEXT line reports it (rule C37).
+        transient: whether a retry may succeed; the default of the class unless replaced.
+        failure: further facts from the stage in which the error occurred (``ApplyFailure`` of
+            :mod:`subscriber.apply.failure`); None if there are no further facts.
     """
 
     sqlstate = "XX000"
@@ -98,7 +98,9 @@ class SubscriberError(Exception):
         self.context = context
 
     def report(self) -> str:
-        """The error as psql would print it: ERROR, DETAIL, HINT and CONTEXT, a line each."""
+        """The error as psql would print it: ERROR, DETAIL, HINT and CONTEXT, each on a separate
+        line.
+        """
         lines = [f"ERROR:  {self.message}"]
         for label, text in (("DETAIL", self.detail), ("HINT", self.hint), ("CONTEXT", self.context)):
             if text:
@@ -106,8 +108,8 @@ class SubscriberError(Exception):
         return "\n".join(lines)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy of this error with other values for some attributes, and with the frames that this
-        one was raised in.
+        """A copy of this error with other values for some attributes, and with the original's
+        traceback.
 
         >>> UsageError("wrong").replace(message="right").report()
         'ERROR:  right'
@@ -117,15 +119,16 @@ class SubscriberError(Exception):
         return copy.with_traceback(self.__traceback__)
 
     def without_frames(self) -> Self:
-        """This error without the frames that it was raised in, for whoever keeps it: they hold
-        rows, files and connections.
+        """This error without its traceback.
+
+        For code that stores errors: the frames of a traceback hold rows, files and connections.
         """
         self.__traceback__ = self.__context__ = self.__cause__ = None
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors cross process boundaries (Spark executors, the walreceiver), so they must survive
-        # pickling.
+        # Errors are sent between processes (Spark executors, the walreceiver), so it must be
+        # possible to pickle them.
         return (_rebuild, (type(self), self.args, self.__dict__))
 
 
@@ -146,8 +149,8 @@ class SQLSyntaxError(UsageError):
     """The command does not parse.
 
     Attributes:
-        position: of the character concerned in the command, from 1; None where it is about no
-            place.
+        position: the number of the character at which the error is, from 1; None if the error does
+            not belong to a place in the command.
     """
 
     sqlstate = "42601"
@@ -155,19 +158,19 @@ class SQLSyntaxError(UsageError):
 
 
 class NotSupportedError(UsageError):
-    """Understood, and refused with the reason."""
+    """The command is valid, but is refused; the message gives the reason."""
 
     sqlstate = "0A000"
 
 
 class ScenarioError(UsageError):
-    """A scenario file that is not a session; the context is its place, ``file:line``."""
+    """A scenario file is not a valid session; the context is the place, ``file:line``."""
 
     sqlstate = "42601"
 
 
 class StatementTimeout(SubscriberError):
-    """A scenario's statement, or the settling around it, did not end in time."""
+    """A statement of a scenario, or the wait for its effects, did not end in time."""
 
     sqlstate = "57014"
 
@@ -200,7 +203,7 @@ class ProtocolError(SubscriberError):
 
 
 class PublisherError(SubscriberError):
-    """The server we replicate from."""
+    """An error of the publisher's server or of the connection to it."""
 
 
 class PublisherUnavailable(PublisherError):
@@ -218,8 +221,9 @@ class SlotInUse(PublisherError):
 
 
 class PublisherTablesOutdated(PublisherError):
-    """The stream describes a table that is not among the publisher's tables as they were read: read
-    them anew, and try again.
+    """The stream describes a table that is not among the publisher's tables as they were last read.
+
+    The caller must read the publisher's tables again and retry.
 
     Attributes:
         shape: the table as the stream describes it
@@ -235,11 +239,12 @@ class PublisherTablesOutdated(PublisherError):
 
 
 class HistoryDiverged(PublisherError):
-    """The publisher's WAL is not the history that was received: it was restored to an older state,
-    or a server that was behind was promoted.
+    """The publisher's WAL differs from the WAL that was received.
+
+    The publisher was restored to an older state, or a server that was behind was promoted.
 
     Attributes:
-        diverged_at: the last position that both histories are known to share, or the end of the
+        diverged_at: the last position at which both histories are known to agree, or the end of the
             publisher's WAL.
     """
 
@@ -251,21 +256,22 @@ class HistoryDiverged(PublisherError):
 
 
 class BinaryFormNotRead(PublisherError):
-    """The stream describes a column whose type's binary form is not read: begin the stream anew,
-    and ask for text.
+    """The stream describes a column with a type whose binary format this package cannot read.
+
+    The caller must restart the stream and request the text format.
     """
 
     sqlstate = "0A000"
 
 
 class PublisherNotReady(PublisherError):
-    """A setting, slot, publication or plugin at the publisher is not as it must be."""
+    """A setting, slot, publication or plugin of the publisher does not meet the requirements."""
 
     sqlstate = "55000"
 
 
 class JournalError(SubscriberError):
-    """The journal between receiver and pipeline."""
+    """An error of the journal, which is between the receiver and the pipeline."""
 
 
 class JournalUnavailable(JournalError):
@@ -276,19 +282,19 @@ class JournalUnavailable(JournalError):
 
 
 class JournalGap(JournalError):
-    """Changes between two positions are not in the journal, and nobody may pretend they are."""
+    """Changes between two positions are missing in the journal, so the work must not continue."""
 
     sqlstate = "55000"
 
 
 class JournalCorrupt(JournalError):
-    """A segment is not what was written."""
+    """A segment does not have the content that was written."""
 
     sqlstate = "XX001"
 
 
 class TargetError(SubscriberError):
-    """The database we replicate into."""
+    """An error of the database that changes are written to."""
 
 
 class TargetUnavailable(TargetError):
@@ -299,16 +305,16 @@ class TargetUnavailable(TargetError):
 
 
 class ColumnsToAdd(TargetError):
-    """A table of the target is to get columns, and what comes first cannot be done inside the
-    batch's transaction.
+    """A table of the target must get columns that cannot be added inside the batch's transaction.
 
-    The publisher has to be asked which value older rows have in them; and where DDL commits, the
-    table is altered by itself. Then the batch is applied again.
+    Two steps come first. The publisher is asked which value older rows have in the new columns. On
+    a target where DDL commits the transaction, the table is altered in a separate transaction. Then
+    the batch is applied again.
 
     Attributes:
         shape: the table as the stream describes it
             (:class:`~subscriber.protocol.messages.Relation`).
-        mixed: the transaction has written rows of the table in its shape of before.
+        mixed: whether the transaction has written rows of the table in its previous shape.
     """
 
     sqlstate = "55000"
@@ -320,28 +326,31 @@ class ColumnsToAdd(TargetError):
 
 
 class AlreadyRunning(TargetError):
-    """Another ``subscriber run`` owns this target."""
+    """Another ``subscriber run`` has the run lock of this target."""
 
     sqlstate = "55006"
 
 
 class PipelineError(SubscriberError):
-    """The Spark job failed for a reason of its own: a lost executor, a killed Python worker."""
+    """The Spark job failed for a reason within Spark: a lost executor, a killed Python worker."""
 
     sqlstate = "58000"
     transient = True
 
 
 class Stopped(SubscriberError):
-    """What works was told to end, and has rolled back what it had begun: nothing has failed."""
+    """The operation was stopped on request and has rolled back its transaction: nothing has
+    failed.
+    """
 
     sqlstate = "57014"
     transient = True
 
 
 class PublicationsChanged(SubscriberError):
-    """A command was given while a batch was on its way, and what is published, or from which slot,
-    is another thing now: the batch is taken back, and its changes are looked at again.
+    """A command changed the publications or the slot while a batch was being applied.
+
+    The batch is rolled back, and its changes are evaluated again.
     """
 
     sqlstate = "40001"
@@ -349,12 +358,12 @@ class PublicationsChanged(SubscriberError):
 
 
 class DataException(SubscriberError):
-    """A text that is no value of a type, or a result that the type cannot hold (SQLSTATE class 22).
+    """A text is not a value of a type, or a type cannot store a result (SQLSTATE class 22).
 
     Attributes:
-        quoting: PostgreSQL's message with the text that was read, for whoever wrote that text;
-            None where PostgreSQL shows nothing. The message never does, because the text may be
-            a row's.
+        quoting: PostgreSQL's message with the text that was read, to be shown only to the user who
+            wrote that text; None where PostgreSQL does not show the text. The error's message never
+            contains the text, because the text may be a row's value.
     """
 
     sqlstate = "22000"
@@ -365,18 +374,19 @@ class DataException(SubscriberError):
 
 
 class RowFilterError(DataException):
-    """A row filter met a value that it cannot be evaluated for, such as a zero to divide by; the
-    server would stop, too.
+    """A row filter cannot be evaluated for a value, for instance because it would divide by zero.
 
-    The message is PostgreSQL's where that shows no value of the row.
+    The publisher's server would stop, too. The message is PostgreSQL's if that does not contain a
+    value of the row.
     """
 
     sqlstate = "22000"
 
 
 class MessageListenerError(SubscriberError):
-    """The user's function for logical messages raised; only its name and the class of what it
-    raised are told.
+    """The user's function for logical messages raised an exception.
+
+    The error contains only the function's name and the class of the exception.
     """
 
     sqlstate = "38000"
@@ -387,13 +397,13 @@ class ApplyError(SubscriberError):
 
 
 class TargetRelationError(ApplyError):
-    """The target's table is missing, or does not fit the publisher's (rules C3, C12)."""
+    """The target's table is missing, or does not match the publisher's (rules C3, C12)."""
 
     sqlstate = "55000"
 
 
 class UnsupportedValue(ApplyError):
-    """A value that the target cannot hold exactly."""
+    """The target cannot store a value exactly."""
 
     sqlstate = "22000"
 
@@ -405,6 +415,6 @@ class ConflictError(ApplyError):
 
 
 class ProgressConflict(ApplyError):
-    """Somebody else moved this subscription's progress in the target."""
+    """Another process changed this subscription's progress in the target."""
 
     sqlstate = "40001"

@@ -1,17 +1,18 @@
-"""Named places where a test may kill the process, and nothing else.
+"""Failpoints: named places where a test may kill the process.
 
-A failpoint is one call, ``failpoints.hit("journal.rename.before")``, that costs a dictionary
-look-up when nothing is armed. A test arms some through the environment, so that child processes
-inherit them::
+A failpoint is one call, ``failpoints.hit("journal.rename.before")``. It costs one dictionary
+look-up while no failpoint is armed. A test arms failpoints through an environment variable, so that
+child processes inherit them::
 
     SUBSCRIBER_FAILPOINTS="journal.rename.before=kill@3:/tmp/once"
 
-means: the third time this process passes ``journal.rename.before``, send it SIGKILL - unless the
-file ``/tmp/once`` exists; it is created first, so that the restarted process survives. ``@N`` and
-the file are optional. Actions: ``kill`` (SIGKILL), ``enospc`` (an OSError as from a full disk).
-Several failpoints are separated by commas.
+This means: when this process passes ``journal.rename.before`` for the third time, it gets SIGKILL,
+unless the file ``/tmp/once`` exists. The file is created before the signal is sent, so that the
+restarted process survives. ``@N`` and the file are optional. The actions are ``kill`` (SIGKILL) and
+``enospc`` (an OSError as from a full disk). Several failpoints are separated by commas.
 
-The names are a closed list, so that a typo in a test is an error and not a test that cannot fail.
+The list of names is closed. A wrong name in a test is therefore an error, and does not become a
+test that cannot fail.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ class _Armed:
 
 
 def parse(text: str) -> dict[str, _Armed]:
-    """Read the environment's text into the failpoints it arms.
+    """Parse the text of the environment variable into the failpoints that it arms.
 
     Raises:
-        UsageError: an unknown name or action, naming it.
+        UsageError: an unknown name or action; the message contains it.
     """
     armed = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -77,13 +78,17 @@ def parse(text: str) -> dict[str, _Armed]:
 
 
 def arm(environment: Mapping[str, str]) -> None:
-    """Arm what ``environment`` asks for; called once when the module is imported."""
+    """Arm the failpoints of ``environment``; called once when the module is imported."""
     _armed.clear()
     _armed.update(parse(environment.get(ENVIRONMENT, "")))
 
 
 def hit(name: str) -> None:
-    """Pass a failpoint: returns at once unless a test armed it."""
+    """Pass a failpoint: returns at once unless a test has armed it.
+
+    Raises:
+        OSError: ENOSPC, the failpoint is armed with the action ``enospc``.
+    """
     point = _armed.get(name)
     if point is None:
         return

@@ -1,9 +1,9 @@
-"""Where the Python processes that we start find their modules: where we do, and never in the
-current directory.
+"""The module search path of the Python processes that this package starts.
 
-``python -m`` looks in the current directory first. In one that others can write, such as ``/tmp``,
-a file ``json.py`` would be run as whoever runs us; and files that our processes unpickle would be
-read by it.
+They find their modules where this process finds them, and never in the current directory. ``python
+-m`` looks in the current directory first. If other users can write to that directory, as to
+``/tmp``, they could put a file ``json.py`` there, which would run with the privileges of this
+process and could read the files that the child processes unpickle.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _INSTALLED: Final = ("site-packages", "dist-packages")
 
 
 def search_path(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a child that decide where it looks for modules.
+    """The environment variables that decide where a child process looks for modules.
 
-    The package that it imports is this one, also when that is a checkout which is not installed.
+    The child imports this copy of the package, also if it is a checkout that is not installed.
 
     Args:
-        environ: what the child would inherit. Empty entries of its PYTHONPATH, which are the
-            current directory, are left out.
+        environ: the environment that the child would inherit. Empty entries of its PYTHONPATH mean
+            the current directory, and are left out.
     """
     root = Path(__file__).resolve().parents[1]
     own = [] if root.name in _INSTALLED else [str(root)]

@@ -1,8 +1,8 @@
 """Log sequence numbers: PostgreSQL's positions in the write-ahead log.
 
-An LSN is a plain ``int`` everywhere in this package (comparison and arithmetic are what it is
-for); this module holds the type's name and its two text forms. PostgreSQL prints ``%X/%X`` up to
-18 and ``%X/%08X`` from 19 on (rule A19a), so text is parsed, never compared.
+An LSN is a plain ``int`` everywhere in this package, so that it can be compared and added. This
+module has the type's name and its two text formats. PostgreSQL prints ``%X/%X`` up to version 18
+and ``%X/%08X`` from version 19 on (rule A19a), so the text is parsed before it is compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from subscriber.errors import UsageError
 LSN = NewType("LSN", int)
 
 INVALID_LSN: Final = LSN(0)
-"""``0/0``: no position (InvalidXLogRecPtr). A keepalive or an envelope may carry it; it is never
+"""``0/0``: no position (InvalidXLogRecPtr). A keepalive or an envelope may contain it; it is never
 progress.
 """
 
@@ -22,10 +22,10 @@ MAX_LSN: Final = LSN(0xFFFF_FFFF_FFFF_FFFF)
 
 
 def parse_lsn(text: str) -> LSN:
-    """Read ``16/B374D848`` (either zero-padded or not).
+    """Parse an LSN such as ``16/B374D848``, with or without zero padding.
 
     Raises:
-        UsageError: SQLSTATE 22P02 with PostgreSQL's text when ``text`` is no LSN.
+        UsageError: SQLSTATE 22P02 with PostgreSQL's text when ``text`` is not an LSN.
 
     >>> parse_lsn("16/B374D848")
     97500059720
@@ -41,7 +41,7 @@ def parse_lsn(text: str) -> LSN:
 
 
 def format_lsn(lsn: int) -> str:
-    """Write an LSN as PostgreSQL 10 to 18 does.
+    """The text of an LSN as PostgreSQL 10 to 18 write it.
 
     >>> format_lsn(97500059720)
     '16/B374D848'

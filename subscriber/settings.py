@@ -1,10 +1,10 @@
-"""Every tunable of the package: its unit, its default and the reason for it.
+"""Every setting of the package: its unit, its default and the reason for the default.
 
-Settings come from the environment alone (``SUBSCRIBER_`` and the field's name in capitals), so that
-every process of a run - supervisor, walreceiver, Spark's executors - reads the same ones. Numbers
-are written as in ``postgresql.conf``: ``10s``, ``500ms``, ``1min``, ``64MB``, ``64kB``, or a bare
-number in PostgreSQL's base unit of that parameter. What cannot be read is refused, never replaced
-by a default.
+Settings are read from the environment only (``SUBSCRIBER_`` and the field's name in capitals), so
+that every process of a run - supervisor, walreceiver, Spark's executors - reads the same values.
+Numbers are written as in ``postgresql.conf``: ``10s``, ``500ms``, ``1min``, ``64MB``, ``64kB``, or
+a number without a unit, which is in PostgreSQL's base unit of that parameter. A value that cannot
+be read is an error and is never replaced by the default.
 """
 
 from __future__ import annotations
@@ -30,72 +30,77 @@ _SIZE_UNITS: Final = {"B": 1, "kB": KIB, "MB": MIB, "GB": 1024 * MIB, "TB": 1024
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What can be tuned; build it with :meth:`from_environment`.
+    """The values of all settings; :meth:`from_environment` creates it.
 
-    Durations are seconds (float), sizes are bytes (int).
+    Durations are in seconds (float), sizes are in bytes (int).
     """
 
     journal: str
-    """Directory or ``pyarrow.fs`` URL below which journals live (``SUBSCRIBER_JOURNAL``).
+    """Directory or ``pyarrow.fs`` URL below which journals are stored (``SUBSCRIBER_JOURNAL``).
 
-    The default is the user's data folder and never a temporary one: what the slot has confirmed
-    exists nowhere else (invariant slot_after_disk).
+    The default is in the user's data directory and never in a temporary one: what the slot has
+    confirmed exists nowhere else (invariant slot_after_disk).
     """
 
     wal_receiver_timeout: float = 60.0
-    """A connection that is silent for this long is given up and made anew; 0 waits for ever.
-    PostgreSQL's default.
+    """A connection on which nothing is received for this long is closed and opened again.
+
+    0 disables the timeout. The default is PostgreSQL's.
     """
 
     wal_receiver_status_interval: float = 10.0
-    """At most this long between two status updates to the publisher; 0 sends them only when it
-    asks.
+    """The longest time between two status updates to the publisher.
 
-    PostgreSQL's default; it must be well below the publisher's ``wal_sender_timeout`` (60 s).
+    0 sends them only when the publisher asks. The default is PostgreSQL's. The value must be well
+    below the publisher's ``wal_sender_timeout`` (60 s).
     """
 
     wal_retrieve_retry_interval: float = 5.0
-    """Wait before connecting again after a transient failure. PostgreSQL's default."""
+    """The wait before the next connection attempt after a transient failure.
+
+    The default is PostgreSQL's.
+    """
 
     segment_bytes: int = 8 * MIB
     """A journal segment is closed when it reaches this size.
 
-    A segment of a large transaction is a partition. On its way to the driver Spark holds it some
-    five times over, twice with the one that is decoded ahead, so its size is what bounds the JVM's
-    heap; 8 MB drained a backlog as fast as 32 MB.
+    A segment of a large transaction is one partition of a batch. On the way to the driver Spark
+    holds about five copies of a segment, and twice that while the next segment is decoded ahead, so
+    this size limits the use of the JVM's heap. A backlog was applied as fast with 8 MB as with 32
+    MB.
     """
 
     journal_keep_size: int = 0
-    """This much of the journal is kept although every target has it, for ``subscriber explain`` and
-    ``journal show``.
+    """The amount of the journal that is kept after every target has applied it.
 
-    As PostgreSQL's ``wal_keep_size``: a bare number is in megabytes.
+    ``subscriber explain`` and ``journal show`` read it. As with PostgreSQL's ``wal_keep_size``, a
+    number without a unit is in megabytes.
     """
 
     max_batch_bytes: int = 64 * MIB
-    """Spark's read limit: a micro-batch is at most this many journal bytes, but at least one
+    """Spark's read limit: a micro-batch has at most this many journal bytes, but at least one
     journal entry.
 
-    A batch is one target transaction, and this is what bounds its
-    memory (invariant bounded_memory) when transactions are small.
+    A batch is one target transaction. This limit bounds its memory (invariant bounded_memory) when
+    transactions are small.
     """
 
     partition_bytes: int = 64 * MIB
-    """The initial copy cuts a table into ranges of about this size on the publisher's disk.
+    """The initial copy splits a table into ranges of about this size on the publisher's disk.
 
-    A Spark task reads a range, or as much of it as may be in the JVM at once
-    (``pipeline/jobs.py``), and another the rest.
+    A Spark task reads one range, or as much of it as the JVM may hold at once
+    (``pipeline/jobs.py``); another task reads the rest.
     """
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
-        """Read the settings from ``environment`` (the process's own by default).
+        """Read the settings from ``environment`` (by default the environment of the process).
 
         A variable that is unset or empty has its default.
 
         Raises:
-            UsageError: SQLSTATE 22023, ``invalid value for parameter "SUBSCRIBER_…"`` with what is
-                accepted.
+            UsageError: SQLSTATE 22023, ``invalid value for parameter "SUBSCRIBER_…"``, with the
+                accepted values.
         """
         env = os.environ if environment is None else environment
         numbers = {name: rule.read(PREFIX + name.upper(), env) for name, rule in _NUMBERS.items()}
@@ -112,10 +117,10 @@ class Settings:
 
 
 def default_journal(environment: Mapping[str, str], platform: str = sys.platform) -> str:
-    """Where journals live unless told otherwise: the user's data folder on this platform.
+    """The default place of journals: the user's data directory on this platform.
 
-    ``$XDG_DATA_HOME/subscriber/journal`` (``~/.local/share`` when unset or relative), on macOS
-    ``~/Library/Application Support/subscriber/journal``.
+    It is ``$XDG_DATA_HOME/subscriber/journal`` (``~/.local/share`` when the variable is unset or
+    relative), and on macOS ``~/Library/Application Support/subscriber/journal``.
     """
     home = Path(environment.get("HOME") or Path.home())
     if platform == "darwin":
@@ -131,8 +136,10 @@ def default_journal(environment: Mapping[str, str], platform: str = sys.platform
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """How one number is written: its units, the unit of a bare number, and its range (in that
-    unit's base).
+    """How one setting that is a number is written.
+
+    It has the units, the unit of a number without a unit (``base``), and the lowest and highest
+    value.
     """
 
     default: float
@@ -142,7 +149,11 @@ class _Number:
     highest: str
 
     def read(self, variable: str, environment: Mapping[str, str]) -> float:
-        """The value of ``variable``, in seconds or bytes."""
+        """The value of ``variable``, in seconds or bytes.
+
+        Raises:
+            UsageError: the value is not a number with a valid unit, or is outside the valid range.
+        """
         text = environment.get(variable, "")
         if not text.strip():
             return self.default
@@ -165,8 +176,9 @@ class _Number:
         return value
 
     def parse(self, text: str) -> float | None:
-        """``text`` in seconds or bytes, or None when it is no such number (units are
-        case-sensitive, as in PostgreSQL).
+        """``text`` in seconds or bytes, or None when it is not a number with a valid unit.
+
+        Units are case-sensitive, as in PostgreSQL.
         """
         text = text.strip()
         digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -195,16 +207,15 @@ UNREADABLE_CONNINFO: Final = "(a connection string that cannot be read)"
 
 _SECRETS: Final = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
-)  # libpq 18's keywords that carry one
+)  # libpq 18's keywords whose value is a secret
 
 
 def redact_conninfo(conninfo: str) -> str:
-    """``conninfo`` without its password and other secrets, for messages, logs, status and the
-    terminal.
+    """``conninfo`` without its password and other secrets, for messages, logs and status output.
 
-    Both of libpq's forms are understood; everything else keeps its text. What libpq could not read
-    itself becomes :data:`UNREADABLE_CONNINFO`, since a secret may hide anywhere in it
-    (names_are_data).
+    Both forms of connection string that libpq accepts are parsed; all other parameters keep their
+    text. A string that libpq could not parse is replaced by :data:`UNREADABLE_CONNINFO`, since a
+    secret may be anywhere in it (names_are_data).
 
     >>> redact_conninfo("host=h password='a b' dbname=d")
     'host=h dbname=d'
@@ -222,8 +233,8 @@ def redact_conninfo(conninfo: str) -> str:
 
 
 def _conninfo_parameters(conninfo: str) -> list[tuple[str, str]] | None:
-    """The ``keyword=value`` parameters with the text each was written as; None when libpq would
-    refuse it.
+    """The ``keyword=value`` parameters, each with its original text; None when libpq would refuse
+    the string.
     """
     parameters = []
     position = _skip_space(conninfo, 0)
@@ -242,8 +253,9 @@ def _conninfo_parameters(conninfo: str) -> list[tuple[str, str]] | None:
 
 
 def _value_end(conninfo: str, position: int) -> int | None:
-    """Where the value that starts at ``position`` ends: a backslash takes the next character,
-    quotes hold spaces.
+    """The end of the value that starts at ``position``; None when a quote is not closed.
+
+    A backslash escapes the next character, and a quoted value may contain spaces.
     """
     quoted = conninfo.startswith("'", position)
     position += quoted
@@ -264,12 +276,12 @@ def _skip_space(text: str, position: int) -> int:
 
 
 def _redact_uri(rest: str) -> str | None:
-    """The part of a URI after ``://`` without secrets; None when it is not of libpq's form."""
+    """The part of a URI after ``://`` without secrets; None when libpq could not parse it."""
     place, _, query = rest.partition("?")
     authority, slash, database = place.partition("/")
     userinfo, at, hosts = authority.rpartition("@")
-    # A password with a bare "/", "?" or "@" splits at the wrong place; then what follows looks like
-    # no host or database.
+    # If a password contains an unescaped "/", "?" or "@", the string is split at the wrong place.
+    # Then the parts do not look like a host or a database.
     if "@" in database or "@" in userinfo or not all(map(_is_host, hosts.split(","))):
         return None
     kept = [pair for pair in query.split("&") if pair and unquote(pair.partition("=")[0]) not in _SECRETS]
@@ -280,8 +292,8 @@ def _redact_uri(rest: str) -> str | None:
 
 
 def _is_host(host: str) -> bool:
-    """Whether ``host`` is ``name``, ``name:port``, ``[address]`` or ``[address]:port``; a name may
-    be missing.
+    """Whether ``host`` is ``name``, ``name:port``, ``[address]`` or ``[address]:port``; the name
+    may be empty.
     """
     if host.startswith("["):
         _, bracket, tail = host.partition("]")

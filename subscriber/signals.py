@@ -1,10 +1,11 @@
 """Setting an event by a signal, without a deadlock.
 
-Python runs a signal's handler in the main thread, between any two of its instructions. An event has
-a lock, which is not reentrant. A handler that sets the event while the main thread is inside
-``event.wait`` or ``event.set`` waits for a lock that its own thread holds: for ever, and so does
-every thread that looks at the event. So the handler only puts a number into a queue, which Python
-documents as reentrant, and a thread of its own sets the event.
+Python runs the handler of a signal in the main thread, between any two of its instructions. An
+event has a lock, and the lock is not reentrant. A handler that sets the event while the main thread
+is inside ``event.wait`` or ``event.set`` waits for a lock that its own thread holds. It waits
+forever, and so does every other thread that uses the event. Therefore the handler only puts a
+number into a ``SimpleQueue``, which Python documents as reentrant, and a separate thread sets the
+event.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from types import FrameType
 def set_by_signals(
     event: threading.Event, numbers: Sequence[signal.Signals], again: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Have signals set an event. Only the main thread may ask for that.
+    """Set an event when one of the signals arrives. Only the main thread may call this.
 
     Args:
         event: is set soon after the first of the signals.
         numbers: the signals.
-        again: called in the handler with each signal that comes when there was one, or the event is
-            set; it may raise, and must take no lock.
+        again: called in the handler for each signal that arrives after the first one or after the
+            event was set; it may raise, and must not take a lock.
     """
     received: SimpleQueue[int] = SimpleQueue()
     has_received: list[int] = []

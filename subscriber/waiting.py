@@ -1,18 +1,18 @@
-"""Saying for whom something waits, when it waits for longer than a moment.
+"""Reporting which sessions an operation waits for, when it waits for longer than a moment.
 
 ::
 
     with watched(ask):         two seconds ──▶ ask(), in a thread and over another connection ──▶ tell: NOTICE in a command, INFO in a run
         what may wait          and again, for as long as it waits, when the answer is another
 
-What may wait registers itself; one thread looks after all that is registered, so a batch that does
-not wait pays for a lock and nothing else. Who is waited for only the server knows, or the kernel.
-``ask`` gives one text for each session: process id, user, since when, the first words of its state.
-It never gives a query's text, which may hold values. It gives nothing where what takes so long is
-the work itself.
+An operation that may wait registers itself. One thread watches all registered operations, so a
+batch that does not wait pays only for a lock. Only the server, or the kernel, knows which sessions
+it waits for. ``ask`` returns one text for each such session: process id, user, since when, the
+first words of its state. The text never contains a query, because a query may contain values.
+``ask`` returns nothing when the operation is slow because of its own work.
 
-Rejected: a time limit on every lock. Whoever waits for a transaction to end wants to wait, and to
-know for whom.
+*Rejected:* a time limit on every lock. A user who waits for a transaction to end wants to wait, and
+wants to know for which session.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Tell = Callable[[str], None]
 
 PATIENCE_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 30.0
-"""Between two questions, whose distance doubles."""
+"""The longest time between two calls of ``ask``; the time doubles with each call."""
 _ANSWER_SECONDS: Final = 1.0
-"""How long what has waited lets a question come to its end."""
+"""How long a call of ``ask`` may still run after the operation has ended."""
 _SHOWN: Final = 5
 
 _tell: contextvars.ContextVar[Tell | None] = contextvars.ContextVar("tell", default=None)
@@ -49,7 +49,7 @@ def _log(text: str) -> None:
 
 @contextlib.contextmanager
 def told_by(tell: Tell) -> Iterator[None]:
-    """Inside, this thread's waits are told by ``tell``; elsewhere they are logged."""
+    """Inside the block, waits of this thread are reported to ``tell``; outside they are logged."""
     token = _tell.set(tell)
     try:
         yield
@@ -59,8 +59,9 @@ def told_by(tell: Tell) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Wait:
-    """Something that may wait; ``over`` is set when it does not any more, and ``asking`` is held
-    while a question is under way.
+    """An operation that may wait.
+
+    ``over`` is set when the operation has ended. ``asking`` is held while ``ask`` is running.
     """
 
     what: str
@@ -72,12 +73,13 @@ class _Wait:
 
 @contextlib.contextmanager
 def watched(what: str, ask: Ask) -> Iterator[None]:
-    """Say for whom the block waits, if it takes longer than :data:`PATIENCE_SECONDS`.
+    """Report which sessions the block waits for, if it takes longer than :data:`PATIENCE_SECONDS`.
 
     Args:
-        what: the message without its end: ``creating replication slot "s"`` waits for …
-        ask: who it waits for, a text each; called in another thread, as long as the block lasts.
-            What it raises is passed over.
+        what: the beginning of the message: ``creating replication slot "s"`` in ``creating
+            replication slot "s" waits for …``.
+        ask: returns a text for each session that the block waits for; called in another thread as
+            long as the block lasts. An exception that it raises is ignored.
     """
     wait = _Wait(what, ask, _tell.get() or _log)
     _watch.add(wait)
@@ -85,13 +87,13 @@ def watched(what: str, ask: Ask) -> Iterator[None]:
         yield
     finally:
         wait.over.set()
-        # A question uses what whoever waits may be about to close.
+        # A running ask() uses connections that the caller may be about to close.
         if wait.asking.acquire(timeout=_ANSWER_SECONDS):
             wait.asking.release()
 
 
 class _Watch:
-    """One thread that wakes up when something that was registered has taken long."""
+    """A thread that wakes up when a registered operation has taken longer than the patience."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -101,7 +103,7 @@ class _Watch:
 
     def add(self, wait: _Wait) -> None:
         with self._condition:
-            was_idle = not self._waits  # otherwise it wakes up for an earlier one
+            was_idle = not self._waits  # otherwise the thread wakes up for an earlier operation
             heapq.heappush(self._waits, (time.monotonic() + PATIENCE_SECONDS, next(self._numbers), wait))
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="waiting", daemon=True)
@@ -147,7 +149,7 @@ def _say_for_whom(wait: _Wait) -> None:
 def _asked(wait: _Wait) -> Sequence[str]:
     try:
         return wait.ask()
-    except Exception as error:  # whatever it is, what waits says it better
+    except Exception as error:  # the operation that waits reports the error better, whatever the error is
         logger.debug("who is waited for cannot be found out: %s", type(error).__name__)
         return ()
 
@@ -166,7 +168,7 @@ def session(
     database: str | None = None,
     name: str | None = None,
 ) -> str:
-    """A session in words; what this role may not see of it is None."""
+    """The description of a session; arguments that this role may not see are None."""
     known = [
         "" if user is None else f'user "{user}"',
         "" if not database else f'database "{database}"',
@@ -179,7 +181,7 @@ def session(
 
 
 def prepared(gid: str, owner: str | None, since: object, database: str | None = None) -> str:
-    """A prepared transaction in words."""
+    """The description of a prepared transaction."""
     where = "" if database is None else f' in database "{database}"'
     by = "" if owner is None else f' by "{owner}"'
     at = "" if since is None else f" at {since}"

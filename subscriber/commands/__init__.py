@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, carried out.
+"""The execution of CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION.
 
 ::
 
@@ -9,10 +9,22 @@
                             ├─▶ drop          the slot, the journal, the catalog
                             └─▶ CREATE, ALTER, DROP PUBLICATION      emulated ones: the publisher's tables, the catalog
 
-What several commands need: ``requirements`` (can publisher and target do it?),
-``check_publications`` (what is published?), ``check_target_tables`` (does the target have the
-tables?), ``create_tables`` and ``create_tables_differences`` (create them, and tell what they
-lack), ``publisher_connection`` and ``publisher_slots``, ``release_slot``, ``notices``.
+- ``subscription_grammar``, ``subscription_statements``, ``subscription_options``: the commands as
+  text and as data, and their options.
+- ``create_subscription``, ``alter_subscription``, ``alter_publications``, ``refresh_sequences``,
+  ``drop_subscription``, ``upgraded_publisher``, ``publication_commands``, ``import_publications``:
+  the commands themselves.
+- ``requirements``: can the publisher and the target do what the options need?
+- ``check_publications`` and ``check_target_tables``: what is published, and does the target have
+  the tables? ``create_tables`` creates missing tables; ``create_tables_differences`` reports what
+  they lack.
+- ``publisher_connection``, ``publisher_slots``, ``release_slot``, ``notices``: used by several
+  commands.
+
+A command writes the catalog, and a running worker reads it. The catalog itself is in
+:mod:`subscriber.catalog`, the grammar of publications in :mod:`subscriber.publication`. Workers,
+which copy tables and apply changes, are in :mod:`subscriber.runtime` and
+:mod:`subscriber.pipeline`.
 """
 
 from __future__ import annotations
@@ -53,21 +65,22 @@ def run_command(
     notify: Notify,
     publisher: str | None = None,
 ) -> str:
-    """Carry out a command on a target.
+    """Execute a command on a target.
 
     Args:
-        target: where the catalog is, and the tables.
-        command: as parsed.
-        settings: where journals are.
-        notify: told notices and warnings, as psql prints them.
-        publisher: the connection string of the server whose tables a publication is about; None is
-            that of the subscriptions.
+        target: the database with the catalog and the replicated tables.
+        command: the parsed command.
+        settings: the settings; they contain the place of the journals.
+        notify: called with each notice and warning, as psql prints them.
+        publisher: the connection string of the server with the tables of a publication; None for
+            the publisher of the target's subscriptions.
 
     Returns:
         The command's tag, such as ``CREATE SUBSCRIPTION``.
 
     Raises:
-        SubscriberError: it could not be carried out, in PostgreSQL's words where it has some.
+        SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
+            raise the same error.
     """
     if isinstance(command, PublicationCommand):
         return run_publication_command(target, command, publisher, notify)
@@ -85,7 +98,9 @@ def run_command(
 
 def _alter(target: Target, command: AlterSubscription, settings: Settings, notify: Notify) -> None:
     if isinstance(command, AlterOwner) and command.owner is not None:
-        alter_subscription.refuse_owner(command)  # PostgreSQL, too, looks for the role before the subscription
+        alter_subscription.refuse_owner(
+            command
+        )  # PostgreSQL also looks for the role before it looks for the subscription
     with target.reporting():
         catalog.ensure_catalog(target.engine)
         with target.engine.connect() as connection:

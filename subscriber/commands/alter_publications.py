@@ -1,8 +1,9 @@
-"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: which publications and tables a
-subscription has (rules D11, D12, C52, C54, C55).
+"""ALTER SUBSCRIPTION … PUBLICATION and REFRESH PUBLICATION: the publications and tables of a
+subscription (rules D11, D12, C52, C54, C55).
 
-The publisher is asked first, while the target is free for everybody; then one transaction of the
-target makes missing tables and adds and removes what has changed.
+The publisher is queried first, while the command holds no lock for which other sessions of the
+target would wait. Then one transaction of the target creates missing tables, and adds and removes
+tables of the subscription.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def alter_publications(target: Target, subscription: Subscription, command: Alte
     """ALTER SUBSCRIPTION … SET, ADD, DROP PUBLICATION.
 
     Raises:
-        UsageError: the list does not fit, or the tables cannot be refreshed.
-        PublisherError: the publisher could not be asked; nothing has changed.
+        UsageError: the list of publications is not valid, or the tables cannot be refreshed.
+        PublisherError: the publisher could not be queried; nothing has changed.
     """
     given = {"refresh": True, "copy_data": True} | read_options(command.options.sql, command.options.given, REFRESHING)
     publications = _new_list(subscription, command)
@@ -67,7 +68,7 @@ def refresh_publication(
 
     Raises:
         UsageError: the tables cannot be refreshed.
-        PublisherError: the publisher could not be asked; nothing has changed.
+        PublisherError: the publisher could not be queried; nothing has changed.
     """
     if not subscription.enabled:
         raise UsageError("ALTER SUBSCRIPTION ... REFRESH is not allowed for disabled subscriptions", sqlstate="55000")
@@ -82,7 +83,7 @@ def refresh_publication(
 
 
 def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[str, ...]:
-    """The publications after the command."""
+    """The subscription's publications after the command."""
     check_named_once(command.publications)
     if command.action == "set":
         return command.publications
@@ -104,14 +105,14 @@ def _new_list(subscription: Subscription, command: AlterPublications) -> tuple[s
 def _refresh(
     target: Target, subscription: Subscription, named: Sequence[str], notify: Notify, *, copy_data: bool
 ) -> None:
-    """Bring the tables in line with what the publications publish.
+    """Change the subscription's tables to those that the publications publish.
 
     Args:
         target: the subscriber's database.
-        subscription: with the publications that it is to have.
-        named: the publications whose absence is worth a warning.
-        notify: told warnings and notices.
-        copy_data: new tables are copied.
+        subscription: the subscription, with its publications after the command.
+        named: the publications for which a warning is given if they do not exist.
+        notify: called with warnings and notices.
+        copy_data: whether new tables are copied.
     """
     options = subscription.options
     with target.reporting(), target.engine.connect() as connection:

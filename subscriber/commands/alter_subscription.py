@@ -1,8 +1,9 @@
-"""ALTER SUBSCRIPTION, all forms but those that list tables (rules C39, C40, C48, C52, C54).
+"""ALTER SUBSCRIPTION, except the forms that change publications and tables (rules C39, C40, C48,
+C52, C54).
 
-Every form checks first and then changes the catalog in one transaction of the target. What cannot
-be rolled back - an option of the slot - is changed last in it, as in PostgreSQL. A running worker
-looks at the catalog about once a second.
+Every form checks first and then changes the catalog in one transaction of the target. A change that
+cannot be rolled back - an option of the slot - comes last in this transaction, as in PostgreSQL. A
+running worker reads the catalog about once a second.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from subscriber.settings import Settings
 from subscriber.targets import Target
 
 _STREAMED: Final = ("origin", "binary", "streaming")
-"""Options that say what the publisher sends, and how."""
+"""The options that decide what the publisher sends, and how."""
 
 
 def alter_connection(target: Target, subscription: Subscription, command: AlterConnection) -> None:
-    """ALTER SUBSCRIPTION … CONNECTION; nobody connects yet.
+    """ALTER SUBSCRIPTION … CONNECTION. The command does not connect to the publisher.
 
     Raises:
-        UsageError: it is no connection string.
+        UsageError: it is not a connection string.
     """
     check_conninfo(command.conninfo)
     with target.begin() as connection:
@@ -59,7 +60,7 @@ def alter_enabled(target: Target, subscription: Subscription, command: AlterEnab
     """ALTER SUBSCRIPTION … ENABLE, DISABLE.
 
     Raises:
-        UsageError: 55000, there is no slot to stream from.
+        UsageError: 55000, the subscription has no slot to stream from.
     """
     if command.enabled and subscription.slot_name is None:
         raise UsageError("cannot enable subscription that does not have a slot name", sqlstate="55000")
@@ -71,7 +72,7 @@ def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -
     """ALTER SUBSCRIPTION … SKIP (rules C40, C41).
 
     Raises:
-        UsageError: the LSN is malformed, or behind what is applied.
+        UsageError: the LSN is malformed, or before the applied position.
     """
     given = read_options(command.options.sql, command.options.given, SKIPPING)
     lsn = given["lsn"]
@@ -85,11 +86,11 @@ def alter_skip(target: Target, subscription: Subscription, command: AlterSkip) -
 
 
 def refuse_owner(command: AlterOwner) -> None:
-    """ALTER SUBSCRIPTION … OWNER TO: there is nobody to give it to.
+    """ALTER SUBSCRIPTION … OWNER TO, which is always refused: a subscriber has no roles.
 
     Raises:
         UsageError: 42704, there is no role of that name.
-        NotSupportedError: the current role.
+        NotSupportedError: the command names the current role.
     """
     detail = "A subscriber has no roles: it acts as the user of its target."
     hint = "Give `subscriber run` a target URL with another user."
@@ -117,10 +118,10 @@ def alter_options(
     """ALTER SUBSCRIPTION … SET (…).
 
     Raises:
-        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names is
-            not there.
-        NotSupportedError: publisher or target cannot do it.
-        PublisherError: the slot could not be changed; the subscription is as it was.
+        UsageError: an option is malformed, or cannot be changed now; a table that ``map`` names
+            does not exist.
+        NotSupportedError: the publisher or the target cannot do it.
+        PublisherError: the slot could not be changed; the subscription is as it was before.
     """
     changes = read_options(command.options.sql, command.options.given, ALTERABLE)
     if "system_identifier" in changes:
@@ -158,7 +159,7 @@ def alter_options(
 def _change_slot_name(
     target: Target, subscription: Subscription, changes: Mapping[str, Any], settings: Settings, notify: Notify
 ) -> None:
-    """Take the subscription off its slot, and put it on another one, if one is named
+    """Detach the subscription from its slot, and attach it to another slot if the command names one
     (:mod:`subscriber.positions.slot_position`).
     """
 
@@ -182,8 +183,9 @@ def _check_slot_name(subscription: Subscription, changes: Mapping[str, Any]) -> 
 
 
 def _check_map(target: Target, subscription: Subscription, names: RelationNames, notify: Notify) -> None:
-    """Every table of the subscription must be there under its new name; none is made, since its
-    rows would not be in it.
+    """Check that every table of the subscription exists under its new name.
+
+    Missing tables are not created, since they would lack the rows that were copied before.
     """
     with target.reporting(), target.engine.connect() as connection:
         found = [(one.schema, one.name) for one in catalog.relations_of(connection, subscription.subid)]
@@ -193,8 +195,10 @@ def _check_map(target: Target, subscription: Subscription, names: RelationNames,
 
 
 def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> None:
-    """Rule C52. The slot's option is turned off by the command, and on by the walsender once all
-    tables are ready (E5).
+    """Check a change of ``two_phase`` (rule C52).
+
+    The command turns the slot's option off. The walsender turns it on when all tables are ready
+    (E5).
     """
     if "two_phase" not in changes:
         return
@@ -205,8 +209,10 @@ def _check_two_phase(subscription: Subscription, changes: Mapping[str, Any]) -> 
 
 
 def _check_all_decided(target: Target, subscription: Subscription, settings: Settings) -> None:
-    """Rule C52: the publisher would send a prepared transaction once more, with its commit. The
-    worker has ended by now.
+    """Check that every prepared transaction was committed or rolled back (rule C52).
+
+    Otherwise the publisher would send a prepared transaction again, with its commit. The worker has
+    ended before this check.
     """
     storage = _journal(subscription, settings)
     with target.reporting(), target.engine.connect() as connection:
@@ -229,10 +235,11 @@ def _check_slot_option(subscription: Subscription, option: str, *, of_slot: bool
 
 
 def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slot_options: Mapping[str, bool]) -> None:
-    """Ask the publisher whether it can do what is switched on, and whether its slot is free to be
-    changed.
+    """Check that the publisher supports the options that are switched on, and that its slot can be
+    changed now.
 
-    A subscription that has never been connected is not asked about: REFRESH PUBLICATION does.
+    The publisher is not asked about the options of a subscription that has never been connected;
+    REFRESH PUBLICATION checks them.
     """
     switched_on = changes.get("binary") or changes.get("two_phase") or changes.get("origin") == "none"
     if not slot_options and (not switched_on or subscription.system_identifier is None):
@@ -240,7 +247,8 @@ def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slo
     with connected(subscription.conninfo, subscription.name) as publisher:
         requirements.check_publisher(publisher.version, changes)
         if slot_options and subscription.slot_name is not None:
-            # The server would wait for it, while the target's transaction is open.
+            # Without this wait the server would wait for the slot while the target's transaction is
+            # open.
             if publisher_slots.is_released(publisher, subscription.slot_name):
                 return
             raise UsageError(
@@ -251,7 +259,9 @@ def _check_publisher(subscription: Subscription, changes: Mapping[str, Any], slo
 
 
 def _journal(subscription: Subscription, settings: Settings) -> Storage | None:
-    """The journal as far as it can be known; on another machine than the worker's it is empty."""
+    """The journal of the slot. It is empty if the worker is on another machine; None if there is no
+    slot.
+    """
     if subscription.system_identifier is None or subscription.slot_name is None:
         return None
     return open_storage(journal_url(settings.journal, subscription.system_identifier, subscription.slot_name))

@@ -1,9 +1,10 @@
-"""The publications of a subscription, checked, and the tables that they publish: asked of the
-server, or emulated.
+"""Checks of a subscription's publications, and the tables that they publish. The publications are
+the server's, or emulated ones.
 
 With a carrier, this module checks everything that the server would check when the publication is
 created and when its tables are written: the filters against the publisher's tables (rules B23-B29),
-the replica identities (B32-B36), and that the carrier brings all of it.
+the replica identities (B32-B36), and whether the carrier contains everything that the publications
+need.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ from subscriber.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class SubscribedTables:
-    """What a subscription replicates of what its publications publish.
+    """The tables that a subscription replicates.
 
     Attributes:
-        tables: the published tables, but those in which subscribers keep their state.
-        changing: schema and name of those whose UPDATEs or DELETEs are published.
-        publishing: what the catalog is to keep of emulated publications; None where the server
-            publishes.
+        tables: the published tables, without those in which subscribers keep their catalog.
+        changing: the schemas and names of the tables whose UPDATEs or DELETEs are published.
+        publishing: the emulated publications as the catalog stores them; None if the server's
+            publications are used.
     """
 
     tables: list[PublishedTable]
@@ -68,22 +69,23 @@ def check_publications(
     named: Sequence[str] | None = None,
     known: Collection[tuple[str, str]] = (),
 ) -> SubscribedTables:
-    """What a subscription's publications publish now, with PostgreSQL's warnings.
+    """The tables that a subscription's publications publish now. Gives PostgreSQL's warnings.
 
     Args:
         target: the subscriber's database.
         publisher: the publisher.
-        subscription: its name.
-        publications: those that it has.
-        options: its options; ``copy_data`` says whether tables are copied.
-        notify: told warnings.
-        named: the publications whose absence is worth a warning; None for all.
-        known: tables that the subscription has already, and does not copy.
+        subscription: the name of the subscription.
+        publications: the publications of the subscription.
+        options: the options of the subscription; ``copy_data`` decides whether tables are copied.
+        notify: called with warnings.
+        named: the publications for which a warning is given if they do not exist; None for all.
+        known: tables that the subscription has already; they are not copied.
 
     Raises:
-        UsageError: an emulated publication does not exist, or does not fit the publisher's tables.
-        NotSupportedError: the carrier leaves something out, or a filter cannot be evaluated here.
-        PublisherError: the publisher refused.
+        UsageError: an emulated publication does not exist, or does not match the publisher's
+            tables.
+        NotSupportedError: the carrier lacks something, or a filter cannot be evaluated here.
+        PublisherError: the publisher could not be queried, or refused.
     """
     source: Publications
     publishing = None
@@ -108,17 +110,17 @@ def check_publications(
 def read_uncopied(
     publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, emulated: bool
 ) -> list[tuple[PublishedTable, TableAttributes]]:
-    """What tables are like that are not to be copied, for
+    """The properties of tables that are not copied, for
     :func:`~subscriber.catalog.keep_published_shapes`.
 
     Args:
-        publisher: is asked.
-        publications: of the subscription.
-        tables: those that are published.
-        emulated: the publications are the subscriber's own.
+        publisher: the publisher, which is queried.
+        publications: the publications of the subscription.
+        tables: the published tables.
+        emulated: whether the publications are emulated.
 
     Raises:
-        PublisherError: it could not be asked.
+        PublisherError: the publisher could not be queried.
     """
     found = []
     for table in tables:
@@ -130,8 +132,8 @@ def read_uncopied(
 
 
 def _without_own(tables: Sequence[PublishedTable], names: RelationNames, notify: Notify) -> list[PublishedTable]:
-    """Leave out what a publisher that is itself a target of ours keeps for its own
-    subscriptions.
+    """Leave out tables with the names of the catalog's tables: the publisher may itself be a target
+    of this program.
     """
     own = [table for table in tables if catalog.is_own_table(names, *table.key)]
     if own:
@@ -158,14 +160,16 @@ def _check_emulated(target: Target, publisher: Publisher, publications: Sequence
         return frozenset(columns_of(check_filter(where, table, tables)))
 
     publishing = Publishing(definitions, tables)
-    publishing.published_tables()  # first: what it refuses, PostgreSQL refuses here too (rule B39)
+    publishing.published_tables()  # first: PostgreSQL also raises the errors of this call at this place (rule B39)
     check_coverage(definitions, tables, filter_columns, tuple(of_publisher.values()))
     check_carrier(of_publisher[carrier], definitions, tables, filter_columns)
     return publishing
 
 
 def _check_members(publication: Publication, tables: PublisherTables) -> None:
-    """The publication may have been made for another publisher, or its tables have been altered
+    """Check the tables and filters that a publication names.
+
+    The publication may have been created for another publisher, or its tables may have been altered
     since.
     """
     for entry in publication.tables:

@@ -1,5 +1,5 @@
-"""The target's tables of a subscription: they must be there, or ``create_tables`` creates them
-(rule D13).
+"""Checks of a subscription's tables in the target. They must exist, or ``create_tables`` creates
+them (rule D13).
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ def check_tables(
     *,
     create_tables: bool,
 ) -> list[MissingTable]:
-    """Look at the target's table of each published one; gives those that are to be made.
+    """Check the target's table of each published table; returns the tables that are to be created.
 
-    Columns are not looked at: :func:`warn_of_shapes` does.
+    Columns are not checked here; :func:`warn_of_shapes` checks them.
 
     Args:
-        target: where they are to be.
-        publisher: is asked what a table that is to be made is like.
-        tables: those that are published.
-        names: the target's names of them.
-        create_tables: those that do not exist are to be made.
+        target: the database of the tables.
+        publisher: the publisher; it is queried for the columns of tables that are to be created.
+        tables: the published tables.
+        names: maps the publisher's names to the target's.
+        create_tables: whether missing tables are to be created.
 
     Raises:
-        UsageError: 42P01, a table does not exist and is not to be made; 42809, it is of a kind that
-            cannot be replicated into; 42710, two have one name.
-        PublisherNotReady: a table was dropped at the publisher meanwhile.
+        UsageError: 42P01, a table does not exist and is not to be created; 42809, a relation is of
+            a kind that cannot be replicated into; 42710, two tables have the same name.
+        PublisherNotReady: a table was dropped at the publisher in the meantime.
     """
     missing = set(check_relations(target, [table.key for table in tables], names, create_tables=create_tables))
     return design_tables(target, publisher, tables, [table for table in tables if table.key in missing], names)
@@ -53,15 +53,16 @@ def check_tables(
 def warn_of_shapes(
     target: Target, publisher: Publisher, published: SubscribedTables, options: SubscriptionOptions, notify: Notify
 ) -> None:
-    """Compare the tables that are there with the published ones, and tell what copying or applying
-    would stop at.
+    """Compare the existing tables with the published ones, and warn of differences at which copying
+    or applying would stop.
 
-    PostgreSQL's commands do not look at columns, and its workers fail later. So nothing is refused
-    here: the errors are those of :mod:`subscriber.apply.local_relations` and
-    :mod:`subscriber.apply.identity`, as warnings. A table that is still to be made is passed over.
+    PostgreSQL's commands do not check columns, and its workers fail later. Therefore nothing is
+    refused here. The warnings have the texts of the errors of
+    :mod:`subscriber.apply.local_relations` and :mod:`subscriber.apply.identity`. A table that is
+    still to be created is skipped.
 
     Raises:
-        PublisherError: the publisher could not be asked.
+        PublisherError: the publisher could not be queried.
         TargetError: the target could not be read.
     """
     with target.reporting(), target.engine.connect() as connection:
@@ -81,7 +82,7 @@ def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterat
     except TargetRelationError as error:
         yield error
         return
-    # The publisher itself refuses to change rows that it cannot identify.
+    # The publisher itself refuses to change rows of a table without a replica identity.
     identified = relation.replica_identity == "f" or any(column.is_identity for column in relation.columns)
     checks: list[Callable[[LocalRelation], object]] = [check_required]
     if changes and identified:
@@ -96,14 +97,15 @@ def _misfits(there: RelationMap, relation: Relation, *, changes: bool) -> Iterat
 def check_relations(
     target: Target, relations: Sequence[TableName], names: RelationNames, *, create_tables: bool | None = None
 ) -> list[TableName]:
-    """Look at the target's table of each relation; gives the relations whose table does not exist,
-    where it is to be made.
+    """Check the target's table of each relation; returns the relations whose table is to be
+    created.
 
     Args:
-        target: where they are to be.
-        relations: by the publisher's names.
-        names: the target's names of them.
-        create_tables: those that do not exist are to be made; None: the command makes none.
+        target: the database of the tables.
+        relations: the relations, by the publisher's names.
+        names: maps the publisher's names to the target's.
+        create_tables: whether missing tables are to be created; None if the command cannot create
+            tables.
 
     Raises:
         UsageError: as :func:`check_tables`.

@@ -1,8 +1,9 @@
 """CREATE SUBSCRIPTION (rules C53, C54, C55, D1, D9, D13).
 
-It touches two databases without a transaction over both, so the slot is made last but one: when
-storing the subscription then fails, the slot is dropped again. No data is copied here: the tables
-are written down as to be copied (state i), and ``subscriber run`` copies them.
+The command changes two databases, and no transaction covers both. Therefore the slot is created
+last but one: if storing the subscription then fails, the slot is dropped again. No data is copied
+here. The tables are stored in the catalog with state i (to be copied), and ``subscriber run``
+copies them.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from subscriber.settings import Settings
 from subscriber.targets import Target
 
 _NOTHING: Final = SubscribedTables([])
-"""What is known without a connection."""
+"""The published tables when there is no connection to the publisher: none are known."""
 
 
 def create_subscription(target: Target, command: CreateSubscription, settings: Settings, notify: Notify) -> None:
-    """Carry out CREATE SUBSCRIPTION.
+    """Execute CREATE SUBSCRIPTION.
 
     Raises:
         UsageError: the name is taken, a target table is missing, …
-        PublisherError: the publisher is not ready, in its own words.
+        PublisherError: the publisher is not ready; the message is the server's.
     """
     requirements.check_target(target, asdict(command.options))
     with target.reporting():
@@ -115,13 +116,13 @@ def _create_connected(
             publisher, command.publications, published.tables, emulated=options.carrier is not None
         )
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
-    # Until all tables are ready, prepared transactions come as ordinary ones: a copy could miss a
-    # part of them (C48).
+    # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy
+    # could miss a part of a prepared transaction (C48).
     ready = options.two_phase and options.create_slot and not options.copy_data and bool(published.tables)
     start = _make_slot(command, publisher, two_phase=ready, notify=notify)
     if options.create_slot and options.slot_name is not None:
-        # Of an earlier slot of this name. On a publisher that was restored since, its positions may
-        # lie beyond the new slot's.
+        # The journal of an earlier slot of this name. If the publisher was restored since, the
+        # journal's positions may be after the new slot's.
         remove_journal_of(system_identifier, options.slot_name, settings, notify)
     try:
         _store(
@@ -141,11 +142,10 @@ def _create_connected(
 
 
 def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: bool, notify: Notify) -> LSN:
-    """Make the slot, or look at the one that is to be used; gives where changes begin, and 0/0
-    where that is to be found out.
+    """Create the slot, or look up the existing slot that the command names.
 
-    Whatever another subscription has not applied of the slot is in the copies of the tables, if
-    they are made.
+    Returns the LSN at which the changes begin, or 0/0 if it is determined later. If tables are
+    copied, the copies contain all changes of the slot that another subscription has not applied.
     """
     options = command.options
     if options.slot_name is None:
@@ -162,12 +162,14 @@ def _make_slot(command: CreateSubscription, publisher: Publisher, *, two_phase: 
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """Whom a subscription replicates from, and where it begins.
+    """The publisher of a subscription, and the position at which the subscription begins.
 
     Attributes:
-        system_identifier: of the publisher; None when it was not asked.
-        start: where the slot's changes begin; 0/0 where that is still to be found out.
-        two_phase_state: None is where PostgreSQL begins (C48).
+        system_identifier: the publisher's system identifier; None if the publisher was not
+            connected to.
+        start: the LSN at which the slot's changes begin; 0/0 if it is determined later.
+        two_phase_state: the initial ``subtwophasestate``; None for the state with which PostgreSQL
+            begins (C48).
         slot_adopted: whether ``start`` is known.
     """
 

@@ -1,5 +1,5 @@
-"""``create_tables``: the target's tables that do not exist are created with the shapes of the
-published ones.
+"""The option ``create_tables``: missing tables of the target are created with the shapes of the
+published tables.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class MissingTable:
     """A table that the target does not have yet.
 
     Attributes:
-        published: the publisher's.
-        relation: the target's name, for messages.
-        table: the target's DDL.
+        published: the publisher's table.
+        relation: the target's name of the table, for messages.
+        table: the DDL for the target.
     """
 
     published: PublishedTable
@@ -42,17 +42,17 @@ def design_tables(
     chosen: Sequence[PublishedTable],
     names: RelationNames,
 ) -> list[MissingTable]:
-    """What ``create_tables`` makes of tables; nothing is made.
+    """The tables that ``create_tables`` would create; nothing is created here.
 
     Args:
-        target: where they are to be.
-        publisher: is asked what they are like.
-        tables: all that are published, which foreign keys may refer to.
-        chosen: those of them that are wanted.
-        names: the target's names of them.
+        target: the database of the new tables.
+        publisher: the publisher; it is queried for the properties of the tables.
+        tables: all published tables, to which foreign keys may refer.
+        chosen: the published tables that are to be created.
+        names: maps the publisher's names to the target's.
 
     Raises:
-        PublisherNotReady: a table was dropped at the publisher meanwhile.
+        PublisherNotReady: a table was dropped at the publisher in the meantime.
     """
     shapes = [_named(_shape(publisher, table), names) for table in chosen]
     references: dict[TableName, frozenset[frozenset[str]] | None] = {names.local(*table.key): None for table in tables}
@@ -73,7 +73,7 @@ def design_tables(
 
 
 def _unique_keys(shape: TableShape) -> frozenset[frozenset[str]]:
-    """What a foreign key can refer to in a table that is made of a shape."""
+    """The sets of columns to which a foreign key can refer in a table with this shape."""
     others = (key.columns for key in shape.unique if not key.deferrable and key.nulls_distinct)
     return frozenset(frozenset(columns) for columns in (shape.key, *others) if columns)
 
@@ -81,10 +81,10 @@ def _unique_keys(shape: TableShape) -> frozenset[frozenset[str]]:
 def create_missing_tables(
     target: Target, connection: sa.Connection, missing: Sequence[MissingTable], notify: Notify
 ) -> None:
-    """Create tables in the caller's transaction, and tell of it.
+    """Create tables in the caller's transaction, and report it with a NOTICE.
 
     Raises:
-        SubscriberError: the target refused, with the relation.
+        SubscriberError: the target refused; the error has the relation.
     """
     for one in missing:
         try:
@@ -102,7 +102,7 @@ def create_missing_tables(
 
 
 def _named(shape: TableShape, names: RelationNames) -> TableShape:
-    """The shape under the target's name, with those of the tables that it refers to."""
+    """The shape with the target's names of the table and of the tables to which it refers."""
     schema, name = names.local(shape.schema, shape.name)
     references = [(key, *names.local(key.schema, key.table)) for key in shape.foreign_keys]
     return replace(

@@ -1,5 +1,5 @@
-"""What ``create_tables`` leaves out or changes: one NOTICE a kind, and the whole list in
-``subscriber_schema_difference``.
+"""What ``create_tables`` leaves out or changes: one NOTICE for each kind of difference, and the
+whole list in ``subscriber_schema_difference``.
 """
 
 from __future__ import annotations
@@ -44,18 +44,21 @@ _KINDS: Final = {
     "rule": ("rule is left out", "rules are left out"),
     "policy": ("policy of row security is left out", "policies of row security are left out"),
 }
-"""The kinds in the order in which they are told, each with what is said of one and of many."""
+"""The kinds in the order in which they are reported, each with its text for one object and for
+several objects.
+"""
 _WITH_SCHEMA: Final = frozenset(
     {"partitioned table", "partition", "shared sequence", "index", "view", "materialized view"}
 )
-"""Kinds whose objects have a schema, and are known without their table."""
+"""Kinds whose objects have a schema and are identified without their table."""
 
 
 def find_differences(publisher: Publisher, tables: Sequence[MissingTable]) -> list[RelatedDifference]:
-    """What these tables have at the publisher and not in the target, by kind, table and name.
+    """The properties of these tables that the publisher has and the target lacks, ordered by kind,
+    table and name.
 
     Raises:
-        PublisherError: the publisher could not be asked.
+        PublisherError: the publisher could not be queried.
     """
     found = [
         RelatedDifference(one.published.qualified_name, difference)
@@ -68,7 +71,7 @@ def find_differences(publisher: Publisher, tables: Sequence[MissingTable]) -> li
 
 
 def tell_differences(differences: Sequence[RelatedDifference], notify: Notify) -> None:
-    """One NOTICE a kind, with the number and the first names."""
+    """One NOTICE for each kind, with the number of objects and the first names."""
     for kind, (one, many) in _KINDS.items():
         names = list(dict.fromkeys(_shown(found) for found in differences if found.difference.kind == kind))
         if names:

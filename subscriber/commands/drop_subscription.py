@@ -1,7 +1,6 @@
-"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and forget the subscription only
-after that.
+"""DROP SUBSCRIPTION (rule C54): stop the worker, drop the slot, and then delete the subscription.
 
-A slot that nobody remembers would hold the publisher's WAL for ever. Where the slot cannot be
+A slot that no catalog names would retain the publisher's WAL forever. If the slot cannot be
 dropped, nothing has changed.
 """
 
@@ -27,11 +26,11 @@ from subscriber.targets import Target
 
 
 def drop_subscription(target: Target, command: DropSubscription, settings: Settings, notify: Notify) -> None:
-    """Carry out DROP SUBSCRIPTION.
+    """Execute DROP SUBSCRIPTION.
 
     Raises:
-        UsageError: 42704, no subscription has that name.
-        PublisherError: the slot could not be dropped; the subscription is as it was.
+        UsageError: 42704, there is no subscription of that name.
+        PublisherError: the slot could not be dropped; the subscription is as it was before.
     """
     with target.reporting():
         catalog.ensure_catalog(target.engine)
@@ -42,7 +41,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                 raise UsageError(f'subscription "{command.name}" does not exist', sqlstate="42704")
             notice(notify, f'subscription "{command.name}" does not exist, skipping')
             return
-        catalog.set_enabled(connection, command.name, enabled=False)  # its worker sees it, and ends
+        catalog.set_enabled(connection, command.name, enabled=False)  # the worker reads this and ends
     _warn_unfinished(target, subscription, notify)
     if subscription.slot_name is not None:
         try:
@@ -53,15 +52,15 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
                     catalog.set_enabled(connection, command.name, enabled=True)
             raise
         notice(notify, f'dropped replication slot "{subscription.slot_name}" on publisher')
-        # The slot is gone: a subscription that stays because of its journal could only be dropped
-        # in three steps.
+        # The slot has been dropped. If an error of the journal kept the subscription, it could only
+        # be dropped in three steps.
         with contextlib.suppress(JournalError, UsageError):
             tell_dropped(subscription, _applied(target, subscription), settings, notify)
         remove_journal_of(system_identifier, subscription.slot_name, settings, notify)
     with target.begin() as connection:
         for released in catalog.released_slots(connection):
             if released.subscription == command.name:
-                # A batch may have been committing while the slot was taken away.
+                # A batch may have been committed while the slot was being released.
                 applied = subscription.progress.read(connection)
                 catalog.release_slot(connection, replace(released, applied=applied))
         catalog.delete_subscription(connection, command.name)
@@ -71,7 +70,7 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
             target.origins.drop(connection, subscription.origin)
         left = forget_finished(target, connection, subscription.subid)
     for transaction in left:
-        # PostgreSQL leaves it as well, and says nothing.
+        # PostgreSQL leaves the prepared transaction in place, too, but does not report it.
         warning(
             notify,
             f'prepared transaction "{transaction.gid}" is left in the target',
@@ -80,8 +79,8 @@ def drop_subscription(target: Target, command: DropSubscription, settings: Setti
 
 
 def _warn_unfinished(target: Target, subscription: Subscription, notify: Notify) -> None:
-    """Tell which tables do not have the publisher's rows, before the slot goes that could still
-    bring them.
+    """Warn of tables that do not have all rows of the publisher, before the slot is dropped that
+    could still send them.
     """
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
@@ -114,18 +113,21 @@ def _applied(target: Target, subscription: Subscription) -> LSN:
 
 
 def remove_journal(subscription: Subscription, settings: Settings) -> None:
-    """Remove the journal of a slot that is gone; on another machine than the worker's there is
-    nothing to remove.
+    """Remove the journal of a slot that was dropped.
+
+    If the worker is on another machine, there is nothing to remove.
 
     Raises:
-        JournalError, UsageError: the journal cannot be reached.
+        JournalError, UsageError: the journal cannot be accessed.
     """
     if subscription.system_identifier is not None and subscription.slot_name is not None:
         delete_journal(subscription.system_identifier, subscription.slot_name, settings)
 
 
 def _drop_slot(subscription: Subscription, slot: str) -> str:
-    """Drop the slot; gives the publisher's system identifier, which names the journal."""
+    """Drop the slot; returns the publisher's system identifier, which is part of the journal's
+    name.
+    """
     try:
         with connect_publisher(subscription.conninfo, subscription.name) as server:
             publisher = Publisher(server)

@@ -1,7 +1,7 @@
-"""``subscriber publication import``: a server's publications become the subscriber's own.
+"""``subscriber publication import``: stores a server's publications as emulated publications.
 
-So the filtering moves from the server to the subscriber by one command, before a subscription with
-a carrier takes the place of one without.
+With this command the filters move from the server to the subscriber, before a subscription with a
+carrier replaces a subscription without a carrier.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def import_publications(
     """Store publications of a server in the target: all of them, or none.
 
     Args:
-        target: where they are kept.
-        conninfo: the server's.
-        names: of the publications.
-        notify: told what each of them is.
-        replace: those that exist are replaced.
+        target: the database in which they are stored.
+        conninfo: the connection string of the server.
+        names: the names of the publications.
+        notify: called with a notice for each publication.
+        replace: whether existing publications of these names are replaced.
 
     Raises:
         PublisherNotReady: 42704, the server has no publication of that name.
-        UsageError: 42710, the target has one already.
+        UsageError: 42710, the target already has a publication of that name.
         NotSupportedError: a filter that cannot be evaluated exactly here.
     """
     wanted = list(dict.fromkeys(names))
@@ -74,7 +74,7 @@ def _check_filters(publication: Publication, tables: PublisherTables) -> None:
 
 
 def _summary(publication: Publication) -> str:
-    """In words, such as ``2 tables, 1 row filter``."""
+    """The content of a publication in words, such as ``2 tables, 1 row filter``."""
     if publication.all_tables:
         excepted = len(publication.excepted)
         return f"all tables but {excepted}" if excepted else "all tables"

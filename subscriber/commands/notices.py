@@ -1,4 +1,4 @@
-"""What commands tell beside their result, in PostgreSQL's words."""
+"""The notices and warnings of commands, with PostgreSQL's texts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from subscriber.publisher.replica_identity import TableWithoutIdentity
 from subscriber.schema.relation_names import RelationNames, TableName
 
 Notify = Callable[[str], None]
-"""Told notices and warnings, each with its severity in front as psql prints it; DETAIL and HINT are
-lines of the same text.
+"""A function that is called with each notice and warning. The text begins with the severity, as
+psql prints it; DETAIL and HINT are lines of the same text.
 """
 
 
 FIRST_NAMES: Final = 5
-"""So many names a message has; of the others it has the number."""
+"""The largest number of names in a message; for further names it has only their number."""
 
 
 def notice(notify: Notify, message: str) -> None:
@@ -37,13 +37,16 @@ def quoted(names: Sequence[str]) -> str:
 
 
 def first_names(names: Sequence[str]) -> str:
-    """``"a", "b"``; of many the first ones, and how many more there are."""
+    """``"a", "b"``; for a long list the first names, and the number of further names."""
     left = len(names) - FIRST_NAMES
     return quoted(names) if left <= 0 else f"{quoted(names[:FIRST_NAMES])} and {left:,} more"
 
 
 def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]) -> None:
-    """Rules B32, B33: what fails is the application at the publisher, and not the subscription."""
+    """Warn of tables without a usable replica identity (rules B32, B33).
+
+    The application's UPDATE or DELETE at the publisher fails then, and not the subscription.
+    """
     if not tables:
         return
     names = [table.qualified_name for table in tables]
@@ -72,7 +75,7 @@ def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]
 
 
 def warn_unreadable(notify: Notify, tables: Sequence[UnreadableTable]) -> None:
-    """The role of the CONNECTION cannot copy tables."""
+    """Warn that the role of the CONNECTION cannot copy these tables."""
     if not tables:
         return
     names = [table.qualified_name for table in tables]
@@ -90,12 +93,14 @@ def warn_unreadable(notify: Notify, tables: Sequence[UnreadableTable]) -> None:
 
 
 def _script(statements: Iterable[str]) -> str:
-    """Statements to paste, each once."""
+    """SQL statements that a user can copy and run, each of them once."""
     return " ".join(f"{statement};" for statement in dict.fromkeys(statements))
 
 
 def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
-    """Rule C54: a publication may be made later."""
+    """Warn of publications that the publisher does not have; they may be created later (rule
+    C54).
+    """
     if len(missing) == 1:
         warning(notify, f"publication {quoted(missing)} does not exist on the publisher")
     elif missing:
@@ -103,7 +108,9 @@ def warn_missing_publications(notify: Notify, missing: Sequence[str]) -> None:
 
 
 def warn_unused_names(notify: Notify, names: RelationNames, relations: Collection[TableName]) -> None:
-    """A map may be there before its tables are published; or it has a mistake in it."""
+    """Warn of names in ``map`` that are not published: their tables may be published later, or the
+    map may have an error.
+    """
     schemas = {schema for schema, _ in relations}
     unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
     unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]
@@ -112,7 +119,7 @@ def warn_unused_names(notify: Notify, names: RelationNames, relations: Collectio
 
 
 def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:
-    """Rule C55: a copy cannot tell where rows came from."""
+    """Warn that copied rows may have other origins, which a copy cannot distinguish (rule C55)."""
     if not publications:
         return
     names = quoted(publications)

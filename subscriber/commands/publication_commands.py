@@ -1,8 +1,8 @@
-"""CREATE, ALTER and DROP PUBLICATION: publications that the subscriber evaluates, kept in the
-target.
+"""CREATE, ALTER and DROP PUBLICATION for emulated publications, which are stored in the target.
 
-What they name is looked up at a publisher, as PostgreSQL looks it up in its own catalog. Nothing is
-made there. A filter that could not be evaluated exactly is refused here and now (refuse_not_guess).
+The names in a command are looked up at a publisher, as PostgreSQL looks them up in its own catalog.
+Nothing is created at the publisher. A filter that cannot be evaluated exactly is refused by the
+command (refuse_not_guess).
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from subscriber.targets import Target
 
 
 def run_publication_command(target: Target, command: PublicationCommand, publisher: str | None, notify: Notify) -> str:
-    """Carry out a command on a target.
+    """Execute a command on a target.
 
     Args:
-        target: where the catalog is.
-        command: as parsed.
-        publisher: the connection string of the server whose tables are meant; None is the publisher
-            of the target's subscriptions.
-        notify: told notices and warnings, as psql prints them.
+        target: the database with the catalog.
+        command: the parsed command.
+        publisher: the connection string of the server with the tables; None for the publisher of
+            the target's subscriptions.
+        notify: called with notices and warnings, as psql prints them.
 
     Returns:
         The command's tag, such as ``CREATE PUBLICATION``.
 
     Raises:
-        SubscriberError: it could not be carried out, in PostgreSQL's words where it has some.
+        SubscriberError: it could not be executed; the message is PostgreSQL's if PostgreSQL can
+            raise the same error.
     """
     if isinstance(command, AlterPublicationOwner) and command.owner is not None:
-        _refuse_owner(command)  # PostgreSQL, too, looks for the role before the publication
+        _refuse_owner(command)  # PostgreSQL also looks for the role before it looks for the publication
     with target.reporting():
         catalog.ensure_catalog(target.engine)
     match command:
@@ -94,8 +95,8 @@ def _alter(
 
 
 def _replace(target: Target, before: Publication, after: Publication) -> None:
-    """Store what was worked out while no transaction of the target was open, if nobody has changed
-    the publication meanwhile.
+    """Store a publication that was computed while no transaction of the target was open, unless
+    another session has changed the publication in the meantime.
     """
     with target.begin() as connection:
         if catalog.get_publication(connection, before.name) != before:
@@ -142,7 +143,7 @@ def _refuse_owner(command: AlterPublicationOwner) -> None:
 
 
 def _kept_filter(text: str, table: PublisherTable, tables: PublisherTables) -> str:
-    """A filter as it is kept; see :data:`subscriber.publication.membership.CheckFilter`."""
+    """A filter as it is stored; see :data:`subscriber.publication.membership.CheckFilter`."""
     return kept_text(text, table, tables)
 
 
@@ -155,7 +156,7 @@ def _tables(target: Target, publisher: str | None) -> PublisherTables:
 
 
 def _only_publisher(conninfos: Sequence[str]) -> str:
-    """The one publisher of the target's subscriptions.
+    """The only publisher of the target's subscriptions.
 
     Raises:
         UsageError: the subscriptions have no publisher, or more than one.

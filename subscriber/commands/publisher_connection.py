@@ -1,4 +1,6 @@
-"""Connections to a subscription's publisher, with libpqwalreceiver's texts where nobody answers."""
+"""Connections to a subscription's publisher, with libpqwalreceiver's error texts when a connection
+fails.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Slots of subscriptions at the publisher: created, altered, released and dropped, with
-libpqwalreceiver's texts.
+"""The slots of subscriptions at the publisher: create, alter, release and drop them, with
+libpqwalreceiver's error texts.
 
-Nothing here holds a transaction of the target open: making a slot waits for every transaction of
-the publisher's server, and the target may be a database of that server.
+No function here opens a transaction of the target, and a slot is created while no transaction of
+the target is open. The creation of a slot waits for every transaction of the publisher's server,
+and the target may be a database of that server.
 """
 
 from __future__ import annotations
@@ -24,21 +25,20 @@ from subscriber.publisher.slots import CreatedSlot, alter_slot, create_slot
 from subscriber.waiting import watched
 
 WORKER_STOP_SECONDS: Final = 15.0
-"""How long a command waits for a running worker to let go of the slot: it looks at the catalog
+"""How long a command waits for a running worker to release the slot. The worker reads the catalog
 about once a second.
 """
 _POLL_SECONDS: Final = 0.2
 _NOTICE_SECONDS: Final = 3.0
-"""How long `subscriber run` has to notice a change of the catalog, and to end its receiver in
-order.
+"""How long `subscriber run` has to read a change of the catalog and to end its receiver in order.
 """
 _WATCH_SECONDS: Final = 0.02
 
 
 def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, failover: bool) -> CreatedSlot:
-    """Make the slot of a subscription; no snapshot is exported.
+    """Create the slot of a subscription; no snapshot is exported.
 
-    The server waits for every transaction in progress; an interrupt ends the waiting, and leaves no
+    The server waits for every transaction in progress. An interrupt ends the wait and leaves no
     slot.
 
     Raises:
@@ -58,7 +58,7 @@ def make_slot(conninfo: str, subscription: str, slot: str, *, two_phase: bool, f
 def change_slot(
     conninfo: str, subscription: str, slot: str, *, failover: bool | None = None, two_phase: bool | None = None
 ) -> None:
-    """Change options of a slot that nobody uses; None leaves one as it is.
+    """Change options of a slot that is not in use; None leaves an option unchanged.
 
     Raises:
         PublisherError: 08P01, ``could not alter replication slot "…": …`` with the server's reason.
@@ -71,7 +71,7 @@ def change_slot(
 
 
 def is_released(publisher: Publisher, slot: str) -> bool:
-    """Whether nobody streams from a slot, or stops doing so before long."""
+    """Whether a slot is not in use, or is released within :data:`WORKER_STOP_SECONDS`."""
     deadline = time.monotonic() + WORKER_STOP_SECONDS
     with _watched(publisher, slot):
         while (found := publisher.slot(slot)) is not None and found.active_pid is not None:
@@ -82,7 +82,7 @@ def is_released(publisher: Publisher, slot: str) -> bool:
 
 
 def _watched(publisher: Publisher, slot: str) -> contextlib.AbstractContextManager[None]:
-    """Say for whom the block waits that waits until a slot is released."""
+    """Report which sessions the block waits for until the slot is released."""
     return watched(f'releasing replication slot "{slot}"', partial(receiver_of, publisher.connection, slot))
 
 
@@ -90,18 +90,19 @@ def end_receiver(subscription: Subscription, notify: Notify) -> None:
     """Return when no receiver that was started before this call streams from the subscription's
     slot any more.
 
-    A command that changes what is streamed calls it after it has committed. From then on the slot
-    is confirmed only by a receiver that was started, or has looked at the catalog again, after the
-    change (:mod:`subscriber.runtime.receiver_process`). `subscriber run` may be on another machine:
-    it notices the change within about a second; if it does not, the walsender is terminated.
+    A command that changes what is streamed calls this function after it has committed. From then on
+    only a receiver that was started, or has read the catalog again, after the change confirms
+    positions of the slot (:mod:`subscriber.runtime.receiver_process`). `subscriber run` may be on
+    another machine. It reads the change within about a second; if it does not, the walsender is
+    terminated.
 
     Args:
-        subscription: as it was before the change.
-        notify: told a warning where a receiver may still stream as before.
+        subscription: the subscription before the change.
+        notify: called with a warning if a receiver may still stream as before.
     """
     slot = subscription.slot_name
     if slot is None or subscription.system_identifier is None:
-        return  # it has never streamed
+        return  # the subscription has never streamed
     try:
         with connected(subscription.conninfo, subscription.name) as publisher:
             _end_receiver(publisher, slot)
@@ -134,11 +135,11 @@ def _receiver_of(publisher: Publisher, slot: str) -> int | None:
 
 
 def remove_slot(publisher: Publisher, slot: str) -> None:
-    """Drop the slot of a subscription, when its worker has let go of it.
+    """Drop the slot of a subscription when its worker has released it.
 
     Raises:
         PublisherError: 08006, ``could not drop replication slot "…" on publisher: …``; a missing
-            slot is an error too.
+            slot is an error, too.
     """
     deadline = time.monotonic() + WORKER_STOP_SECONDS
     with _asking(f'could not drop replication slot "{slot}" on publisher', "08006"), _watched(publisher, slot):
@@ -160,8 +161,8 @@ def remove_slot(publisher: Publisher, slot: str) -> None:
 
 @contextlib.contextmanager
 def _asking(failed: str, sqlstate: str) -> Iterator[None]:
-    """A server's error as libpqwalreceiver reports it: what failed, then the error with its
-    severity.
+    """Change a server's error to the form of libpqwalreceiver: first the operation that failed,
+    then the error with its severity.
     """
     try:
         yield

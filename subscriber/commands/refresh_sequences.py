@@ -1,15 +1,15 @@
-"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: what makes values in the target goes on where the
-publisher's sequences stand (rule D14).
+"""ALTER SUBSCRIPTION … REFRESH SEQUENCES: sets the target's sequences and counters to the values of
+the publisher's sequences (rule D14).
 
 ::
 
     sequence of the publisher ──┬─▶ columns of the subscription's tables ──▶ what makes their values in the target
                                 └─▶ the target's sequence of the same name (PostgreSQL)
 
-One NOTICE a sequence says from where to where it has moved. Whatever is left alone is said with the
-reason: an application that inserts into the target later would get values that rows have already,
-and nobody would know why. As with PostgreSQL's REFRESH SEQUENCES the publisher's value counts, so
-that a sequence may also go back, with a WARNING.
+One NOTICE for each sequence reports its old and new value. A sequence that is not set is reported
+with the reason: otherwise an application that inserts into the target later would get values that
+rows already have, without an explanation. As with PostgreSQL's REFRESH SEQUENCES, the publisher's
+value is used even if it is lower. A sequence that goes back is reported with a WARNING.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from subscriber.targets import Target
 from subscriber.targets.target_table import TargetSequence
 
 _CATCH_UP_SECONDS: Final = 3.0
-"""How long a receiver has to confirm what the publisher has written while nothing is published."""
+"""How long a receiver has to confirm WAL that the publisher has written while nothing is published,
+in seconds.
+"""
 _POLL_SECONDS: Final = 0.2
 _AGAIN: Final = "Run the command again when everything has been applied: `subscriber status` tells."
 
@@ -46,13 +48,13 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
     """Set the target's sequences and auto-increment values from the publisher's.
 
     Raises:
-        PublisherError: the publisher could not be asked.
+        PublisherError: the publisher could not be queried.
     """
     with target.reporting(), target.engine.connect() as connection:
         relations = catalog.relations_of(connection, subscription.subid)
     with connected(subscription.conninfo, subscription.name) as publisher:
-        # First the position and then the sequences, which may be further than what was written up
-        # to there.
+        # The position is read before the sequences. The sequences may therefore be further than the
+        # WAL up to that position.
         _warn_if_behind(target, subscription, publisher, settings, notify)
         sequences = publisher.sequences([(relation.schema, relation.name) for relation in relations])
     _warn_of_unfinished(subscription, relations, notify)
@@ -62,8 +64,8 @@ def refresh_sequences(target: Target, subscription: Subscription, settings: Sett
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What a sequence is carried over to, and the column that it is for; None for a sequence of the
-    same name.
+    """A sequence of the target that is set, and the column for which it makes values; the column is
+    None for a sequence of the same name.
     """
 
     sequence: TargetSequence
@@ -71,7 +73,7 @@ class _Place:
 
 
 class _Refresh:
-    """One command's work in its transaction."""
+    """The execution of one command in its transaction."""
 
     def __init__(self, target: Target, connection: sa.Connection, subscription: Subscription, notify: Notify) -> None:
         self._target = target
@@ -81,7 +83,8 @@ class _Refresh:
         self._moved: dict[str, SequencePosition] = {}
 
     def run(self, sequences: Sequence[PublishedSequence]) -> None:
-        """Carry over what belongs to the subscription's tables or to none, and tell of the others.
+        """Set the sequences of the subscription's tables and those that no table uses; report the
+        others.
 
         Raises:
             TargetError: a sequence of the target could not be set.
@@ -114,8 +117,8 @@ class _Refresh:
             )
 
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:
-        """Set everything in the target that a sequence stands for; gives whether there is
-        anything.
+        """Set everything in the target that corresponds to a sequence; returns whether there is
+        any.
         """
         places = {place.sequence.name: place for place in self._places(sequence, name)}
         for place in places.values():
@@ -191,7 +194,7 @@ def _warn_of_unfinished(subscription: Subscription, relations: Sequence[Subscrip
 def _warn_if_behind(
     target: Target, subscription: Subscription, publisher: Publisher, settings: Settings, notify: Notify
 ) -> None:
-    """Rows that have taken their values from a sequence may not be in the target yet."""
+    """Warn if rows whose values come from a sequence may not be in the target yet."""
     end = publisher.flushed_lsn()
     has_receiver = subscription.slot_name is not None and _is_received(publisher, subscription.slot_name)
     deadline = time.monotonic() + (_CATCH_UP_SECONDS if has_receiver else 0.0)
@@ -214,8 +217,8 @@ def _is_received(publisher: Publisher, slot: str) -> bool:
 
 
 def _reached(target: Target, subscription: Subscription, settings: Settings) -> LSN:
-    """Up to where everything is in the target: what was applied, or received if nothing of it
-    waits.
+    """The LSN up to which the target has all changes: the applied position, or the received
+    position if no received change waits to be applied.
     """
     with target.reporting(), target.engine.connect() as connection:
         applied = subscription.progress.read(connection)
@@ -226,5 +229,5 @@ def _reached(target: Target, subscription: Subscription, settings: Settings) -> 
             journal_url(settings.journal, subscription.system_identifier, subscription.slot_name)
         )
     except SubscriberError:
-        return applied  # the journal is elsewhere
+        return applied  # the journal is on another machine
     return max(applied, received) if last <= applied else applied

@@ -1,9 +1,10 @@
-"""Taking a subscription off its slot: what it has applied is written down, so that the next one can
-go on from there.
+"""Releasing a slot from a subscription: the applied position is stored, so that the next
+subscription of the slot can continue from there.
 
-The position is read and locked in the transaction that takes the slot away, so that no batch of a
-worker which is still ending can move it afterwards: every batch looks in its own transaction
-whether the slot is still the subscription's (:mod:`subscriber.runtime.catalog_rules`).
+The position is read and locked in the transaction that releases the slot, so that no batch of a
+worker that is still ending can change the position afterwards. Every batch checks in its own
+transaction whether the slot still belongs to the subscription
+(:mod:`subscriber.runtime.catalog_rules`).
 """
 
 from __future__ import annotations
@@ -36,16 +37,15 @@ _PAUSE_SECONDS: Final = 0.1
 def while_progress_stands(
     target: Target, subscription: Subscription, change: Callable[[sa.Connection, LSN], _Result]
 ) -> _Result:
-    """Carry out a change of the catalog in a transaction in which the subscription's progress
-    cannot move.
+    """Change the catalog in a transaction in which the subscription's progress cannot change.
 
     Args:
-        target: where the catalog is.
-        subscription: whose progress.
-        change: given the connection and the progress.
+        target: the database with the catalog.
+        subscription: the subscription whose progress is locked.
+        change: a function that makes the change; called with the connection and the progress.
 
     Raises:
-        ProgressConflict: a worker moves it all the time.
+        ProgressConflict: a worker changed the progress at every attempt.
     """
     for _ in range(_ATTEMPTS):
         try:
@@ -54,14 +54,15 @@ def while_progress_stands(
                 subscription.progress.lock(connection, applied)
                 return change(connection, applied)
         except ProgressConflict as error:
-            conflict = error  # a batch has committed in between
+            conflict = error  # a batch was committed in between
             time.sleep(_PAUSE_SECONDS)
     raise conflict
 
 
 def release_slot(connection: sa.Connection, subscription: Subscription, applied: LSN) -> None:
-    """Keep in the catalog how far the subscription has come whose slot is taken away; of one that
-    never connected nothing is known.
+    """Store the applied position of a subscription whose slot is released.
+
+    Nothing is stored for a subscription that never connected, since its position is not known.
     """
     if subscription.slot_name is not None and subscription.system_identifier is not None and subscription.slot_adopted:
         catalog.release_slot(
@@ -71,11 +72,11 @@ def release_slot(connection: sa.Connection, subscription: Subscription, applied:
 
 
 def leave_journal(target: Target, subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Keep in the journal, if it is here, what the subscription has not applied; and tell how much
-    that is.
+    """Keep in the journal, if it is on this machine, the changes that the subscription has not
+    applied, and report how many bytes they have.
 
     Raises:
-        TargetError: the target could not be read; the catalog is changed already.
+        TargetError: the target could not be read; the catalog has already been changed.
     """
     try:
         storage = _journal_here(subscription, settings)
@@ -104,8 +105,8 @@ def leave_journal(target: Target, subscription: Subscription, applied: LSN, sett
 
 
 def tell_dropped(subscription: Subscription, applied: LSN, settings: Settings, notify: Notify) -> None:
-    """Tell how much is dropped with the slot that was received and not applied, if the journal is
-    here.
+    """Report how many bytes of received changes were not applied and are dropped with the slot, if
+    the journal is on this machine.
 
     Raises:
         JournalError, UsageError: the journal cannot be read.
@@ -116,8 +117,8 @@ def tell_dropped(subscription: Subscription, applied: LSN, settings: Settings, n
 
 
 def remove_journal_of(system_identifier: str, slot: str, settings: Settings, notify: Notify) -> None:
-    """Remove the journal of a slot that is gone, or that has only just been made; where that cannot
-    be done, say so.
+    """Remove the journal of a slot that was dropped, or that has just been created; gives a warning
+    if that fails.
     """
     try:
         delete_journal(system_identifier, slot, settings)
@@ -130,10 +131,10 @@ def remove_journal_of(system_identifier: str, slot: str, settings: Settings, not
 
 
 def delete_journal(system_identifier: str, slot: str, settings: Settings) -> None:
-    """Delete the files of a slot's journal; on another machine than the worker's there are none.
+    """Delete the files of a slot's journal; if the worker is on another machine, there are none.
 
     Raises:
-        JournalError, UsageError: they cannot be reached.
+        JournalError, UsageError: the files cannot be accessed.
     """
     storage = open_storage(journal_url(settings.journal, system_identifier, slot))
     storage.delete([name for name, _ in storage.names()])

@@ -1,5 +1,5 @@
-"""What publisher and target must be able to do for the options of a subscription: the third gate
-(see options).
+"""Checks whether the publisher and the target support the options of a subscription: the third
+check of an option (see :mod:`subscriber.commands.subscription_options`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ _SINCE: Final = (
     ("origin", "none", ServerFeatures.origin_option),
     ("failover", True, ServerFeatures.failover_slots),
 )
-"""An option's value, and the first server that can do it (F). PostgreSQL's own subscriber does
-without in silence.
+"""An option, its value, and the first server version that supports it (F). PostgreSQL's own
+subscriber ignores such an option without an error if the server is older.
 """
 
 
 def check_target(target: Target, options: Mapping[str, Any]) -> None:
-    """Refuse what the target cannot do.
+    """Refuse options that the target does not support.
 
     Args:
         target: the subscriber's database.
-        options: those that were given, by name.
+        options: the options that were given, by name.
 
     Raises:
-        NotSupportedError: ``synchronous_commit`` waits for standbys that the target does not have.
+        NotSupportedError: ``synchronous_commit`` waits for standbys, which the target does not
+            have.
     """
     value = options.get("synchronous_commit")
     if value in ("remote_write", "remote_apply") and not target.capabilities.standbys:
@@ -45,11 +46,11 @@ def check_target(target: Target, options: Mapping[str, Any]) -> None:
 
 
 def check_publisher(version: int, options: Mapping[str, Any]) -> None:
-    """Refuse what the publisher's server cannot do.
+    """Refuse options that the publisher's server does not support.
 
     Args:
-        version: of the server, as libpq gives it.
-        options: those that were given, by name.
+        version: the version of the server, as libpq returns it.
+        options: the options that were given, by name.
 
     Raises:
         NotSupportedError: the server is too old for an option.
@@ -78,17 +79,18 @@ def check_other_database(target: Target, connection: sa.Connection, system_ident
 
 
 def check_slot_is_free(others: Sequence[Subscription], slot: str, conninfo: str, system_identifier: str | None) -> None:
-    """Refuse a slot that another subscription of the target streams from: each change goes to one
-    of them only.
+    """Refuse a slot that another subscription of the target uses: a slot sends each change to only
+    one of them.
 
     Args:
         others: the target's other subscriptions.
-        slot: the slot's name.
-        conninfo: how this subscription reaches its publisher.
-        system_identifier: that publisher's, None when it was not asked.
+        slot: the name of the slot.
+        conninfo: the connection string of this subscription.
+        system_identifier: the system identifier of this subscription's publisher; None if the
+            publisher was not connected to.
 
     Raises:
-        UsageError: naming the other subscription.
+        UsageError: another subscription uses the slot; the message names it.
     """
     for other in others:
         known = other.system_identifier is not None and system_identifier is not None

@@ -19,10 +19,12 @@
 
 and the commands of :mod:`subscriber.publication.publication_grammar`.
 
-A command is understood completely or refused: with PostgreSQL's text and SQLSTATE where it is
-wrong, with "not supported yet" where it is right and this version cannot do it. sqlglot's own
-parser is of no use here: it keeps commands that it does not know as text, and that is what must not
-happen. The connection string is kept as it is; libpq reads it.
+A command is understood completely or refused. A wrong command is refused with PostgreSQL's text and
+SQLSTATE. A valid command that this version cannot execute is refused with "not supported yet". The
+connection string is stored as written, and libpq reads it.
+
+*Rejected:* sqlglot's parser. It keeps commands that it does not know as text, so they would not be
+refused.
 """
 
 from __future__ import annotations
@@ -64,16 +66,17 @@ UNDERSTOOD: Final = "Understood are CREATE, ALTER and DROP of SUBSCRIPTION and P
 
 
 def parse(text: str | Lexed) -> Command:
-    """Read one command; a semicolon may end it.
+    """Parse one command; a semicolon may end it.
 
     Args:
-        text: the command; its lexemes are found here unless it comes with them.
+        text: the command, or the command with its lexemes; a text without lexemes is scanned here.
 
     Raises:
-        SQLSyntaxError: it does not parse, with PostgreSQL's text (``syntax error at or near "…"``)
-            and SQLSTATE; the detail says where.
+        SQLSyntaxError: it does not parse; with PostgreSQL's text (``syntax error at or near "…"``)
+            and SQLSTATE; the detail has the position.
         UsageError: options of CREATE SUBSCRIPTION that exclude each other (C54).
-        NotSupportedError: it is no command of ours, or asks for what this version does not do.
+        NotSupportedError: the command is not a command of this program, or needs a feature that
+            this version does not have.
     """
     lexed = scan(text) if isinstance(text, str) else text
     cursor = Cursor(lexed)
@@ -165,7 +168,7 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterSubscription]]] = 
     "owner": _owner,
     "rename": _rename,
 }
-"""What follows the name, by its first word."""
+"""The parsers of what follows the name, by its first word."""
 
 _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
     ("create", "subscription"): _create_subscription,
@@ -179,8 +182,8 @@ _COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], Command]]] = {
 
 
 def _select(lexed: Lexed) -> Query:
-    """The query without what ends it. Only where lexemes begin and end counts: their meaning is the
-    target's.
+    """The query without the semicolon that ends it. Only the positions of lexemes are used here:
+    the target interprets them.
     """
     sql, lexemes = lexed.sql, lexed.lexemes
     if not lexemes[-1].terminated and (fault := lexemes[-1].fault):

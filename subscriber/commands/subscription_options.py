@@ -1,11 +1,11 @@
-"""The options of subscriptions as they are given: PostgreSQL 18's checks and error texts (C53,
-C54).
+"""The options of subscriptions in commands, with PostgreSQL 18's checks and error texts (C53, C54).
 
-Their names and defaults are those of :class:`SubscriptionOptions`. An option goes through three
-gates, in PostgreSQL's order: it is *read* (a value of the right kind), the whole set is *checked*
-(nothing excludes anything else), and what publisher or target cannot honour is *refused by name*
-(:mod:`subscriber.commands.requirements`). Nothing that was given is ignored (refuse_not_guess).
-Each form of a command knows some of the options; the others are unrecognized there.
+Their names and defaults are those of :class:`SubscriptionOptions`. An option passes three checks,
+in PostgreSQL's order. First each option is *read*: its value must be of the right kind. Then all
+options together are *checked*: none may exclude another. Then an option that the publisher or the
+target does not support is *refused by name* (:mod:`subscriber.commands.requirements`). No given
+option is ignored (refuse_not_guess). Each form of a command accepts some of the options; the others
+are unrecognized there.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ALTERABLE: Final = frozenset(
         *("log_conflict_values", "system_identifier"),
     }
 )
-"""What ALTER SUBSCRIPTION … SET (…) knows. ``system_identifier`` is no option that is kept, but a
+"""The options of ALTER SUBSCRIPTION … SET (…). ``system_identifier`` is not a stored option, but a
 step after pg_upgrade.
 """
 REFRESHING: Final = frozenset({"copy_data", "refresh"})
-"""What ALTER SUBSCRIPTION … SET, ADD and DROP PUBLICATION know."""
+"""The options of ALTER SUBSCRIPTION … SET, ADD and DROP PUBLICATION."""
 SKIPPING: Final = frozenset({"lsn"})
-"""What ALTER SUBSCRIPTION … SKIP knows."""
+"""The options of ALTER SUBSCRIPTION … SKIP."""
 
 
 def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> SubscriptionOptions:
@@ -51,12 +51,12 @@ def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> 
     Args:
         sql: the command, for positions in errors.
         given: the list as written.
-        default_slot_name: the subscription's name.
+        default_slot_name: the name of the subscription.
 
     Raises:
         SQLSyntaxError: 42601 for an unknown, repeated or malformed option and for combinations that
             C54 forbids; 42602 and 42622 for a slot name.
-        UsageError: 22023 for a value out of an enumeration.
+        UsageError: 22023 for a value that is not in an enumeration.
     """
     values = read_options(sql, given, _CREATABLE)
     _check_connect(values)
@@ -67,7 +67,7 @@ def parse_options(sql: str, given: Sequence[Option], default_slot_name: str) -> 
 
 
 def read_options(sql: str, given: Sequence[Option], known: frozenset[str]) -> dict[str, Any]:
-    """Read a list of options by their names; what was not given is not in the result.
+    """Read a list of options by their names. The result has only the options that were given.
 
     Args:
         sql: the command, for positions in errors.
@@ -77,7 +77,7 @@ def read_options(sql: str, given: Sequence[Option], known: frozenset[str]) -> di
     Raises:
         SQLSyntaxError: 42601 for an unknown, repeated or malformed option; 42602 and 42622 for a
             slot name.
-        UsageError: 22023 for a value out of an enumeration, 22P02 for an LSN.
+        UsageError: 22023 for a value that is not in an enumeration, 22P02 for an LSN.
     """
     return read_given(sql, given, {name: _READERS[name] for name in known}, "subscription")
 
@@ -158,7 +158,7 @@ def _system_identifier(name: str, value: OptionValue) -> str:
 
 
 def _lsn(name: str, value: OptionValue) -> LSN:
-    """The LSN to skip; ``NONE`` is 0/0."""
+    """The LSN to skip; ``NONE`` means 0/0."""
     text = read_text(name, value)
     if text == "none":
         return INVALID_LSN

@@ -1,7 +1,8 @@
-"""What the commands of ``subscriber sql`` say, as data.
+"""The commands of ``subscriber sql`` as data.
 
-Options of ALTER SUBSCRIPTION stay as they were written: PostgreSQL looks for the subscription
-before it reads them, and which of the two is wrong is what its error tells.
+The options of ALTER SUBSCRIPTION are stored as they were written. PostgreSQL looks for the
+subscription before it reads the options, so if both are wrong, the error is that of the
+subscription.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class CreateSubscription:
 
 @dataclass(frozen=True, slots=True)
 class DropSubscription:
-    """DROP SUBSCRIPTION; ``cascade`` changes nothing, as in PostgreSQL, since nothing depends on a
-    subscription.
+    """DROP SUBSCRIPTION.
+
+    ``cascade`` has no effect, as in PostgreSQL, since nothing depends on a subscription.
     """
 
     name: str
@@ -94,8 +96,8 @@ class AlterSkip:
 
 @dataclass(frozen=True, slots=True)
 class AlterOwner:
-    """ALTER SUBSCRIPTION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its
-    like).
+    """ALTER SUBSCRIPTION … OWNER TO. ``owner`` is None for the current role (CURRENT_USER and its
+    synonyms).
     """
 
     name: str
@@ -112,7 +114,7 @@ class RenameSubscription:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A SELECT for the target, in the target's own SQL, without its semicolon."""
+    """A SELECT for the target, in the target's SQL dialect, without its semicolon."""
 
     sql: str
 

@@ -1,17 +1,17 @@
-"""ALTER SUBSCRIPTION … SET (system_identifier = '…'): the publisher went through pg_upgrade, and is
-another system now.
+"""ALTER SUBSCRIPTION … SET (system_identifier = '…'): pg_upgrade has given the publisher another
+system identifier.
 
-pg_upgrade (17 and later) takes logical slots along, and refuses to begin while one of them has not
-been sent all WAL. So what the old cluster had for the slot has been received. The new cluster has a
-system identifier of its own, and its WAL begins after the old one's: the positions go on. That it
-is the upgraded cluster only the user can know, who says so by giving its identifier; everything
-else is checked::
+pg_upgrade (17 and later) keeps logical slots. It refuses to begin while a slot has not been sent
+all WAL, so all changes of the old cluster have been received. The new cluster has another system
+identifier, and its WAL begins after the WAL of the old one, so the positions continue. Only the
+user can know that a server is the upgraded cluster, and confirms it with the new identifier in the
+command. Everything else is checked::
 
-    old system 7301   ──────────── D │                 D: the journal's end, in which all of the old WAL's changes are
-    new system 7644                  │ ──── C ─────▶   C: what the upgraded slot has confirmed; nothing lies between for us
+    old system 7301   ──────────── D │                 D: the journal's end, after all changes of the old WAL
+    new system 7644                  │ ──── C ─────▶   C: what the upgraded slot has confirmed; there are no changes between D and C
 
-The journal gets the new name and the new identifier first, the catalog last. Given once more after
-a crash the command does the rest.
+The journal gets the new name and the new identifier first, and the catalog last. After a crash the
+user repeats the command, and it completes the remaining steps.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from subscriber.targets import Target
 
 
 def follow_upgrade(target: Target, subscription: Subscription, identifier: str, settings: Settings) -> None:
-    """Go on with the slot of an upgraded publisher.
+    """Continue with the slot of an upgraded publisher.
 
     Args:
-        target: where the catalog is.
-        subscription: a disabled one.
-        identifier: of the upgraded cluster.
-        settings: where the journal is.
+        target: the database with the catalog.
+        subscription: the subscription, which must be disabled.
+        identifier: the system identifier of the upgraded cluster.
+        settings: the settings; they contain the place of the journals.
 
     Raises:
         UsageError: 55000, the subscription is enabled or has no slot; the publisher has another
             identifier.
-        NotSupportedError: the publisher's version does not take slots along.
-        JournalGap: journal and slot do not fit.
-        PublisherError: the publisher cannot be asked, or its slot is not ready.
+        NotSupportedError: pg_upgrade does not keep slots in the publisher's version.
+        JournalGap: the journal and the slot do not match.
+        PublisherError: the publisher cannot be queried, or its slot is not ready.
     """
     if subscription.enabled:
         raise UsageError('cannot set option "system_identifier" for enabled subscription', sqlstate="55000")
@@ -100,7 +100,12 @@ def _upgraded_slot(subscription: Subscription, slot: str, identifier: str) -> Sl
 
 @contextmanager
 def _journal(settings: Settings, old: str, new: str, slot: str) -> Iterator[tuple[Storage, Control]]:
-    """The slot's journal under either name, locked, with its control file."""
+    """The slot's journal under its old or its new name, locked, with its control file.
+
+    Raises:
+        SlotInUse: a receiver writes the journal.
+        JournalGap: there is no journal under either name.
+    """
     for identifier in (old, new):
         storage = open_storage(journal_url(settings.journal, identifier, slot))
         control = read_control(storage)

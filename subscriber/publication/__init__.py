@@ -1,5 +1,5 @@
-"""What is published: which changes go on, as which table, with which columns (section B of the
-rules).
+"""Emulated publications: which changes are published, as which table, with which columns (section B
+of the rules).
 
 ::
 
@@ -10,7 +10,17 @@ rules).
                                                                 ▼
     changes of one shape ──────────────────────────────────transform──▶ changes as pgoutput would have sent them
 
-A row filter's expression is :mod:`subscriber.filters`'. Everything here is pure, and runs on the
-executors as well as at CREATE PUBLICATION. What cannot be evaluated exactly as the server would is
-refused when it is given (refuse_not_guess), by name.
+- ``publication_grammar``, ``publication_statements``, ``publication_options``: the commands as text
+  and as data, and their options. ``membership`` checks a command and returns the new
+  ``definition``.
+- ``listed_tables``: the tables that the publications list. ``carrier`` and ``coverage`` check that
+  the server's publication and the replica identities contain all that is needed.
+- ``combine`` makes a relation's ``plan``; ``publishing`` keeps the plans and the compiled filters;
+  ``transform`` applies them to changes; ``explanation`` reports why a change was sent.
+
+The expressions of row filters are not here: :mod:`subscriber.filters` parses and evaluates them.
+The commands are carried out by :mod:`subscriber.commands`. All functions here are pure. They run on
+the executors as well as in the commands. A publication that cannot be evaluated exactly as the
+server would evaluate it is refused by its command, and the error names the reason
+(refuse_not_guess).
 """

@@ -1,10 +1,11 @@
-"""Does a publication of the server bring what emulated ones need? (The option ``carrier`` of a
-subscription.)
+"""Checks that a server's publication sends everything that emulated publications need (the option
+``carrier`` of a subscription).
 
-The carrier is an ordinary publication that leaves nothing out: every table, operation and column
-that the emulated publications publish or filter by, unfiltered, and partitions under their own
-names. What it leaves out would be missing without a word, so it is looked for when the subscription
-is made and when it is refreshed.
+The carrier is an ordinary publication of the server. It must contain every table, operation and
+column that the emulated publications publish or use in filters. It must not filter rows, and it
+must publish partitions under their own names. Changes that the carrier leaves out would be missing
+without an error. Therefore the carrier is checked when the subscription is created and when it is
+refreshed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 FilterColumns = Callable[[str, PublisherTable], frozenset[str]]
-"""The columns that a filter on a table names."""
+"""A function that returns the columns that a filter on a table uses."""
 
 _ALL_TABLES: Final = "The simplest carrier is CREATE PUBLICATION … FOR ALL TABLES, at the publisher."
 
@@ -31,9 +32,9 @@ def check_carrier(
 
     Args:
         carrier: the server's publication.
-        publications: the emulated ones of the subscription.
-        tables: the publisher's.
-        filter_columns: reads a filter.
+        publications: the emulated publications of the subscription.
+        tables: the publisher's tables.
+        filter_columns: returns the columns that a filter uses.
 
     Raises:
         NotSupportedError: 0A000, with the table and what is missing.
@@ -84,7 +85,7 @@ def _check_columns(carrier: Publication, found: PublishedAs, held: PublishedAs, 
         for opinion in said:
             if opinion.where is not None:
                 needed |= filter_columns(opinion.where, found.table.computing(sent))
-    # In the table's order, so that the same one is named each time.
+    # In the table's order, so that the error always names the same column.
     for column in held.table.columns:
         if column.name in needed and column.name not in sent and column.generated != "virtual":
             generated = (

@@ -1,7 +1,8 @@
-"""Several publications, one relation: which changes go on, as which table, by which filters, with
-which columns.
+"""The combined effect of several publications on one relation: which changes are sent, as which
+table, by which filters, with which columns.
 
-pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalogs::
+This is pgoutput's ``get_rel_sync_entry`` and the functions that it calls, with data in place of
+catalogs::
 
     publications ┐              published_as         who counts: the highest level of the partition tree (B2-B4)
     tables       ├── relation ──▶ operations         of all that hold the relation, also of those that do not count (B3)
@@ -9,15 +10,17 @@ pgoutput's ``get_rel_sync_entry`` and what it calls, over data instead of catalo
                  │              ▶ sent_columns       lists and publish_generated_columns, which must agree (B39-B41)
                  └──────────────▶ plan_relation      all of it, for the relation as the stream describes it
 
-The stream is a carrier's, which publishes partitions under their own names: so a change comes under
-its leaf, and what the ancestors are, the stream does not say but :class:`PublisherTables` does.
-Where the two disagree, the stream is right about its own columns, and the tables are read again
-once (:class:`~subscriber.errors.PublisherTablesOutdated`); a relation that has been asked for since
-and still differs is *settled*: it is the stream that is older.
+The stream is that of a carrier, which publishes partitions under their own names. A change
+therefore has the name of its leaf. The stream does not contain the ancestors of the leaf;
+:class:`PublisherTables` does. Where the stream and the tables disagree about the stream's columns,
+the stream is correct, and the tables are read again once
+(:class:`~subscriber.errors.PublisherTablesOutdated`). A relation that still differs after the
+tables were read again is *settled*: the stream is older than the tables.
 
-PostgreSQL 15, 16 and 17 know no ``publish_generated_columns`` and allow no generated column in a
-list. There the rules of 18 give what theirs give: a list of all columns equals none, and nothing
-generated is sent. Only 15 counts otherwise which list is one of all.
+PostgreSQL 15, 16 and 17 do not have ``publish_generated_columns`` and allow no generated column in
+a column list. For them the rules of 18 have the same results as their own rules: a list of all
+columns is equal to no list, and no generated column is sent. Only 15 decides differently which
+lists contain all columns.
 """
 
 from __future__ import annotations
@@ -39,13 +42,13 @@ _IDENTITIES: Final = {"default": "d", "nothing": "n", "full": "f", "index": "i"}
 
 @dataclass(frozen=True, slots=True)
 class PublishedAs:
-    """How publications hold a table.
+    """How publications publish a table.
 
     Attributes:
-        table: what its changes are published as: itself, or an ancestor.
-        operations: what any of them publishes.
-        publications: those that count: they publish it as ``table``. Only their filters and column
-            lists hold.
+        table: the table as which its changes are published: itself, or an ancestor.
+        operations: the operations that at least one of all publications of the table publishes.
+        publications: the publications that count: those that publish it as ``table``. Only their
+            filters and column lists are used.
     """
 
     table: PublisherTable
@@ -55,11 +58,11 @@ class PublishedAs:
 
 @dataclass(frozen=True, slots=True)
 class SentColumns:
-    """Which columns are sent.
+    """The columns that are sent.
 
     Attributes:
-        names: of the columns.
-        listed: a column list says so.
+        names: the names of the columns.
+        listed: whether a column list selects them.
     """
 
     names: frozenset[str]
@@ -69,7 +72,7 @@ class SentColumns:
 def published_as(
     publications: Iterable[Publication], tables: PublisherTables, table: PublisherTable
 ) -> PublishedAs | None:
-    """How a table is published; None if it is not (rules B2-B4, B6)."""
+    """How publications publish a table; None if none of them publishes it (rules B2-B4, B6)."""
     ancestors = tables.ancestors(table)
     highest = 0
     operations: frozenset[Operation] = frozenset()
@@ -90,8 +93,9 @@ def published_as(
 
 
 def level_of(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int | None:
-    """As which ancestor (from 1, the nearest) a publication publishes a table; 0: as itself; None:
-    not at all (rule B2).
+    """The level of the partition tree at which a publication publishes a table (rule B2).
+
+    0 is the table itself, 1 its nearest ancestor, and so on. None: it is not published.
     """
     if publication.all_tables:
         if is_excepted(publication, table, ancestors):
@@ -108,7 +112,9 @@ def _is_member(publication: Publication, table: PublisherTable) -> bool:
 
 
 def opinions(found: PublishedAs) -> dict[Operation, tuple[Opinion, ...]]:
-    """What the publications that count say of each operation on rows (rules B8, B10)."""
+    """The filter, or the lack of one, that each publication that counts has for each operation on
+    rows (rules B8, B10).
+    """
     return {
         operation: tuple(
             Opinion(publication.name, _where(publication, found.table))
@@ -120,7 +126,8 @@ def opinions(found: PublishedAs) -> dict[Operation, tuple[Opinion, ...]]:
 
 
 def _where(publication: Publication, table: PublisherTable) -> str | None:
-    # No entry: also a leaf that is published through a parent, under its own name.
+    # A publication has no entry also for a leaf that it publishes through a parent, under the
+    # leaf's own name.
     entry = member_entry(publication, table)
     return None if entry is None else entry.where
 
@@ -129,7 +136,7 @@ def sent_columns(found: PublishedAs) -> SentColumns:
     """The columns that are sent.
 
     Raises:
-        NotSupportedError: the publications do not agree on the list (rule B39), or on generated
+        NotSupportedError: the publications differ in the column list (rule B39), or in generated
             columns (rule B41).
     """
     table = found.table
@@ -148,7 +155,8 @@ def sent_columns(found: PublishedAs) -> SentColumns:
         if not column.generated or (column.generated == "stored" and "stored" in options)
     )
     sets = {default if names is None else names for names in lists}
-    # What 15 compares: a list is none only if it names as many columns as the table ever had.
+    # PostgreSQL 15 compares like this: for it a list is equal to no list only if the list has as
+    # many columns as the table ever had.
     counted = {None if names is None or len(names) == table.attributes else names for names in lists}
     if len(sets) > 1 or (table.attributes and len(counted) > 1):
         raise NotSupportedError(
@@ -167,19 +175,19 @@ def _column_list(publication: Publication, table: PublisherTable) -> frozenset[s
 def plan_relation(
     publications: Sequence[Publication], tables: PublisherTables, relation: Relation, *, settled: bool = False
 ) -> RelationPlan:
-    """What becomes of the changes that come under ``relation``.
+    """The plan for the changes of ``relation``.
 
     Args:
-        publications: the subscription's, in its order.
-        tables: the publisher's.
-        relation: as the carrier described it.
-        settled: the tables were read after this relation had been seen.
+        publications: the subscription's publications, in its order.
+        tables: the publisher's tables.
+        relation: the relation as the carrier described it.
+        settled: whether the tables were read after this relation had been received.
 
     Raises:
-        PublisherTablesOutdated: the tables do not know the relation as it is; not where it is
-            settled.
-        NotSupportedError: see :func:`sent_columns`; or a column that is to be sent is not in the
-            stream; or a relation that is gone may have been a partition.
+        PublisherTablesOutdated: the tables do not contain the relation as it is; not raised if the
+            relation is settled.
+        NotSupportedError: as :func:`sent_columns`; or the stream does not have a column that must
+            be sent; or a relation that was dropped may have been a partition.
     """
     table = _table_of(tables, relation, settled=settled)
     if table is None:
@@ -202,7 +210,8 @@ def _table_of(tables: PublisherTables, relation: Relation, *, settled: bool) -> 
         return table
     if not settled:
         return None
-    # Renamed since: the stream still has the name that publications were made with.
+    # The table was renamed since then: the stream still has the old name, which the publications
+    # contain.
     same = next((one for one in tables.tables.values() if one.oid == relation.relation_id), None)
     return None if same is None else replace(same, schema=relation.namespace, name=relation.name)
 
@@ -210,11 +219,11 @@ def _table_of(tables: PublisherTables, relation: Relation, *, settled: bool) -> 
 def _plan_unknown(
     publications: Sequence[Publication], tables: PublisherTables, relation: Relation, *, settled: bool
 ) -> RelationPlan:
-    """A relation that is not among the tables: created since, or gone.
+    """The plan for a relation that is not among the tables: it was created later, or dropped.
 
-    One that is gone and was never known is in no subscription under its own name, so its changes
-    would be ignored (rule C4). As a partition it would have been published as a table that is, and
-    nobody can tell any more.
+    A table that was dropped before the tables were read is in no subscription under its own name,
+    so its changes would be ignored (rule C4). If it was a partition, it would have been published
+    as a table that still exists; that cannot be found out any more.
     """
     holding = [one for one in publications if _may_hold(one, tables, relation)]
     if not holding:
@@ -237,8 +246,8 @@ def _may_hold(publication: Publication, tables: PublisherTables, relation: Relat
 
 
 def _has_roots(publication: Publication, tables: PublisherTables) -> bool:
-    """Whether a publication may hold partitioned tables, and so partitions that are not
-    known yet.
+    """Whether a publication may contain partitioned tables, and so partitions that are not known
+    yet.
     """
     if publication.all_tables or publication.schemas:
         return True
@@ -257,11 +266,11 @@ def outdated(relation: Relation) -> PublisherTablesOutdated:
 
 
 def _publish_as(found: PublishedAs, table: PublisherTable, relation: Relation, *, settled: bool) -> Relation:
-    """The relation that the changes name, as ``logicalrep_write_attrs`` describes it (rules A8, A9,
-    B40, B41).
+    """The relation that the changes are sent with, as ``logicalrep_write_attrs`` describes it
+    (rules A8, A9, B40, B41).
     """
-    # Columns are judged only where rows are published; a relation for TRUNCATE alone has those of
-    # no list.
+    # Column lists are compared only if operations on rows are published. A relation for TRUNCATE
+    # alone has the columns that it would have without a list.
     rows = any(operation in found.operations for operation in ROW_OPERATIONS)
     sent = sent_columns(found) if rows else SentColumns(_plain(found.table), listed=False)
     target = found.table
@@ -272,7 +281,8 @@ def _publish_as(found: PublishedAs, table: PublisherTable, relation: Relation, *
     columns = [
         column
         for column in relation.columns
-        # A column that has been dropped since was a plain one, as far as anybody can tell.
+        # A column that was dropped since then is taken for a plain column, because nothing else is
+        # known.
         if column.name in sent.names or not (sent.listed or column.name in known)
     ]
     for missing in sent.names - there:
@@ -287,8 +297,9 @@ def _plain(table: PublisherTable) -> frozenset[str]:
 
 
 def _check_sent(table: PublisherTable, name: str) -> None:
-    """A generated column can be sent only if the carrier sends it; another one that is missing is
-    newer than the stream.
+    """Refuse a generated column that the carrier does not send.
+
+    If another column is missing, it is newer than the stream, which is no error.
     """
     column = table.column(name)
     if column is None or not column.generated:
@@ -303,7 +314,9 @@ def _check_sent(table: PublisherTable, name: str) -> None:
 
 
 def _in_order_of(target: PublisherTable, columns: Sequence[RelationColumn]) -> tuple[RelationColumn, ...]:
-    """A leaf's columns as the ancestor has them: its order, its identity; by name (rule B12)."""
+    """The columns of a leaf in the ancestor's order and with the ancestor's replica identity,
+    matched by name (rule B12).
+    """
     places = {column.name: place for place, column in enumerate(target.columns)}
     ordered = sorted(columns, key=lambda column: places.get(column.name, len(places)))
     return tuple(replace(column, flags=IDENTITY_FLAG if _is_identity(target, column.name) else 0) for column in ordered)
@@ -319,21 +332,22 @@ def plan_truncate(
     relations: Sequence[Relation],
     plan: Callable[[Relation], RelationPlan],
 ) -> tuple[Relation, ...]:
-    """What a TRUNCATE goes on for, in its order; empty: nothing (rules A26, B4, B21, B22).
+    """The relations for which a TRUNCATE is sent, in its order; empty if it is not sent (rules A26,
+    B4, B21, B22).
 
-    The carrier names leaves only. A TRUNCATE of a partitioned table is one that names all leaves of
-    it, so the two cannot be told apart: where ``TRUNCATE p1, p2`` names every leaf of a table that
-    is published as root, the root is truncated, and the server would have sent nothing. Its
-    publisher has no row left in it either.
+    The carrier sends only the names of leaves. A TRUNCATE of a partitioned table is sent as a
+    TRUNCATE of all its leaves, so the two cannot be distinguished. If ``TRUNCATE p1, p2`` names
+    every leaf of a table that is published as root, the root is truncated here, while the server
+    would have sent nothing. At the publisher the root has no row left, either.
 
     Args:
-        publications: the subscription's.
-        tables: the publisher's.
-        relations: what the command named, as the carrier described them.
-        plan: gives a relation's plan.
+        publications: the subscription's publications.
+        tables: the publisher's tables.
+        relations: the relations of the command, as the carrier described them.
+        plan: returns the plan of a relation.
 
     Raises:
-        SubscriberError: what ``plan`` raises.
+        SubscriberError: the errors of ``plan``.
     """
     named = {relation.relation_id for relation in relations}
     sent: dict[int, Relation] = {}
@@ -352,5 +366,5 @@ def plan_truncate(
 
 
 def _leaves(tables: PublisherTables, table: PublisherTable) -> list[PublisherTable]:
-    """The partitions below that hold rows and are logged."""
+    """The partitions below a table that have rows and are permanent."""
     return [one for one in tables.children(table) if one.kind == "table" and one.persistence == "permanent"]

@@ -1,12 +1,13 @@
-"""Does the replica identity cover what UPDATE and DELETE are judged by, and what is sent of them?
-(rules B32-B36)
+"""Checks that replica identities contain the columns that filters and column lists need for UPDATE
+and DELETE (rules B32-B36).
 
-PostgreSQL asks at the first UPDATE or DELETE of a table, on the publisher
-(``CheckCmdReplicaIdentity``). A publisher does not know of the publications that are evaluated
-here, so they are asked for when a subscription is made or refreshed: what its messages refuse
-there, the stream would not bring. Only where the publisher has a publication of its own by which it
-refuses the same UPDATE or DELETE, as it has while the filtering moves from there to here, nothing
-needs to be refused before.
+PostgreSQL checks this at the first UPDATE or DELETE of a table, on the publisher
+(``CheckCmdReplicaIdentity``). A publisher does not know the emulated publications. Therefore this
+module makes the check when a subscription is created or refreshed. With PostgreSQL's messages it
+refuses UPDATEs and DELETEs whose old rows would lack a needed column in the stream. There is one
+exception: if the publisher has a publication for which it refuses the same UPDATE or DELETE itself,
+nothing is refused here. That is so while a user moves the filters from the server to the
+subscriber.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ from subscriber.publication.definition import OPERATIONS, Operation, Publication
 from subscriber.publication.listed_tables import is_publishable
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
-"""Only from this version on a publisher looks at generated columns."""
-
 _FILTER: Final = "Column used in the publication WHERE expression is not part of the replica identity."
 _LIST: Final = "Column list used by the publication does not cover the replica identity."
 _GENERATED: Final = "Replica identity must not contain unpublished generated columns."
@@ -34,14 +33,14 @@ _CHANGING: Final[tuple[_Changing, ...]] = ("update", "delete")
 
 @dataclass(slots=True)
 class _Flaws:
-    """What is wrong: with one publication of a table, or with all of them so far."""
+    """The violations of one publication of a table, or of all its publications so far."""
 
     filter: bool = False
     column_list: bool = False
     generated: bool = False
 
     def detail(self) -> str | None:
-        """What PostgreSQL says first."""
+        """The violation that PostgreSQL reports first; None if there is no violation."""
         if self.filter:
             return _FILTER
         if self.column_list:
@@ -58,19 +57,21 @@ def check_coverage(
     """Refuse filters and column lists that the replica identities do not cover.
 
     Args:
-        publications: those of a subscription.
-        tables: the publisher's.
-        filter_columns: reads a filter.
-        of_publisher: all publications that the publisher itself has, subscribed or not.
+        publications: the publications of a subscription.
+        tables: the publisher's tables.
+        filter_columns: returns the columns that a filter uses.
+        of_publisher: all publications of the publisher, whether a subscription uses them or not.
 
     Raises:
-        PublisherNotReady: 42P10, with the text that PostgreSQL has for the UPDATE or DELETE.
+        PublisherNotReady: 42P10, with PostgreSQL's text for the UPDATE or DELETE.
     """
 
     def known_filter_columns(where: str, table: PublisherTable) -> frozenset[str]:
         try:
             return filter_columns(where, table)
-        except SubscriberError:  # what is not computed here, nothing is taken for refused by
+        except (
+            SubscriberError
+        ):  # a publication of the server that cannot be evaluated here is not assumed to refuse anything
             return frozenset()
 
     refused_there = set(_refused_operations(of_publisher, tables, known_filter_columns))
@@ -82,10 +83,10 @@ def check_coverage(
 def uncovered(
     publications: Sequence[Publication], tables: PublisherTables, filter_columns: FilterColumns
 ) -> Iterator[PublisherNotReady]:
-    """What PostgreSQL would refuse, a table at a time, UPDATE before DELETE.
+    """The errors that PostgreSQL would raise, table by table, UPDATE before DELETE.
 
-    A table without any identity is 55000 (rule B34); that the publisher refuses itself, since the
-    carrier publishes its updates.
+    A table without a replica identity is 55000 (rule B34). The publisher refuses that itself, since
+    the carrier publishes the table's updates.
 
     Raises:
         SubscriberError: a filter cannot be read.
@@ -96,10 +97,10 @@ def uncovered(
 def _refused_operations(
     publications: Sequence[Publication], tables: PublisherTables, filter_columns: FilterColumns
 ) -> dict[tuple[tuple[str, str], _Changing], PublisherNotReady]:
-    """Table and operation → why."""
+    """The error of each refused operation, by table and operation."""
     found: dict[tuple[tuple[str, str], _Changing], PublisherNotReady] = {}
     for table in sorted(tables.tables.values(), key=lambda one: one.oid):
-        # Rows are in leaves, and it is the leaf that is asked.
+        # Leaves have the rows, so their replica identities are checked.
         if table.kind == "table" and is_publishable(table):
             for operation, error in _table_errors(publications, tables, table, filter_columns):
                 found[table.key, operation] = error
@@ -121,11 +122,12 @@ def _table_errors(
 def _descriptor(
     publications: Sequence[Publication], tables: PublisherTables, table: PublisherTable, filter_columns: FilterColumns
 ) -> tuple[frozenset[Operation], dict[_Changing, _Flaws]]:
-    """``RelationBuildPublicationDesc``: what is published, and what is wrong with it.
+    """``RelationBuildPublicationDesc``: the published operations and the violations.
 
-    It is followed to the letter, since the message depends on it: the publications' order, what a
-    later one says of columns in place of an earlier one, and that nobody looks further when
-    everything is published and the same thing is wrong for both operations.
+    The function follows PostgreSQL's code exactly, since the error message depends on it: on the
+    order of the publications, on a later publication that replaces what an earlier one reported
+    about columns, and on the early end of the loop once everything is published and both operations
+    have the same violation.
     """
     ancestors = tables.ancestors(table)
     published: frozenset[Operation] = frozenset()
@@ -153,8 +155,8 @@ def _descriptor(
 
 
 def _rank(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> int:
-    """In which order publications are looked at: by table, by schema, by each ancestor and its
-    schema, of all tables.
+    """The order in which publications are checked: those with the table, with its schema, with each
+    ancestor and the ancestor's schema, with all tables.
     """
     for rank, one in enumerate((table, *ancestors)):
         if publication.entry(*one.key) is not None:
@@ -171,8 +173,9 @@ def _flaws(
     target: PublisherTable,
     filter_columns: FilterColumns,
 ) -> _Flaws:
-    """``pub_rf_contains_invalid_column`` and ``pub_contains_invalid_column``; columns of a root are
-    those of the leaf by name.
+    """``pub_rf_contains_invalid_column`` and ``pub_contains_invalid_column``.
+
+    The columns of a root are matched with those of the leaf by name.
     """
     entry = None if publication.all_tables else publication.entry(*target.key)
     where = None if entry is None else entry.where

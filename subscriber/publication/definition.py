@@ -1,5 +1,5 @@
-"""A publication as it is stored: what ``pg_publication``, ``pg_publication_rel`` and
-``pg_publication_namespace`` hold.
+"""A publication as it is stored: the content of ``pg_publication``, ``pg_publication_rel`` and
+``pg_publication_namespace``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ GeneratedColumns = Literal["none", "stored"]
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A member by name (``pg_publication_rel``). Without ONLY, the tables that inherit from it are
-    members of their own.
+    """A table that a publication names (``pg_publication_rel``).
+
+    Without ONLY, the tables that inherit from it are separate members.
 
     Attributes:
-        schema: the table's.
-        name: the table's.
-        columns: the column list, by name; None for none.
-        where: the filter, as it was written or as ``pg_get_expr`` writes it; None for none.
+        schema: the schema of the table.
+        name: the name of the table.
+        columns: the column list, by name; None if there is no list.
+        where: the row filter, as it was written or as ``pg_get_expr`` writes it; None if there is
+            no filter.
     """
 
     schema: str
@@ -31,7 +33,7 @@ class TableEntry:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Schema and name."""
+        """The schema and name of the table."""
         return self.schema, self.name
 
 
@@ -41,13 +43,13 @@ class Publication:
 
     Attributes:
         name: its name.
-        all_tables: FOR ALL TABLES.
-        tables: its members by name, in the order of the publisher's OIDs.
-        schemas: FOR TABLES IN SCHEMA.
-        excepted: FOR ALL TABLES EXCEPT TABLE: (schema, name).
-        publish: the operations.
-        via_root: ``publish_via_partition_root``.
-        generated_columns: ``publish_generated_columns``.
+        all_tables: whether it is FOR ALL TABLES.
+        tables: the tables that it names, in the order of the publisher's OIDs.
+        schemas: the schemas of FOR TABLES IN SCHEMA.
+        excepted: the tables of FOR ALL TABLES EXCEPT TABLE, as (schema, name).
+        publish: the published operations.
+        via_root: the option ``publish_via_partition_root``.
+        generated_columns: the option ``publish_generated_columns``.
     """
 
     name: str
@@ -60,5 +62,5 @@ class Publication:
     generated_columns: GeneratedColumns = "none"
 
     def entry(self, schema: str, name: str) -> TableEntry | None:
-        """The member of that name."""
+        """The entry of the table of that name; None if the publication does not name it."""
         return next((one for one in self.tables if one.key == (schema, name)), None)

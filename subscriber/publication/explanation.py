@@ -1,8 +1,8 @@
-"""Why a change was sent, rewritten or left out: which publication, which filter, what it said of
-the old and of the new row.
+"""Explanations of why a change was sent, rewritten or left out: by which publication, by which
+filter, and with which result for the old and the new row.
 
-The same plan, the same filters and the same decision as :mod:`transform` has; nothing is decided
-here.
+This module uses the same plan, filters and decision as :mod:`transform`; it makes no decisions
+itself.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from subscriber.publication.publishing import Compiled, Program
 from subscriber.publication.transform import OPERATION_OF, RowFilter, filter_results, transform
 
 Result = Literal["t", "f", "null", "-"]
-"""What a filter said of a row; ``-``: it was not asked, or there is no such row."""
+"""The result of a filter for a row; ``-``: the filter was not evaluated, or there is no such row.
+"""
 
 Reason = Literal["no publication", "operation not published", "unfiltered", "filtered"]
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one publication's filter said. One is asked only where none before it was true.
+    """The result of one publication's filter. It is evaluated only if no earlier filter was true.
 
     Attributes:
-        publication: its name.
-        where: its filter; None: it has none, and so nothing is filtered.
-        old: of the old row.
-        new: of the new row, with the values borrowed of the old one.
+        publication: the name of the publication.
+        where: its filter; None if it has no filter, so that the operation is unfiltered.
+        old: the result for the old row.
+        new: the result for the new row, with the values borrowed from the old row.
     """
 
     publication: str
@@ -44,18 +45,18 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became of one change.
+    """What was decided for one change, and why.
 
     Attributes:
-        position: of the change in its frame.
-        relation: under which it came.
-        operation: what it was.
-        reason: what decided.
-        judgements: of the publications that count for this operation.
-        old: what they said of the old row together.
-        new: of the new one.
-        sent: what was sent; None: nothing.
-        sent_as: the relation that it was sent as.
+        position: the position of the change in its frame.
+        relation: the relation with which the change was received.
+        operation: the operation of the change.
+        reason: the fact that decided.
+        judgements: the results of the publications that count for this operation.
+        old: the result of all their filters together for the old row.
+        new: the result of all their filters together for the new row.
+        sent: the action that was sent; None if nothing was sent.
+        sent_as: the relation with which the change was sent; None if nothing was sent.
     """
 
     position: int
@@ -70,11 +71,11 @@ class Explanation:
 
 
 def explain(group: ChangeGroup, programs: Compiled) -> list[Explanation]:
-    """What becomes of each change of a group.
+    """Explain each change of a group.
 
     Raises:
-        SubscriberError: a change cannot be decided;
-            :func:`~subscriber.publication.transform.transform` would raise it, too.
+        SubscriberError: a change cannot be evaluated;
+            :func:`~subscriber.publication.transform.transform` would raise the same error.
     """
     program = programs.program(group.relation)
     sent = {
@@ -117,7 +118,7 @@ def _judgements(change: ChangeGroup, program: Program, programs: Compiled) -> It
     filtered = operation in program.filters
     decided = {"old": False, "new": False}
     for opinion in program.plan.opinions.get(operation, ()):
-        # Where one publication has no filter, the others' are not evaluated (rule B9).
+        # If one publication has no filter, the filters of the others are not evaluated (rule B9).
         row_filter = programs.opinion(program.plan, opinion) if filtered else None
         old, new = _results(change, row_filter, skip=decided)
         decided = {"old": decided["old"] or old == "t", "new": decided["new"] or new == "t"}

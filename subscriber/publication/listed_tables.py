@@ -1,4 +1,4 @@
-"""Which tables emulated publications list: ``pg_get_publication_tables`` (rules B1, B5, D7-D9,
+"""The tables that emulated publications list: ``pg_get_publication_tables`` (rules B1, B5, D7-D9,
 B39-B41).
 
 A table is listed once, under the name that its changes have: a partitioned table that is published
@@ -17,10 +17,10 @@ from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 
 def listed_tables(publications: Sequence[Publication], tables: PublisherTables) -> list[PublishedTable]:
-    """What the publications publish together, by schema and name.
+    """The tables that the publications publish together, ordered by schema and name.
 
     Raises:
-        NotSupportedError: 0A000, two of them publish different columns of a table (rule B39).
+        NotSupportedError: 0A000, two publications publish different columns of a table (rule B39).
     """
     members = {publication.name: members_of(publication, tables) for publication in publications}
     listed = {table.key: table for found in members.values() for table in found}
@@ -33,8 +33,9 @@ def listed_tables(publications: Sequence[Publication], tables: PublisherTables) 
 
 
 def members_of(publication: Publication, tables: PublisherTables) -> list[PublisherTable]:
-    """The tables that one publication lists: with via-root partitioned tables as such, else their
-    leaves.
+    """The tables that one publication lists.
+
+    With ``publish_via_partition_root`` it lists partitioned tables, otherwise their leaves.
     """
     if publication.all_tables:
         chosen = [
@@ -59,19 +60,24 @@ def members_of(publication: Publication, tables: PublisherTables) -> list[Publis
 
 
 def is_publishable(table: PublisherTable) -> bool:
-    """Rule B1."""
+    """Whether a publication can contain the table: a permanent table that is not a system table
+    (rule B1).
+    """
     return table.kind in ("table", "partitioned table") and table.persistence == "permanent" and not table.is_system
 
 
 def is_excepted(publication: Publication, table: PublisherTable, ancestors: Sequence[PublisherTable]) -> bool:
-    """Rule B6: of a partition the root decides, the last of its ancestors."""
+    """Whether a publication excludes a table. For a partition its root decides, the last of its
+    ancestors (rule B6).
+    """
     root = ancestors[-1] if ancestors else table
     return root.key in publication.excepted
 
 
 def member_entry(publication: Publication, table: PublisherTable) -> TableEntry | None:
-    """The entry whose column list and filter count for a table: none where the publication has it
-    as one of a schema or of all.
+    """The entry with a table's column list and filter.
+
+    None if the publication has the table as part of a schema or of all tables.
     """
     if publication.all_tables or table.schema in publication.schemas:
         return None
@@ -79,7 +85,7 @@ def member_entry(publication: Publication, table: PublisherTable) -> TableEntry 
 
 
 def listed_columns(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
-    """The columns that one publication lists of a table (rules B40, B41)."""
+    """The columns of a table that one publication lists (rules B40, B41)."""
     entry = member_entry(publication, table)
     if entry is not None and entry.columns is not None:
         return tuple(column.name for column in table.columns if column.name in entry.columns)
@@ -108,8 +114,9 @@ def _published(table: PublisherTable, publications: Sequence[Publication]) -> Pu
 
 
 def _compared_by_15(publication: Publication, table: PublisherTable) -> tuple[str, ...]:
-    """What PostgreSQL 15 compares: without a list generated columns count too, which no list can
-    name.
+    """The columns that PostgreSQL 15 compares.
+
+    Without a column list these include generated columns, which a list cannot contain.
     """
     entry = member_entry(publication, table)
     if entry is not None and entry.columns is not None:
@@ -120,7 +127,7 @@ def _compared_by_15(publication: Publication, table: PublisherTable) -> tuple[st
 def _without_partitions(
     listed: dict[tuple[str, str], PublisherTable], tables: PublisherTables
 ) -> dict[tuple[str, str], PublisherTable]:
-    """Without the partitions of tables that are listed themselves."""
+    """The tables without the partitions of tables that are also in the list."""
     return {
         key: table
         for key, table in listed.items()

@@ -1,12 +1,12 @@
-"""What a publication is after a command: publicationcmds.c's checks, in its order and words (rules
-B1, B5, B6, B30, B31, B37, B38).
+"""The checks and effects of the commands on publications: those of publicationcmds.c, in its order
+and with its error texts (rules B1, B5, B6, B30, B31, B37, B38).
 
 ::
 
-    command + the publisher's tables + the publication as it was ──▶ the publication as it is then
+    command + the publisher's tables + the publication before ──▶ the publication after the command
 
-A filter is checked by a function that is passed in, since that needs all of expressions; see
-:func:`subscriber.filters.check_filter`.
+Filters are checked by a function that the caller passes, since the check needs the whole expression
+code; see :func:`subscriber.filters.check_filter`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from subscriber.publication.publication_statements import (
 from subscriber.schema.publisher_tables import PublisherTable, PublisherTables
 
 CheckFilter = Callable[[str, PublisherTable, PublisherTables], str]
-"""Refuses a filter that the table cannot have, or gives the text to keep of it."""
+"""A function that refuses a filter that the table cannot have, and otherwise returns the text to
+store.
+"""
 
-"""A publisher before this sends no generated column, and allows none in a list."""
 _FIRST_UNPINNED_OID: Final = 12000
-"""Tables below it are catalogs (IsCatalogRelation); those of information_schema are above, and may
-be named.
+"""Tables with a lower OID are catalogs (IsCatalogRelation). The tables of information_schema have
+higher OIDs, and a publication may name them.
 """
 
 _SYSTEM_COLUMNS: Final = frozenset({"tableoid", "cmax", "xmax", "cmin", "xmin", "ctid"})
 
 
 def created(command: CreatePublication, tables: PublisherTables, check_filter: CheckFilter) -> Publication:
-    """What CREATE PUBLICATION makes.
+    """The publication that CREATE PUBLICATION creates.
 
     Raises:
-        UsageError: it cannot be made, as PostgreSQL says it.
+        UsageError: it cannot be created; the message is PostgreSQL's.
     """
     publication = Publication(command.name, all_tables=command.all_tables, **read_publication_options(command.options))
     if command.all_tables:
@@ -64,10 +65,10 @@ def created(command: CreatePublication, tables: PublisherTables, check_filter: C
 def altered(
     publication: Publication, command: AlterPublicationObjects, tables: PublisherTables, check_filter: CheckFilter
 ) -> Publication:
-    """What ALTER PUBLICATION … ADD, SET and DROP of tables and schemas makes of a publication.
+    """A publication after ALTER PUBLICATION … ADD, SET or DROP of tables and schemas.
 
     Raises:
-        UsageError: it cannot be done, as PostgreSQL says it.
+        UsageError: the command is refused; the message is PostgreSQL's.
     """
     schemas = _schemas(command.objects, tables)
     named = _tables_of(command.objects)
@@ -95,15 +96,15 @@ def altered(
 def with_options(
     publication: Publication, command: AlterPublicationOptions, tables: Callable[[], PublisherTables]
 ) -> Publication:
-    """What ALTER PUBLICATION … SET (…) makes of a publication (rules B30, B38).
+    """A publication after ALTER PUBLICATION … SET (…) (rules B30, B38).
 
     Args:
-        publication: as it was.
-        command: as parsed.
-        tables: asked for only where it matters what a table is.
+        publication: the publication before the command.
+        command: the parsed command.
+        tables: returns the publisher's tables; called only if the kind of a table matters.
 
     Raises:
-        UsageError: it cannot be done, as PostgreSQL says it.
+        UsageError: the command is refused; the message is PostgreSQL's.
     """
     given = read_publication_options(command.options)
     limited = [entry for entry in publication.tables if entry.where is not None or entry.columns is not None]
@@ -125,7 +126,7 @@ def with_options(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """``PublicationRelInfo``: a table that was found, with what was written for it."""
+    """``PublicationRelInfo``: a table that was found, with what the command has for it."""
 
     table: PublisherTable
     columns: tuple[str, ...] | None
@@ -137,7 +138,7 @@ def _tables_of(objects: Sequence[PublicationObject]) -> list[TableObject]:
 
 
 def _schemas(objects: Sequence[PublicationObject], tables: PublisherTables) -> tuple[str, ...]:
-    """ObjectsInPublicationToOids, as far as it is about schemas: each once."""
+    """The schemas of ObjectsInPublicationToOids, each of them once."""
     found: dict[str, None] = {}
     for one in objects:
         if not isinstance(one, SchemaObject):
@@ -168,7 +169,7 @@ def _find(relation: RelationName, tables: PublisherTables) -> PublisherTable:
 
 
 def _open(named: Sequence[TableObject], tables: PublisherTables) -> list[_Opened]:
-    """OpenTableList: each table once, with those that inherit from it (rules B5, B31)."""
+    """OpenTableList: each table once, with the tables that inherit from it (rules B5, B31)."""
     opened: dict[tuple[str, str], _Opened] = {}
     for one in named:
         table = last = _find(one.relation, tables)
@@ -189,7 +190,7 @@ def _open(named: Sequence[TableObject], tables: PublisherTables) -> list[_Opened
 
 
 def _check_not_limited(new: _Opened, old: _Opened, named: PublisherTable) -> None:
-    """Rule B31: a table that is there twice has neither filter nor column list."""
+    """Refuse a filter or a column list of a table that is named twice (rule B31)."""
     for limits, what in (((new.where, old.where), "WHERE clauses"), ((new.columns, old.columns), "column lists")):
         if any(limit is not None for limit in limits):
             raise UsageError(f'conflicting or redundant {what} for table "{named.name}"', sqlstate="42710")
@@ -222,7 +223,7 @@ def _set_tables(
     check_filter: CheckFilter,
     in_schemas: bool,
 ) -> Publication:
-    """A new list of tables; a member that stays as it is, is not looked at as a new one."""
+    """Replace the list of tables. A member that does not change is not checked as a new one."""
     candidates = _candidates(publication, named, tables, check_filter, in_schemas)
     same = set()
     if publication.tables:
@@ -269,7 +270,9 @@ def _without_schemas(publication: Publication, schemas: Sequence[str]) -> Public
 
 
 def _in_order(entries: Sequence[TableEntry], tables: PublisherTables) -> tuple[TableEntry, ...]:
-    """By the publisher's OIDs; tables that it does not have any more are last."""
+    """Order the entries by the publisher's OIDs; tables that the publisher no longer has are
+    last.
+    """
     oids = {key: table.oid for key, table in tables.tables.items()}
     return tuple(sorted(entries, key=lambda entry: oids.get(entry.key, 2**32)))
 
@@ -294,8 +297,9 @@ def _candidates(
     check_filter: CheckFilter,
     in_schemas: bool,
 ) -> list[_Candidate]:
-    """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList: each looks at all
-    tables before the next does.
+    """OpenTableList, TransformPubWhereClauses and CheckPubRelationColumnList.
+
+    Each of them checks all tables before the next begins.
     """
     candidates = [
         _Candidate(
@@ -321,7 +325,7 @@ def _candidates(
 def _checked_filter(
     publication: Publication, opened: _Opened, tables: PublisherTables, check_filter: CheckFilter
 ) -> str | None:
-    """The filter as it is kept (rules B23-B30); errors point into the command."""
+    """The filter as it is stored (rules B23-B30); errors have positions in the command."""
     where, table = opened.where, opened.table
     if where is None:
         return None
@@ -332,7 +336,7 @@ def _checked_filter(
         )
     _check_relation(
         table
-    )  # PostgreSQL reads the filter first; of what cannot be a member, the columns are not known here
+    )  # PostgreSQL reads the filter first; the columns of what cannot be a member are not known here
     try:
         return check_filter(where.text, table, tables)
     except SQLSyntaxError as error:
@@ -340,7 +344,7 @@ def _checked_filter(
 
 
 def _entry(candidate: _Candidate) -> TableEntry:
-    """publication_add_relation."""
+    """``publication_add_relation``: the entry of a candidate."""
     _check_relation(candidate.table)
     return TableEntry(*candidate.table.key, _column_list(candidate), candidate.where)
 
@@ -350,7 +354,7 @@ def _is_users_table(table: PublisherTable) -> bool:
 
 
 def _check_relation(table: PublisherTable, *, excepted: bool = False) -> None:
-    """check_publication_add_relation (rules B1, B6)."""
+    """``check_publication_add_relation``: refuse what cannot be a member (rules B1, B6)."""
     reason = None
     if excepted and table.is_partition:
         reason = "individual partitions"
@@ -370,7 +374,7 @@ def _check_relation(table: PublisherTable, *, excepted: bool = False) -> None:
 
 
 def _check_schema(schema: str) -> None:
-    """check_publication_add_schema."""
+    """``check_publication_add_schema``: refuse a schema that cannot be a member."""
     detail = None
     if schema in ("pg_catalog", "pg_toast"):
         detail = "This operation is not supported for system schemas."
@@ -381,7 +385,7 @@ def _check_schema(schema: str) -> None:
 
 
 def _column_list(candidate: _Candidate) -> tuple[str, ...] | None:
-    """pub_collist_validate: the columns in the table's order (rule B37)."""
+    """``pub_collist_validate``: the column list in the order of the table's columns (rule B37)."""
     if candidate.columns is None:
         return None
     found: set[str] = set()

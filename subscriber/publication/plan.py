@@ -1,5 +1,5 @@
-"""What becomes of the changes of one relation: the answer that :mod:`combine` gives, and
-:mod:`transform` carries out.
+"""The plan for the changes of one relation, which :mod:`combine` makes and :mod:`transform` carries
+out.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from subscriber.schema.publisher_tables import PublisherTable
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a publication says of an operation that it publishes (rule B8).
+    """The filter of a publication for an operation that it publishes (rule B8).
 
     Attributes:
-        publication: its name.
-        where: its filter; None: the operation is published unfiltered.
+        publication: the name of the publication.
+        where: its filter; None if it publishes the operation unfiltered.
     """
 
     publication: str
@@ -27,15 +27,15 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class RelationPlan:
-    """What becomes of the changes that come under one relation.
+    """The plan for the changes of one relation.
 
     Attributes:
-        relation: the relation, as it came.
-        publish_as: what the changes go on as, with the columns that are sent; None: the relation is
-            not published.
-        table: the table of ``publish_as``, for whose columns the filters are written.
-        operations: what is published.
-        opinions: what the publications that count say of insert, update and delete, in the
+        relation: the relation, as it was received.
+        publish_as: the relation with which the changes are sent, with the columns that are sent;
+            None if the relation is not published.
+        table: the table of ``publish_as``; the filters are written for its columns.
+        operations: the published operations.
+        opinions: for insert, update and delete, the filters of the publications that count, in the
             subscription's order.
     """
 
@@ -46,8 +46,8 @@ class RelationPlan:
     opinions: Mapping[Operation, tuple[Opinion, ...]] = field(default_factory=dict)
 
     def filters(self, operation: Operation) -> tuple[Opinion, ...]:
-        """The filters that are OR-ed for an operation; empty where it is unfiltered (rules B9,
-        B10a).
+        """The filters that are combined with OR for an operation; empty if it is unfiltered (rules
+        B9, B10a).
         """
         opinions = self.opinions.get(operation, ())
         return () if any(one.where is None for one in opinions) else opinions

@@ -13,11 +13,12 @@
     object     TABLE relation [(column [, ...])] [WHERE (expression)] | TABLES IN SCHEMA { name | CURRENT_SCHEMA }
     relation   [ONLY] [[database.]schema.]name [*]
 
-TABLE and TABLES IN SCHEMA hold for the names that follow, up to the next of them. What such a name
-stands for is known only then, so gram.y reads the list first and sorts it afterwards
-(``preprocess_pubobj_list``); errors come in the same two steps here.
+TABLE and TABLES IN SCHEMA apply to the names that follow, up to the next TABLE or TABLES IN SCHEMA.
+The meaning of such a name is therefore not known while it is read. gram.y reads the list first and
+then classifies its elements (``preprocess_pubobj_list``). Errors are raised in the same two steps
+here.
 
-A filter's text is kept as it is, once it parses: what its names mean can only be said of a table.
+The text of a filter is stored as written if it parses. Its names can only be resolved for a table.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from subscriber.sql.lexer import syntax_error
 
 
 def create_publication(cursor: Cursor) -> CreatePublication:
-    """What follows CREATE PUBLICATION.
+    """Parse what follows CREATE PUBLICATION.
 
     Raises:
         SQLSyntaxError: it does not parse.
@@ -71,7 +72,7 @@ def create_publication(cursor: Cursor) -> CreatePublication:
 
 
 def alter_publication(cursor: Cursor) -> AlterPublication:
-    """What follows ALTER PUBLICATION.
+    """Parse what follows ALTER PUBLICATION.
 
     Raises:
         SQLSyntaxError: it does not parse.
@@ -86,7 +87,7 @@ def alter_publication(cursor: Cursor) -> AlterPublication:
 
 
 def drop_publication(cursor: Cursor) -> DropPublication:
-    """What follows DROP PUBLICATION.
+    """Parse what follows DROP PUBLICATION.
 
     Raises:
         SQLSyntaxError: it does not parse.
@@ -104,7 +105,7 @@ COMMANDS: Final[Mapping[tuple[str, str], Callable[[Cursor], PublicationCommand]]
     ("alter", "publication"): alter_publication,
     ("drop", "publication"): drop_publication,
 }
-"""The commands, by their first two words."""
+"""The parsers of the commands, by their first two words."""
 
 
 # ALTER PUBLICATION --------------------------------------------------------------------------------
@@ -135,7 +136,7 @@ _ALTER_FORMS: Final[Mapping[str, Callable[[Cursor, str], AlterPublication]]] = {
     "owner": _owner,
     "rename": _rename,
 }
-"""What follows the name, by its first word."""
+"""The parsers of what follows the name, by its first word."""
 
 
 # Tables and schemas -------------------------------------------------------------------------------
@@ -146,10 +147,11 @@ class _Spec:
     """``PublicationObjSpec``: an element of the list as it was read.
 
     Attributes:
-        kind: what it says it is; None where it goes on with what the one before it was.
-        start: where errors point, a character index.
-        name: a name that stands alone.
-        table: a table's name with what belongs to it. CURRENT_SCHEMA has neither.
+        kind: the written kind; None if the element has the kind of the element before it.
+        start: the character index that errors point to.
+        name: a name without further parts.
+        table: a table's name with its column list and filter. An element with CURRENT_SCHEMA has
+            neither ``name`` nor ``table``.
     """
 
     kind: Literal["table", "schema"] | None
@@ -179,7 +181,7 @@ def _spec(cursor: Cursor) -> _Spec:
     table = _table(cursor, relation)
     if table == TableObject(RelationName(relation.name)) and not extended:
         return _Spec(None, start, name=relation.name)
-    # gram.y forgets the place of what is written with ONLY or *.
+    # gram.y does not keep the position of an element that has ONLY or *.
     return _Spec(None, 0 if extended else start, table=table)
 
 
@@ -192,7 +194,7 @@ def _table(cursor: Cursor, relation: RelationName) -> TableObject:
 
 
 def _relation(cursor: Cursor) -> tuple[RelationName, bool]:
-    """``relation_expr``, and whether it is written with ONLY or ``*``."""
+    """Read ``relation_expr``; also returns whether it has ONLY or ``*``."""
     if cursor.accept("only"):
         inside = cursor.accept("(")
         relation = replace(_qualified_name(cursor), only=True)
@@ -222,8 +224,9 @@ def _qualified_name(cursor: Cursor) -> RelationName:
 
 
 def _excepted(cursor: Cursor) -> tuple[RelationName, ...]:
-    """``EXCEPT (TABLE relation [, [TABLE] relation …])``, or as 19 had it at first,
-    ``EXCEPT TABLE (relation, …)``.
+    """Read ``EXCEPT (TABLE relation [, [TABLE] relation …])``.
+
+    The first form of PostgreSQL 19, ``EXCEPT TABLE (relation, …)``, is read, too.
     """
     if not cursor.accept("except"):
         return ()
@@ -252,10 +255,10 @@ def _where(cursor: Cursor) -> Filter | None:
 
 
 def _sorted_out(cursor: Cursor, specs: list[_Spec]) -> tuple[PublicationObject, ...]:
-    """``preprocess_pubobj_list``: what each element is.
+    """``preprocess_pubobj_list``: the kind of each element.
 
     Raises:
-        SQLSyntaxError: it cannot be what it is to be.
+        SQLSyntaxError: an element does not fit its kind.
     """
 
     def wrong(spec: _Spec, message: str, detail: str | None = None) -> SQLSyntaxError:

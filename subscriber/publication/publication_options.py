@@ -13,7 +13,7 @@ from subscriber.sql.option_list import OptionList, OptionReader, OptionValue, re
 
 
 class PublicationOptions(TypedDict):
-    """The options that were given, named as in
+    """The options that were given, with the names of the attributes of
     :class:`~subscriber.publication.definition.Publication`.
     """
 
@@ -23,7 +23,7 @@ class PublicationOptions(TypedDict):
 
 
 def read_publication_options(options: OptionList) -> PublicationOptions:
-    """Read WITH (…), or SET (…); what was not given is not in the result.
+    """Read WITH (…), or SET (…). The result has only the options that were given.
 
     Raises:
         SQLSyntaxError: 42601, for an option that is unknown, repeated or malformed.
@@ -33,7 +33,7 @@ def read_publication_options(options: OptionList) -> PublicationOptions:
 
 
 def _publish(name: str, value: OptionValue) -> frozenset[Operation]:
-    """The operations of a list; an empty one publishes nothing."""
+    """The operations of a list; an empty list publishes no operation."""
     found: set[Operation] = set()
     for word in _identifiers(name, read_text(name, value)):
         operation = next((one for one in OPERATIONS if one == word), None)
@@ -56,7 +56,9 @@ def _generated_columns(name: str, value: OptionValue) -> GeneratedColumns:
 
 
 def _identifiers(name: str, text: str) -> list[str]:
-    """SplitIdentifierString: names with commas between them, quoted or folded."""
+    """SplitIdentifierString: names separated by commas; names without quotes are folded to lower
+    case.
+    """
     if not _LIST.fullmatch(text):
         raise SQLSyntaxError(f'invalid list syntax in parameter "{name}"')
     return [word[1:-1].replace('""', '"') if word.startswith('"') else fold(word) for word in _ELEMENT.findall(text)]
@@ -71,7 +73,7 @@ _READERS: Final[Mapping[str, OptionReader]] = {
     "publish_generated_columns": _generated_columns,
 }
 PUBLICATION_OPTIONS: Final = tuple(_READERS)
-"""Their names."""
+"""The names of the options."""
 
 _FIELDS: Final = {
     "publish": "publish",

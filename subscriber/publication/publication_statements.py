@@ -1,7 +1,7 @@
-"""What CREATE, ALTER and DROP PUBLICATION say, as data: names as they were written, nothing looked
-up yet.
+"""CREATE, ALTER and DROP PUBLICATION as data.
 
-Options stay a list, too: PostgreSQL looks for the publication before it reads them.
+Names are stored as they were written and are not resolved yet. Options are stored as a list,
+because PostgreSQL looks for the publication before it reads them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from subscriber.sql.option_list import OptionList
 
 @dataclass(frozen=True, slots=True)
 class RelationName:
-    """A table's name (``RangeVar``).
+    """The name of a table in a command (``RangeVar``).
 
     Attributes:
-        name: the table's.
-        schema: None where none was written.
-        database: None where none was written.
-        only: ONLY: what inherits from the table is not meant.
+        name: the name of the table.
+        schema: the schema; None if no schema was written.
+        database: the database; None if no database was written.
+        only: whether ONLY was written, which excludes the tables that inherit from it.
     """
 
     name: str
@@ -32,17 +32,17 @@ class RelationName:
 
     @property
     def as_written(self) -> str:
-        """With a dot between its parts, for messages."""
+        """The parts of the name with dots between them, for messages."""
         return ".".join(part for part in (self.database, self.schema, self.name) if part is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """``WHERE (…)``.
+    """A filter, ``WHERE (…)``.
 
     Attributes:
-        text: what is between the parentheses.
-        position: where that begins in the command, a character index.
+        text: the text between the parentheses.
+        position: the character index in the command at which the text begins.
         sql: the command.
     """
 
@@ -51,7 +51,9 @@ class Filter:
     sql: str = field(default="", repr=False, compare=False)
 
     def in_command(self, error: SQLSyntaxError) -> SQLSyntaxError:
-        """An error that points into the text as one that points into the command."""
+        """Change an error with a position in the text to an error with a position in the
+        command.
+        """
         if error.position is None:
             return error
         moved = syntax_error(self.sql, self.position + error.position - 1, error.message, error.sqlstate)
@@ -70,7 +72,7 @@ class TableObject:
 
 @dataclass(frozen=True, slots=True)
 class SchemaObject:
-    """``TABLES IN SCHEMA name``; None is CURRENT_SCHEMA."""
+    """``TABLES IN SCHEMA name``; None means CURRENT_SCHEMA."""
 
     name: str | None
 
@@ -83,11 +85,11 @@ class CreatePublication:
     """CREATE PUBLICATION.
 
     Attributes:
-        name: the publication's.
-        objects: FOR TABLE, FOR TABLES IN SCHEMA.
-        all_tables: FOR ALL TABLES.
-        excepted: EXCEPT (TABLE …), of PostgreSQL 19.
-        options: WITH (…).
+        name: the name of the publication.
+        objects: the objects of FOR TABLE and FOR TABLES IN SCHEMA.
+        all_tables: whether it is FOR ALL TABLES.
+        excepted: the tables of EXCEPT (TABLE …), of PostgreSQL 19.
+        options: the options of WITH (…).
     """
 
     name: str
@@ -116,8 +118,8 @@ class AlterPublicationOptions:
 
 @dataclass(frozen=True, slots=True)
 class AlterPublicationOwner:
-    """ALTER PUBLICATION … OWNER TO; ``owner`` is None for the current role (CURRENT_USER and its
-    like).
+    """ALTER PUBLICATION … OWNER TO. ``owner`` is None for the current role (CURRENT_USER and its
+    synonyms).
     """
 
     name: str
@@ -134,8 +136,9 @@ class RenamePublication:
 
 @dataclass(frozen=True, slots=True)
 class DropPublication:
-    """DROP PUBLICATION; CASCADE and RESTRICT change nothing, as in PostgreSQL, since nothing
-    depends on a publication.
+    """DROP PUBLICATION.
+
+    CASCADE and RESTRICT have no effect, as in PostgreSQL, since nothing depends on a publication.
     """
 
     names: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Publications and the tables that they are about, in one object that travels to the executors and
-is compiled there once.
+"""The publications of a subscription and the publisher's tables, in one object that is sent to the
+executors and compiled there once.
 
-A relation's plan and its filters are made at its first change, and kept for the process: an
-executor's Python worker is reused, and makes them once for all its tasks.
+The plan and the filters of a relation are made at its first change and kept in the process. Spark
+reuses an executor's Python worker, so the worker makes them once for all its tasks.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ _BOOLEAN_OID: Final = 16
 _KEPT: Final = 8
 
 CompileWhere = Callable[[Sequence[str], PublisherTable, PublisherTables], RowFilter]
-"""Filter texts, the table that they are for, all tables → one filter, true where any of them is."""
+"""A function that compiles filter texts for a table to one filter, which is true where at least one
+of them is true.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publishing:
-    """Emulated publications: what a subscription's changes are published by.
+    """The emulated publications of a subscription, with the publisher's tables.
 
     Attributes:
-        publications: the subscription's, in its order.
-        tables: the publisher's.
-        settled: relations as the stream described them before ``tables`` was read: what still
-            differs from the tables is older than they are.
-        digest: of all that: where two are equal, so is what they hold.
+        publications: the subscription's publications, in its order.
+        tables: the publisher's tables.
+        settled: relations that the stream described before ``tables`` was read. If such a relation
+            still differs from the tables, the stream is older than the tables.
+        digest: a digest of the other attributes: objects with equal digests have equal content.
     """
 
     publications: tuple[Publication, ...]
@@ -50,7 +52,8 @@ class Publishing:
     digest: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Not pickled: what is equal need not have one pickle, since sets have no order.
+        # The digest is not made from a pickle: equal objects may have different pickles, since sets
+        # have no order.
         publications = json.dumps([asdict(one) for one in self.publications], default=sorted)
         settled = sorted(encode(relation).hex() for relation in self.settled)
         content = "\n".join([publications, to_json(self.tables), *settled])
@@ -63,19 +66,20 @@ class Publishing:
         return hash(self.digest)
 
     def published_tables(self) -> list[PublishedTable]:
-        """The tables that the publications publish, by schema and name.
+        """The tables that the publications publish, ordered by schema and name.
 
         Raises:
-            NotSupportedError: 0A000, two of them publish different columns of a table (rule B39).
+            NotSupportedError: 0A000, two publications publish different columns of a table (rule
+                B39).
         """
         return listed_tables(self.publications, self.tables)
 
     def published_table(self, schema: str, name: str) -> PublishedTable:
-        """What of one table is published.
+        """The published columns and rows of one table.
 
         Raises:
-            NotSupportedError: see :meth:`published_tables`.
-            PublisherError: 42704, the table is not published any more.
+            NotSupportedError: as :meth:`published_tables`.
+            PublisherError: 42704, the table is no longer published.
         """
         found = next((table for table in self.published_tables() if table.key == (schema, name)), None)
         if found is None:
@@ -88,23 +92,23 @@ class Publishing:
         return found
 
     def changing_tables(self) -> frozenset[tuple[str, str]]:
-        """Schema and name of the tables whose UPDATEs or DELETEs are published.
+        """The schemas and names of the tables whose UPDATEs or DELETEs are published.
 
         Raises:
-            NotSupportedError: see :meth:`published_tables`.
+            NotSupportedError: as :meth:`published_tables`.
         """
         changing = [one for one in self.publications if one.publish & {"update", "delete"}]
         return frozenset(table.key for table in listed_tables(changing, self.tables))
 
     def with_tables(self, tables: PublisherTables, shape: Relation | None = None) -> Publishing:
-        """The same publications with the publisher's tables as they are now.
+        """The same publications with the publisher's current tables.
 
-        Tables that no longer exist are kept: the journal may still hold changes of them.
+        Tables that no longer exist are kept: the journal may still contain their changes.
 
         Args:
-            tables: the publisher's, as they are now.
-            shape: the relation message that did not fit the tables, and because of which they were
-                read again (:class:`~subscriber.errors.PublisherTablesOutdated`); None for no such
+            tables: the publisher's current tables.
+            shape: the relation message that differed from the tables, so that they were read again
+                (:class:`~subscriber.errors.PublisherTablesOutdated`); None if there was no such
                 message.
         """
         oids = {table.oid for table in tables.tables.values()}
@@ -119,11 +123,11 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A relation's plan, ready to run.
+    """The plan of a relation with its compiled filters.
 
     Attributes:
         plan: the plan.
-        filters: for the operations that are filtered.
+        filters: the filters of the operations that are filtered.
     """
 
     plan: RelationPlan
@@ -131,11 +135,11 @@ class Program:
 
 
 class Compiled:
-    """The programs of one :class:`Publishing`, each made when its relation comes first.
+    """The programs of one :class:`Publishing`, each made when its relation is first used.
 
     Args:
-        publishing: what to compile.
-        compile_where: makes a filter of texts.
+        publishing: the publications and tables to compile.
+        compile_where: compiles filter texts to one filter.
     """
 
     def __init__(self, publishing: Publishing, compile_where: CompileWhere | None = None) -> None:
@@ -145,11 +149,11 @@ class Compiled:
         self._filters: dict[tuple[Relation, tuple[str, ...]], RowFilter] = {}
 
     def program(self, relation: Relation) -> Program:
-        """What becomes of the changes of ``relation``.
+        """The program for the changes of ``relation``.
 
         Raises:
-            SubscriberError: see :func:`~subscriber.publication.combine.plan_relation`; or a filter
-                cannot be evaluated with what the stream has.
+            SubscriberError: as :func:`~subscriber.publication.combine.plan_relation`; or a filter
+                cannot be evaluated with the columns of the stream.
         """
         program = self._programs.get(relation)
         if program is None:
@@ -168,10 +172,10 @@ class Compiled:
         return Program(plan, filters)
 
     def opinion(self, plan: RelationPlan, opinion: Opinion) -> RowFilter | None:
-        """The filter of one publication alone; None where it has none.
+        """The filter of one publication alone; None if it has no filter.
 
         Raises:
-            SubscriberError: the filter cannot be evaluated with what the stream has.
+            SubscriberError: the filter cannot be evaluated with the columns of the stream.
         """
         return None if opinion.where is None else self._filter(plan, (opinion,))
 
@@ -187,8 +191,8 @@ class Compiled:
         return self._filters[key]
 
     def _check_columns(self, table: PublisherTable, relation: Relation, row_filter: RowFilter) -> None:
-        """The stream must have the filter's columns, with the types that the filter was
-        made for.
+        """Check that the stream has the filter's columns, with the types for which the filter was
+        compiled.
         """
         types = {column.name: column.type_oid for column in relation.columns}
         for name in row_filter.columns:
@@ -204,10 +208,10 @@ class Compiled:
         return relation in self._publishing.settled
 
     def truncated(self, relations: Sequence[Relation]) -> tuple[Relation, ...]:
-        """What a TRUNCATE of ``relations`` goes on for.
+        """The relations for which a TRUNCATE of ``relations`` is sent.
 
         Raises:
-            SubscriberError: see :meth:`program`.
+            SubscriberError: as :meth:`program`.
         """
         return plan_truncate(
             self._publishing.publications,
@@ -229,13 +233,14 @@ def _not_in_stream(relation: Relation, column: PublisherColumn) -> NotSupportedE
 
 
 def compile_any(texts: Sequence[str], table: PublisherTable, tables: PublisherTables) -> RowFilter:
-    """One filter of several, as ``make_orclause`` makes it: what follows one that is true is not
-    evaluated (rule B9).
+    """Several filters compiled to one, as ``make_orclause`` combines them.
+
+    After a filter that is true, the following filters are not evaluated (rule B9).
 
     Raises:
         SubscriberError: a filter is not valid, or cannot be evaluated here.
     """
-    # Here, because it is half a second of imports that a worker without filters need not wait for.
+    # Imported here, because the imports take half a second, which a worker without filters saves.
     from subscriber.filters.analyze.tree import Boolean
     from subscriber.filters.check import check_filter
     from subscriber.filters.evaluate.row_filter import compile_filter
@@ -248,5 +253,5 @@ def compile_any(texts: Sequence[str], table: PublisherTable, tables: PublisherTa
 
 @lru_cache(maxsize=_KEPT)
 def compiled(publishing: Publishing) -> Compiled:
-    """The process's programs of ``publishing``."""
+    """The programs of ``publishing``, cached in the process."""
     return Compiled(publishing)

@@ -1,7 +1,8 @@
-"""Changes of one shape and a plan → the changes that pgoutput would have sent.
+"""Converts changes of one shape, by a plan, to the changes that pgoutput would have sent.
 
-The decision for each change, pgoutput's ``pgoutput_row_filter`` (rules B15-B17); true is a filter
-that is true, everything else, NULL included, is false (rule B11)::
+The table has the decision for each change. It is pgoutput's ``pgoutput_row_filter`` (rules
+B15-B17). *true* is a filter whose result is true; *false* is any other result, NULL included (rule
+B11)::
 
     change              old row   new row   sent
     INSERT                 -       false    nothing
@@ -15,15 +16,16 @@ that is true, everything else, NULL included, is false (rule B11)::
     UPDATE               true      false    DELETE    of the old row
     UPDATE               true      true     UPDATE    as it came
 
-An UPDATE is judged by the filter for updates alone, whatever it turns into (rules B10, B19).
-*Borrowed* are out-of-line values that the update did not touch and that the stream has in the old
-row only; the others stay unsent, and an INSERT then stores NULL there, as the native subscriber
-does (rules B17, B18, C6).
+An UPDATE is evaluated by the filter for updates only, whatever operation is sent for it (rules B10,
+B19). *Borrowed* values are out-of-line values that the UPDATE did not change and that the stream
+has only in the old row. Other unchanged out-of-line values are not sent, and an INSERT then stores
+NULL for them, as in the native subscriber (rules B17, B18, C6).
 
-A filter sees the row as it came; only then columns that are not published are left out (rule B12a),
-and the rest is named as the table that it is published as (rule B12). What a filter needs and the
-stream does not have is an error, never a guess: PostgreSQL refuses such a change on the publisher
-(rules B13, B33), which cannot know of a publication that is evaluated here.
+A filter is evaluated for the whole row as it was received. Columns that are not published are left
+out afterwards (rule B12a), and the remaining columns get the names of the table as which the row is
+published (rule B12). If the stream lacks a value that a filter needs, that is an error, and the
+value is never guessed. PostgreSQL refuses such a change on the publisher (rules B13, B33), but the
+publisher does not know the emulated publications.
 """
 
 from __future__ import annotations
@@ -56,8 +58,10 @@ SENT: Final[Mapping[tuple[Action, bool | None, bool | None], Action | None]] = {
     ("U", True, False): "D",
     ("U", True, True): "U",
 }
-"""The table of the essay: change, whether the old and the new row match (None: there is none) →
-what is sent.
+"""The table at the beginning of this module.
+
+The key has the change and whether the old and the new row match (None: there is no such row). The
+value is the action that is sent.
 """
 
 Mask = npt.NDArray[np.bool_]
@@ -68,7 +72,7 @@ class RowFilter(Protocol):
 
     @property
     def columns(self) -> Collection[str]:
-        """The columns that it needs."""
+        """The columns that the filter uses."""
 
     def evaluate(self, columns: Mapping[str, pa.Array], count: int) -> pa.BooleanArray:
         """True, false or null for each of ``count`` rows."""
@@ -77,16 +81,17 @@ class RowFilter(Protocol):
 def transform(
     group: ChangeGroup, plan: RelationPlan, filters: Mapping[Operation, RowFilter]
 ) -> tuple[ChangeGroup, ...]:
-    """What is sent of a group: nothing, itself, or up to one group of each action.
+    """The changes that are sent for a group: none, the group itself, or up to one group of each
+    action.
 
     Args:
         group: changes of one shape.
-        plan: of its relation.
-        filters: for the operations that are filtered.
+        plan: the plan of its relation.
+        filters: the filters of the operations that are filtered.
 
     Raises:
-        RowFilterError: a filter needs a column that the stream does not have, or cannot be
-            evaluated for a row.
+        RowFilterError: a filter uses a column that the stream does not have, or cannot be evaluated
+            for a row.
     """
     operation = OPERATION_OF[group.action]
     if plan.publish_as is None or operation not in plan.operations:
@@ -102,17 +107,18 @@ def transform(
 def filter_results(
     group: ChangeGroup, row_filter: RowFilter, *, old: bool = True, new: bool = True
 ) -> tuple[pa.BooleanArray | None, pa.BooleanArray | None]:
-    """What the filter says of the old and of the new rows: true, false, null; None where there are
-    none.
+    """The results of a filter for the old and the new rows: true, false or null.
+
+    A result is None if there are no such rows.
 
     Args:
         group: changes of one shape.
         row_filter: the filter.
-        old: ask for the old rows.
-        new: ask for the new rows.
+        old: whether to evaluate it for the old rows.
+        new: whether to evaluate it for the new rows.
 
     Raises:
-        RowFilterError: see :func:`transform`.
+        RowFilterError: as :func:`transform`.
     """
     return (
         None if group.old is None or not old else _evaluate(row_filter, _columns(group.old), group, "old"),
@@ -141,13 +147,13 @@ def _missing(relation: Relation, column: str, side: str) -> RowFilterError:
 
 
 def decisions(action: Action, old: Mask | None, new: Mask | None, count: int) -> Iterator[tuple[Action, Mask | None]]:
-    """What is sent, by :data:`SENT`, and for which rows; None for all of them.
+    """The actions that are sent, by :data:`SENT`, each with its rows; None for all rows.
 
     Args:
-        action: of the changes.
-        old: whether the old rows match; None: there are none.
-        new: whether the new ones do.
-        count: how many changes there are.
+        action: the action of the changes.
+        old: whether the old rows match; None if there are no old rows.
+        new: whether the new rows match; None if there are no new rows.
+        count: the number of changes.
     """
     for (change, old_matches, new_matches), sent in SENT.items():
         if change != action or sent is None or (old_matches is None) != (old is None):
@@ -165,7 +171,7 @@ def decisions(action: Action, old: Mask | None, new: Mask | None, count: int) ->
 
 
 def _matches(results: pa.BooleanArray | None) -> Mask | None:
-    """True is a match, false and null are not (rule B11)."""
+    """Whether rows match: true is a match, false and null are not (rule B11)."""
     if results is None:
         return None
     matches: Mask = results.fill_null(False).to_numpy(zero_copy_only=False)
@@ -177,10 +183,11 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _completed(group: ChangeGroup) -> dict[str, pa.Array]:
-    """The new rows' columns, with what can be borrowed of the old rows (rule B17).
+    """The columns of the new rows, with the values that can be borrowed from the old rows (rule
+    B17).
 
-    A value that is NULL in the old row is not borrowed. No publisher sends that: what is unchanged,
-    and is out of line, was not NULL.
+    A NULL in the old row is not borrowed. No publisher sends that: an unchanged out-of-line value
+    was not NULL.
     """
     assert group.new is not None
     columns = _columns(group.new)
@@ -191,7 +198,7 @@ def _completed(group: ChangeGroup) -> dict[str, pa.Array]:
 
 
 def _sent_as(target: Relation, group: ChangeGroup, action: Action, rows: Mask | None) -> ChangeGroup:
-    """The chosen rows as changes of the relation that they are published as."""
+    """The selected rows as changes of the relation as which they are published."""
     old_kind = None if action == "I" else _old_kind(target, group)
     old = new = None
     if old_kind is not None:
@@ -205,17 +212,19 @@ def _sent_as(target: Relation, group: ChangeGroup, action: Action, rows: Mask | 
 
 
 def _old_kind(target: Relation, group: ChangeGroup) -> OldKind | None:
-    """Which kind an old tuple is depends on the relation that the message names (rule A10)."""
+    """The kind of the old tuple, which depends on the relation that the message names (rule
+    A10).
+    """
     if group.old is None or target.relation_id == group.relation.relation_id:
         return group.old_kind
     return "O" if target.replica_identity == "f" else "K"
 
 
 def _old_columns(target: Relation, group: ChangeGroup, old_kind: OldKind) -> dict[str, pa.Array]:
-    """The old rows' columns.
+    """The columns of the old rows.
 
-    Of a key, what is not in the partition's identity travels as NULL where the table that it is
-    published as has another identity.
+    The published table may have another replica identity than the partition. Then its key columns
+    that are not in the partition's identity are sent as NULL.
     """
     assert group.old is not None
     columns = _columns(group.old)

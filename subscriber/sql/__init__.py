@@ -1,4 +1,4 @@
-"""The words of PostgreSQL's SQL that commands and expressions are made of.
+"""The lexemes of PostgreSQL's SQL, from which the grammars of commands and expressions read.
 
 ::
 
@@ -6,7 +6,12 @@
              │                                                     name, string or keyword
              └── lexer (scan.l), string_constants
 
-Subscriptions, publications and filters have each a grammar
+- ``lexer`` splits a text into lexemes; ``string_constants`` reads the escapes of string constants.
+- ``statements`` splits a text into statements where psql does.
+- ``cursor`` reads lexemes in order, and the names and option lists of commands.
+- ``option_list`` reads the values of options; ``keywords`` has the lists of PostgreSQL's keywords.
+
+The grammars are not here. Subscriptions, publications and filters have one each
 (:mod:`subscriber.commands.subscription_grammar`, :mod:`subscriber.publication.publication_grammar`,
-:mod:`subscriber.filters.parse`); what a name, a constant or an option is, they have in common.
+:mod:`subscriber.filters.parse`).
 """

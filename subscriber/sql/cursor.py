@@ -1,9 +1,9 @@
-"""Reading lexemes in order: what the grammars of commands and of expressions have in common.
+"""Reading lexemes in order: the common part of the grammars of commands and of expressions.
 
-A grammar asks what comes next and takes it; what it does not take is PostgreSQL's syntax error.
-Names and option lists of commands are read here, too. Two forms that PostgreSQL parses are syntax
-errors in an option list, since no option accepts what they mean: a value that is a type with more
-to it than a name (``numeric(10,2)``, ``a.b``, ``int``, ``x[]``), and one that is an operator.
+A grammar asks which lexeme comes next and reads it. If the grammar does not accept a lexeme, the
+error is PostgreSQL's syntax error. The names and option lists of commands are read here, too. Two
+kinds of option values that PostgreSQL parses are syntax errors here, since no option accepts them:
+a type that is more than a name (``numeric(10,2)``, ``a.b``, ``int``, ``x[]``), and an operator.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT)
 
 
 class Cursor:
-    """The lexemes of a text and how far they have been read.
+    """The lexemes of a text, and the number of lexemes that have been read.
 
     Attributes:
         sql: the text.
-        major: PostgreSQL's version, on which the grammar depends.
-        place: the number of the lexeme that comes next; may be set back to where it was.
+        major: the major version of PostgreSQL, on which the grammar depends.
+        place: the index of the next lexeme; a grammar may set it back to an earlier value.
     """
 
     def __init__(self, text: str | Lexed, major: int = NEWEST, *, in_parentheses: bool = False) -> None:
         """A cursor before the first lexeme.
 
         Args:
-            text: the text; its lexemes are found here unless it comes with them.
-            major: PostgreSQL's version.
-            in_parentheses: it stands between parentheses, of which the closing one follows it.
+            text: the text, or the text with its lexemes; a text without lexemes is scanned here.
+            major: the major version of PostgreSQL.
+            in_parentheses: whether the text stands between parentheses; the closing parenthesis
+                follows the text.
         """
         lexed = scan(text, major) if isinstance(text, str) else text
         self.sql = lexed.sql
@@ -49,10 +50,10 @@ class Cursor:
         self._in_parentheses = in_parentheses
 
     def peek(self, ahead: int = 0) -> Lexeme:
-        """The lexeme that comes next, or one behind it; behind the last, one of kind END.
+        """The next lexeme, or the lexeme ``ahead`` places after it; END after the last lexeme.
 
         Raises:
-            SQLSyntaxError: the lexeme that comes next is one that PostgreSQL's scanner refuses.
+            SQLSyntaxError: PostgreSQL's scanner refuses the next lexeme.
         """
         place = self.place + ahead
         lexeme = self._lexemes[place] if place < len(self._lexemes) else self._end
@@ -62,21 +63,22 @@ class Cursor:
 
     @property
     def position(self) -> int:
-        """Where the next lexeme begins in the text."""
+        """The character index at which the next lexeme begins."""
         return self.peek().start
 
     def text_from(self, place: int) -> str:
-        """The text from the lexeme of that number to the one that was read last; empty where there
-        is none.
+        """The text from the lexeme with that index to the lexeme that was read last; empty where
+        there is no such lexeme.
         """
         read = self._lexemes[place : self.place]
         return self.sql[read[0].start : read[-1].end] if read else ""
 
     def error(self) -> SQLSyntaxError:
-        """The error for what comes next, which cannot stand here; a string constant is not shown.
+        """The syntax error for the next lexeme. The error does not show a string constant.
 
         Raises:
-            SQLSyntaxError: what comes next is no lexeme, which is another error.
+            SQLSyntaxError: PostgreSQL's scanner refuses the next lexeme, which is a different
+                error.
         """
         lexeme = self.peek()
         if lexeme.kind is Kind.END and self._in_parentheses:
@@ -87,7 +89,7 @@ class Cursor:
         """Read a lexeme that must be of one of these kinds.
 
         Raises:
-            SQLSyntaxError: 42601, it is not.
+            SQLSyntaxError: 42601, the next lexeme is of another kind.
         """
         lexeme = self.peek()
         if lexeme.kind not in kinds:
@@ -103,7 +105,7 @@ class Cursor:
         )
 
     def at_any(self, *words: str) -> bool:
-        """Whether one of these comes next."""
+        """Whether one of these words and symbols comes next."""
         return any(self.at(word) for word in words)
 
     def at_end(self) -> bool:
@@ -117,7 +119,7 @@ class Cursor:
         return found
 
     def accept_any(self, *words: str) -> str | None:
-        """Read one of these words if it comes next, and give it back."""
+        """Read one of these words if it comes next, and return it."""
         return next((word for word in words if self.accept(word)), None)
 
     def expect(self, *words: str) -> None:
@@ -131,10 +133,10 @@ class Cursor:
                 raise self.error()
 
     def skip_parentheses(self) -> None:
-        """Read from behind an opening parenthesis to behind its closing one.
+        """Read from after an opening parenthesis to after the matching closing parenthesis.
 
         Raises:
-            SQLSyntaxError: 42601, it is not closed.
+            SQLSyntaxError: 42601, the parenthesis is not closed.
         """
         depth = 1
         while depth:
@@ -144,10 +146,10 @@ class Cursor:
             self.place += 1
 
     def end(self) -> None:
-        """Nothing but semicolons may follow.
+        """Check that only semicolons follow.
 
         Raises:
-            SQLSyntaxError: 42601, more of this command, or a second one.
+            SQLSyntaxError: 42601, the command continues, or a second command follows.
         """
         if not self.at_end() and not self.at(";"):
             raise self.error()
@@ -159,15 +161,15 @@ class Cursor:
     # Names and numbers ----------------------------------------------------------------------------
 
     def at_name(self, excluded: frozenset[str]) -> bool:
-        """Whether a quoted identifier comes next, or a word that is not among these."""
+        """Whether a quoted identifier comes next, or a word that is not among the excluded ones."""
         lexeme = self.peek()
         return lexeme.kind is Kind.IDENTIFIER or (lexeme.kind is Kind.WORD and lexeme.value not in excluded)
 
     def name(self, excluded: frozenset[str] = frozenset()) -> str:
-        """Read a name, cut to 63 bytes as PostgreSQL does; without exclusions it is a ColLabel.
+        """Read a name, truncated to 63 bytes as in PostgreSQL. Without exclusions it is a ColLabel.
 
         Raises:
-            SQLSyntaxError: 42601, what comes next is no name, or one of these words.
+            SQLSyntaxError: 42601, the next lexeme is not a name, or is one of the excluded words.
         """
         if not self.at_name(excluded):
             raise self.error()
@@ -185,7 +187,8 @@ class Cursor:
         return tuple(found)
 
     def integer(self) -> int:
-        """Iconst: an integer of four bytes; a longer one is a number of another kind.
+        """Iconst: an integer of four bytes. PostgreSQL reads a larger number as another kind of
+        constant.
 
         Raises:
             SQLSyntaxError: 42601, something else comes next.
@@ -199,12 +202,12 @@ class Cursor:
 
 
 def truncated(name: str) -> str:
-    """``truncate_identifier``: at most 63 bytes of a name."""
+    """The first 63 bytes of a name, as PostgreSQL's ``truncate_identifier`` returns them."""
     return name.encode()[:_NAME_BYTES].decode(errors="ignore")
 
 
 def second_command() -> SQLSyntaxError:
-    """A text that holds more than one command."""
+    """The error for a text with more than one command."""
     message = "cannot insert multiple commands into a prepared statement"
     return SQLSyntaxError(message, hint="Give one command at a time.")
 
@@ -222,7 +225,7 @@ def read_name(cursor: Cursor) -> str:
 
 
 def read_names(cursor: Cursor) -> tuple[str, ...]:
-    """One name, or several with commas between them.
+    """One name, or several names separated by commas.
 
     Raises:
         SQLSyntaxError: as :func:`read_name`.
@@ -234,10 +237,10 @@ def read_names(cursor: Cursor) -> tuple[str, ...]:
 
 
 def read_role(cursor: Cursor) -> str | None:
-    """RoleSpec: any word that is not reserved, or None for the current role.
+    """RoleSpec: any word that is not reserved; None for the current role.
 
     Raises:
-        SQLSyntaxError: 42601 something else comes next, 42939 it is the name ``none``.
+        SQLSyntaxError: 42601, something else comes next; 42939, the name is ``none``.
     """
     if cursor.accept_any("current_role", "current_user", "session_user"):
         return None
@@ -258,7 +261,7 @@ def read_label(cursor: Cursor) -> str:
 
 
 def _read(cursor: Cursor, excluded: frozenset[str]) -> str:
-    """A name; that it is cut is said in a NOTICE, as PostgreSQL does."""
+    """Read a name; a NOTICE reports that a name was truncated, as in PostgreSQL."""
     written = cursor.peek().value
     name = cursor.name(excluded)
     if name != written:
@@ -270,7 +273,7 @@ def _read(cursor: Cursor, excluded: frozenset[str]) -> str:
 
 
 def read_with(cursor: Cursor) -> OptionList:
-    """``WITH (…)``, or nothing.
+    """Read ``WITH (…)`` if it comes next.
 
     Raises:
         SQLSyntaxError: as :func:`read_options`.
@@ -279,7 +282,7 @@ def read_with(cursor: Cursor) -> OptionList:
 
 
 def read_options(cursor: Cursor) -> OptionList:
-    """``(name [= value], …)``, as written.
+    """Read ``(name [= value], …)``, with the values as they were written.
 
     Raises:
         SQLSyntaxError: 42601, it does not parse.
@@ -300,7 +303,7 @@ def _option(cursor: Cursor) -> Option:
 
 
 def _option_value(cursor: Cursor) -> OptionValue:
-    """def_arg: a word, a quoted identifier, a string, a signed number."""
+    """Read a def_arg: a word, a quoted identifier, a string or a signed number."""
     if cursor.peek().kind is Kind.STRING:
         return cursor.take(Kind.STRING).value
     if cursor.peek().kind in (Kind.WORD, Kind.IDENTIFIER):
@@ -312,7 +315,7 @@ def _option_value(cursor: Cursor) -> OptionValue:
 
 
 def _number(cursor: Cursor, sign: str) -> OptionValue:
-    """An integer of 32 bits as one, any other number as it was written (Float)."""
+    """An integer of 32 bits as ``int``, any other number as it was written (Float)."""
     lexeme = cursor.take(*_NUMBERS)
     number = integer_of(lexeme.value) if lexeme.kind is Kind.INTEGER else 2**31
     if number < 2**31:

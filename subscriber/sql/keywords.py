@@ -1,8 +1,8 @@
 """PostgreSQL 18's keywords that cannot be an identifier everywhere (``pg_get_keywords()``).
 
-``ColId`` (names of subscriptions and publications) excludes all but the column-name keywords;
-``ColLabel`` (names of options) excludes none; an option's bare value excludes the column-name
-keywords alone, since reserved words are taken there by a rule of their own (``def_arg``).
+``ColId`` (names of subscriptions and publications) excludes all of them but the column-name
+keywords. ``ColLabel`` (names of options) excludes none. The unquoted value of an option excludes
+only the column-name keywords, since ``def_arg`` has a separate rule for reserved words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RESERVED: Final = frozenset(
     initially intersect into lateral leading limit localtime localtimestamp not null offset on only or
     order placing primary references returning select session_user some symmetric system_user table then
     to trailing true union unique user using variadic when where window with
-    """.split()  # noqa: SIM905 - a list of words reads better than one of literals
+    """.split()  # noqa: SIM905 - a list of words is easier to read than a list of literals
 )
 """Category R: reserved."""
 
@@ -25,7 +25,7 @@ TYPE_OR_FUNCTION_NAMES: Final = frozenset(
     """
     authorization binary collation concurrently cross current_schema freeze full ilike inner is isnull
     join left like natural notnull outer overlaps right similar tablesample verbose
-    """.split()  # noqa: SIM905 - a list of words reads better than one of literals
+    """.split()  # noqa: SIM905 - a list of words is easier to read than a list of literals
 )
 """Category T: reserved, but can be the name of a function or type."""
 
@@ -37,20 +37,20 @@ COLUMN_NAMES: Final = frozenset(
     normalize nullif numeric out overlay position precision real row setof smallint substring time
     timestamp treat trim values varchar xmlattributes xmlconcat xmlelement xmlexists xmlforest
     xmlnamespaces xmlparse xmlpi xmlroot xmlserialize xmltable
-    """.split()  # noqa: SIM905 - a list of words reads better than one of literals
+    """.split()  # noqa: SIM905 - a list of words is easier to read than a list of literals
 )
 """Category C: not reserved, but cannot be the name of a function or type."""
 
 NOT_COLUMN_ID: Final = RESERVED | TYPE_OR_FUNCTION_NAMES
-"""What ColId excludes."""
+"""The words that cannot be a ColId."""
 NOT_TYPE_OR_FUNCTION: Final = RESERVED | COLUMN_NAMES
-"""What type_function_name excludes."""
+"""The words that cannot be a type_function_name."""
 
 _SINCE_16: Final = frozenset({"json_array", "json_arrayagg", "json_object", "json_objectagg"})
 _SINCE_17: Final = frozenset(
     """
     json json_exists json_query json_scalar json_serialize json_table json_value merge_action
-    """.split()  # noqa: SIM905 - a list of words reads better than one of literals
+    """.split()  # noqa: SIM905 - a list of words is easier to read than a list of literals
 )
 
 

@@ -6,24 +6,24 @@ r"""Lexemes of PostgreSQL's SQL, by the rules of ``scan.l``.
     word   word        w w   w     w w     ^^^^^
                                            symbol, word, operator @-, integer, symbol, string, symbol
 
-Everything that reads SQL text stands on :func:`scan`: the cutter of statements, the grammars of
-the commands, the parser of expressions. A text is scanned once, and its lexemes are passed on
-(:class:`Lexed`).
+All code that reads SQL text uses :func:`scan`: the module that splits a text into statements, the
+grammars of the commands, and the parser of expressions. A text is scanned once, and its lexemes are
+passed on (:class:`Lexed`).
 
 Invariants:
 
-- Scanning never fails. What PostgreSQL's scanner refuses is a lexeme with a :class:`Fault`, which
-  becomes an error when somebody reads it. So a file can be cut whose third statement is wrong, an
-  error in the grammar comes before one of a later constant, as on the server, and a prompt sees
-  what is not terminated.
-- The version of the server counts for numbers and parameters alone (``1_000``, ``0x1F``, ``$1a``).
+- Scanning never fails. A lexeme that PostgreSQL's scanner refuses has a :class:`Fault`, which
+  becomes an error when a grammar reads the lexeme. So a file can be split into statements although
+  its third statement is wrong, an error of the grammar is reported before an error of a later
+  constant, as on the server, and a prompt can see which constant is not terminated.
+- The server's version matters only for numbers and parameters (``1_000``, ``0x1F``, ``$1a``).
 - Error texts are PostgreSQL's with one exception: a string constant is shown as ``'…'``. In these
-  commands it is usually a connection string (names_are_data), in the wrong quotes too.
+  commands it is usually a connection string (names_are_data), also when it is in the wrong quotes.
 
-*Rejected:* sqlglot's tokenizer. It reads numbers, operators and identifiers by other rules:
-``a@-1`` has other tokens there, ``1..2`` too, a blank of Unicode separates words, and ``{#`` begins
-a comment of another language. A wrapper had to read each token again, and expressions had a second
-lexer.
+*Rejected:* sqlglot's tokenizer. It reads numbers, operators and identifiers by other rules: it
+splits ``a@-1`` and ``1..2`` into other tokens, a Unicode space separates words, and ``{#`` begins a
+comment of another language. A wrapper would have to read each token again, and expressions would
+still need a second lexer.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ from subscriber.errors import SQLSyntaxError
 from subscriber.sql.string_constants import Fault, is_escape_character, with_escapes, with_unicode_escapes
 
 NEWEST: Final = 18
-"""The version whose rules these are, where the version of a server is not known."""
+"""The version whose rules are used where the server's version is not known."""
 
 
 class Kind(Enum):
-    """What a lexeme is."""
+    """The kinds of lexemes."""
 
     WORD = "word"
-    """A bare identifier or keyword; ``value`` is folded to lower case."""
+    """An unquoted identifier or a keyword; ``value`` is folded to lower case."""
     IDENTIFIER = "identifier"
     """A quoted identifier."""
     STRING = "string"
-    """A string constant in any of PostgreSQL's forms, continued ones joined."""
+    """A string constant in any of PostgreSQL's forms; continued constants are joined."""
     INTEGER = "integer"
-    """A number without point and exponent; ``value`` is decimal, whatever its base was."""
+    """A number without a point or an exponent; ``value`` is decimal, whatever base was written."""
     FLOAT = "float"
     BITS = "bits"
     """A bit string; ``value`` begins with b or x."""
     PARAMETER = "parameter"
     OPERATOR = "operator"
-    """An operator that the grammar has no rule of its own for."""
+    """An operator for which the grammar has no separate rule."""
     SYMBOL = "symbol"
-    """Punctuation, and the operators of the grammar, such as ``<=`` and ``::``."""
+    """Punctuation, and the operators that the grammar names, such as ``<=`` and ``::``."""
     COMMENT = "comment"
-    """A comment that is not terminated; others are left out."""
+    """A comment that is not terminated; other comments are left out."""
     END = "end"
-    """Behind the last lexeme."""
+    """The end of the text, after the last lexeme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class Lexeme:
     """One lexeme.
 
     Attributes:
-        kind: what it is.
-        value: what it means; empty where it has a fault.
+        kind: the kind of the lexeme.
+        value: its meaning; empty if it has a fault.
         start: index of its first character.
         end: index after its last character.
-        fault: why PostgreSQL would refuse it; None where it would not.
-        terminated: whether it ends; only the last of a text may not.
+        fault: why PostgreSQL would refuse it; None if PostgreSQL would accept it.
+        terminated: whether its end was found; only the last lexeme of a text can be unterminated.
     """
 
     kind: Kind
@@ -88,9 +88,7 @@ class Lexeme:
     terminated: bool = True
 
     def moved(self, by: int) -> Lexeme:
-        """The same lexeme in a text whose characters stand elsewhere: ``by`` is added to
-        its place.
-        """
+        """The same lexeme with ``by`` added to its indexes, for a text with another beginning."""
         fault = self.fault and replace(self.fault, position=self.fault.position + by)
         return replace(self, start=self.start + by, end=self.end + by, fault=fault)
 
@@ -101,7 +99,7 @@ class Lexed:
 
     Attributes:
         sql: the text.
-        lexemes: all of them, comments left out.
+        lexemes: all lexemes; comments are left out.
     """
 
     sql: str = field(repr=False)  # may hold a connection string
@@ -120,7 +118,7 @@ _DOLLAR: Final = re.compile(r"\$(?:[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_\u0080-\
 _OPERATOR: Final = re.compile(r"[~!@#^&|`?+\-*/%<>=]+")
 _PARAMETER: Final = re.compile(r"\$[0-9]+")
 _MORE_THAN_SQL: Final = frozenset("~!@#^&|`?%")
-"""An operator with one of these may end with a sign."""
+"""An operator that contains one of these characters may end with ``+`` or ``-``."""
 _SYMBOLS: Final = frozenset(",()[].;:+-*/%^<>=")
 _PAIRS: Final = frozenset({"<=", ">=", "<>", "=>", "::", "..", ":="})
 _FORMS: Final = {"e'": _ESCAPED, "b'": _BITS, "x'": _BITS}
@@ -128,15 +126,15 @@ _MAXIMUM_PARAMETER: Final = 2**31 - 1
 
 
 def lex(sql: str, major: int = NEWEST) -> tuple[Lexeme, ...]:
-    """The lexemes of ``sql``, comments left out and continued string constants joined.
+    """The lexemes of ``sql``. Comments are left out, and continued string constants are joined.
 
     Args:
         sql: the text.
-        major: PostgreSQL's version.
+        major: the major version of PostgreSQL.
 
     Raises:
         SQLSyntaxError: PostgreSQL's error for the first lexeme that its scanner refuses: 42601 for
-            what is not terminated and for junk, 22025 and 22021 for a wrong escape.
+            an unterminated lexeme and for trailing junk, 22025 and 22021 for an invalid escape.
     """
     lexemes = scan(sql, major).lexemes
     for lexeme in lexemes:
@@ -146,7 +144,7 @@ def lex(sql: str, major: int = NEWEST) -> tuple[Lexeme, ...]:
 
 
 def scan(sql: str, major: int = NEWEST) -> Lexed:
-    """``sql`` with its lexemes, those included that PostgreSQL would refuse."""
+    """``sql`` with its lexemes, including the lexemes that PostgreSQL would refuse."""
     return Lexed(sql, with_escape_characters(sql, tuple(scan_from(sql, 0, major))))
 
 
@@ -156,8 +154,9 @@ def error_of(sql: str, fault: Fault) -> SQLSyntaxError:
 
 
 def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601") -> SQLSyntaxError:
-    """``message`` about the character at index ``position``; the detail counts from 1, as
-    PostgreSQL's position.
+    """The error ``message`` about the character at index ``position``.
+
+    The position in the detail counts from 1, as in PostgreSQL.
     """
     line = sql.count("\n", 0, position) + 1
     error = SQLSyntaxError(message, sqlstate=sqlstate, detail=f"At character {position + 1} (line {line}).")
@@ -166,27 +165,28 @@ def syntax_error(sql: str, position: int, message: str, sqlstate: str = "42601")
 
 
 def unexpected(sql: str, lexeme: Lexeme) -> SQLSyntaxError:
-    """``syntax error at or near "…"``, or ``at end of input`` behind the last lexeme."""
+    """``syntax error at or near "…"``, or ``at end of input`` after the last lexeme."""
     if lexeme.kind is Kind.END:
         return syntax_error(sql, len(sql.rstrip()), "syntax error at end of input")
     near = sql[lexeme.start : lexeme.end]
     if lexeme.kind is Kind.STRING:
         near = "'…'"
     elif lexeme.kind is Kind.IDENTIFIER and "=" in lexeme.value:
-        near = '"…"'  # a connection string in the wrong quotes
+        near = '"…"'  # it may be a connection string in the wrong quotes
     return syntax_error(sql, lexeme.start, f'syntax error at or near "{near}"')
 
 
 def fold(word: str) -> str:
-    """``word`` in lower case as PostgreSQL folds it in a multi-byte encoding: ASCII letters
-    only.
+    """``word`` in lower case, as PostgreSQL folds it in a multi-byte encoding: only ASCII
+    letters.
     """
     return word.lower() if word.isascii() else "".join(c.lower() if c.isascii() else c for c in word)
 
 
 def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
-    """The lexemes from ``position`` on, one by one, UESCAPE still apart: for the cutter of
-    statements.
+    """The lexemes from ``position`` on, one by one, with UESCAPE as a separate lexeme.
+
+    :mod:`subscriber.sql.statements` uses it.
     """
     while True:
         while blank := _BLANK.match(sql, position):
@@ -206,7 +206,9 @@ def scan_from(sql: str, position: int, major: int = NEWEST) -> Iterator[Lexeme]:
 
 
 def _comment_end(sql: str, start: int) -> int | None:
-    """Where the comment ends that begins at ``start``; comments nest."""
+    """The end of the comment that begins at ``start``; None if it is not terminated. Comments
+    nest.
+    """
     depth = 0
     for mark in _COMMENT_MARK.finditer(sql, start):
         depth += 1 if mark[0] == "/*" else -1
@@ -252,8 +254,9 @@ def _unterminated(sql: str, kind: Kind, start: int, what: str, near: str) -> Lex
 
 
 def _operator(start: int, characters: str) -> Lexeme:
-    """As many characters as belong to it: no comment, and no sign at the end of an operator of
-    SQL's.
+    """The longest operator at the beginning of ``characters``.
+
+    A comment ends it, and an operator of standard SQL does not end with ``+`` or ``-``.
     """
     ends = [at for mark in ("/*", "--") if (at := characters.find(mark)) >= 0]
     characters = characters[: min(ends, default=len(characters))]
@@ -306,7 +309,9 @@ _PLAIN_DECIMAL: Final = _decimal(r"[0-9]+")
 
 
 def _number(sql: str, start: int, major: int) -> Lexeme:
-    """A number as the version reads it: bases and underscores since 16, no letter right behind it
+    """Read a number by the rules of the version.
+
+    Other bases and underscores are allowed since 16. A letter directly after a number is refused
     since 15.
     """
     based = _BASED.match(sql, start) if major >= 16 else None
@@ -324,10 +329,10 @@ def _number(sql: str, start: int, major: int) -> Lexeme:
 
 
 def _fault_behind(sql: str, start: int, end: int, major: int, *, is_based: bool) -> tuple[int, Fault] | None:
-    """What makes a number wrong that has been read to ``end``, and where that ends.
+    """The fault of a number that has been read to ``end``, with the end of the wrong part.
 
-    flex takes the longest match: a part of the number with a word behind it may be longer than
-    the number (``1_0$``).
+    flex uses the longest match: a part of the number with a word after it may be longer than the
+    number (``1_0$``).
     """
     words = (_WORD.match(sql, place) for place in range(start + 1, end + 1) if sql[place - 1] in _PREFIX_ENDS)
     junk = max((word.end() for word in words if word), default=0)
@@ -392,7 +397,7 @@ def _quoted_identifier(sql: str, start: int, quote: int) -> Lexeme:
 
 
 def with_escape_characters(sql: str, lexemes: Sequence[Lexeme]) -> tuple[Lexeme, ...]:
-    """``lexemes`` with each ``U&'…' UESCAPE '!'`` as one, as ``base_yylex`` makes it."""
+    """``lexemes`` with each ``U&'…' UESCAPE '!'`` joined into one lexeme, as in ``base_yylex``."""
     joined: list[Lexeme] = []
     place = 0
     while place < len(lexemes):
@@ -431,9 +436,7 @@ def _with_escape_character(sql: str, lexeme: Lexeme, following: Sequence[Lexeme]
 
 
 def _written(sql: str, lexeme: Lexeme) -> str:
-    """What stands between the quotes of a ``U&`` constant or identifier, its escapes not
-    yet read.
-    """
+    """The text between the quotes of a ``U&`` constant or identifier, with its escapes unread."""
     plain = sql[lexeme.start + 2 : lexeme.end]
     return _quoted(plain) if lexeme.kind is Kind.IDENTIFIER else _lexeme(plain, 0, NEWEST).value
 

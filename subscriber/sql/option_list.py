@@ -1,5 +1,6 @@
-"""``name [= value], …`` as it was written, and PostgreSQL's ways of reading a value; which names
-there are, each command knows.
+"""Lists ``name [= value], …`` as they were written, and PostgreSQL's ways to read a value.
+
+Each command knows the names of its options.
 """
 
 from __future__ import annotations
@@ -12,17 +13,15 @@ from subscriber.errors import SQLSyntaxError
 from subscriber.sql.lexer import fold, syntax_error
 
 OptionValue = str | int | None
-"""What stands after ``=``: an integer stays one, everything else is text; None when nothing stands
-there.
-"""
+"""The value after ``=``: an ``int`` for an integer, otherwise text; None when there is no value."""
 
 OptionReader = Callable[[str, OptionValue], object]
-"""Makes of an option's name and value what the option means, or raises."""
+"""A function that converts an option's name and value to the option's meaning, or raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One ``name [= value]`` of a WITH list, with its place in the command (a character index)."""
+    """One ``name [= value]`` of a WITH list, with its character index in the command."""
 
     name: str
     value: OptionValue
@@ -31,23 +30,23 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class OptionList:
-    """A list of options as written, and the command it stands in, which errors point into."""
+    """A list of options as written, and the command that contains it, for positions in errors."""
 
     given: tuple[Option, ...] = ()
     sql: str = field(default="", repr=False, compare=False)  # may hold a connection string
 
 
 def read_given(sql: str, given: Sequence[Option], readers: Mapping[str, OptionReader], of: str) -> dict[str, Any]:
-    """Read a list of options by their names; what was not given is not in the result.
+    """Read a list of options by their names. The result has only the options that were given.
 
     Args:
         sql: the command, for positions in errors.
         given: the list as written.
-        readers: what each option that is known here makes of its value.
-        of: what has these options, as errors call it: ``subscription``.
+        readers: for each known option, the function that reads its value.
+        of: the object that has these options, as errors name it: ``subscription``.
 
     Raises:
-        SQLSyntaxError: 42601 for an unknown or repeated option, and what a reader raises.
+        SQLSyntaxError: 42601 for an unknown or repeated option, and the errors of a reader.
     """
     values: dict[str, Any] = {}
     for option in given:
@@ -60,10 +59,10 @@ def read_given(sql: str, given: Sequence[Option], readers: Mapping[str, OptionRe
 
 
 def read_boolean(name: str, value: OptionValue) -> bool:
-    """defGetBoolean: a bare option is true; an integer must be 0 or 1; text true, false, on or off.
+    """defGetBoolean: no value means true; an integer must be 0 or 1, a text true, false, on or off.
 
     Raises:
-        SQLSyntaxError: 42601, it is none of them.
+        SQLSyntaxError: 42601, the value is not a Boolean.
     """
     found = as_boolean(value)
     if found is None:
@@ -72,7 +71,7 @@ def read_boolean(name: str, value: OptionValue) -> bool:
 
 
 def as_boolean(value: OptionValue) -> bool | None:
-    """What :func:`read_boolean` makes of a value; None where it is no Boolean."""
+    """The Boolean that :func:`read_boolean` returns for a value; None if it is not a Boolean."""
     if value is None:
         return True
     if isinstance(value, int):
@@ -81,10 +80,10 @@ def as_boolean(value: OptionValue) -> bool | None:
 
 
 def read_text(name: str, value: OptionValue) -> str:
-    """defGetString: a value that must be there, numbers as they were written.
+    """defGetString: a required value as text; numbers as they were written.
 
     Raises:
-        SQLSyntaxError: 42601, it is not there.
+        SQLSyntaxError: 42601, there is no value.
     """
     if value is None:
         raise SQLSyntaxError(f"{name} requires a parameter")

@@ -1,16 +1,17 @@
-r"""Cutting a text into statements where psql cuts it (``psqlscan.l``): files, prompts, sessions.
+r"""Splitting a text into statements where psql does (``psqlscan.l``), for files, prompts and
+sessions.
 
 psql does not parse SQL. A semicolon ends a statement unless it is
 
-- in a string constant, a quoted identifier, a dollar quote or a comment, which is for the lexer to
-  know;
+- in a string constant, a quoted identifier, a dollar quote or a comment, which the lexer
+  recognizes;
 - in parentheses (``CREATE RULE … DO (a; b)``), or between BEGIN and END of a function's body;
-- behind a backslash: ``\;`` separates statements that are sent as one.
+- after a backslash: ``\;`` separates statements that are sent together.
 
-Any other backslash begins a command of psql's, which goes to the end of its line and ends the
+Any other backslash begins a psql command, which extends to the end of its line and ends the
 statement before it: ``SELECT 1 \gexec``. Comments before a statement are not sent. A statement
-keeps its semicolon, as psql sends it, so that error texts and positions are the ones that psql
-would show, and it keeps its lexemes.
+keeps its semicolon, as psql sends it, so that error texts and positions are those that psql would
+show. It also keeps its lexemes.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ from typing import Final
 from subscriber.sql.lexer import Kind, Lexed, Lexeme, error_of, scan_from, with_escape_characters
 
 NOTHING_OPEN: Final = "="
-"""What :attr:`Statement.open` says of a statement that has ended, and :func:`open_in` of a text
-without any.
+"""The value of :attr:`Statement.open` for a statement that has ended, and of :func:`open_in` for a
+text without a statement.
 """
 
 _OPEN_LEXEMES: Final = {Kind.IDENTIFIER: '"', Kind.COMMENT: "*"}
 _ROUTINES: Final = frozenset({"function", "procedure"})
 _FIRST_WORDS: Final = 4
-"""CREATE OR REPLACE FUNCTION."""
+"""The number of words in CREATE OR REPLACE FUNCTION."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statement(Lexed):
-    r"""What psql sends at once, and what ended it.
+    r"""A text that psql sends in one message, and what ended it.
 
     Attributes:
         sql: from the first lexeme to the semicolon, as typed, but with a semicolon for every
             ``\;``; empty where a backslash command stands alone.
-        lexemes: those of ``sql``.
-        line: of its first lexeme in the whole text, from 1.
-        open: what it is in the middle of, as ``%R`` of psql's prompt shows it: ``=`` nothing, it
-            has ended, ``-`` a statement, ``(`` parentheses, ``'`` a string constant, ``"`` a quoted
-            identifier, ``$`` a dollar quote, ``*`` a comment. Only the last of a text may be in the
-            middle of something.
-        joints: the places in ``sql`` of the semicolons that were written as ``\;``.
-        command: the backslash command that ended it, up to the end of the line; empty where there
-            is none.
+        lexemes: the lexemes of ``sql``.
+        line: the line of its first lexeme in the whole text, from 1.
+        open: what is not closed at its end, as ``%R`` of psql's prompt shows it: ``=`` nothing, the
+            statement has ended, ``-`` the statement, ``(`` parentheses, ``'`` a string constant,
+            ``"`` a quoted identifier, ``$`` a dollar quote, ``*`` a comment. Only the last
+            statement of a text can have something that is not closed.
+        joints: the character indexes in ``sql`` of the semicolons that were written as ``\;``.
+        command: the backslash command that ended the statement, up to the end of the line; empty if
+            no backslash command ended it.
     """
 
     line: int
@@ -56,7 +57,7 @@ class Statement(Lexed):
 
 
 def is_backslash_command(text: str) -> bool:
-    r"""Whether what was typed is psql's own (``\d``) and not the server's."""
+    r"""Whether the text is a command of psql (``\d``) and not of the server."""
     return text.lstrip().startswith("\\")
 
 
@@ -64,8 +65,9 @@ def cut(text: str) -> list[Statement]:
     """The statements of ``text`` in order; empty ones (a lone semicolon, a comment) are left out.
 
     Raises:
-        SQLSyntaxError: a string, quoted identifier or comment is not terminated. Nothing has been
-            run then: a text is read as a whole or not at all (refuse_not_guess).
+        SQLSyntaxError: a string, quoted identifier or comment is not terminated. No statement has
+            been run then: a text is read completely before its first statement runs
+            (refuse_not_guess).
     """
     statements, last = _cut(text)
     if last is not None and not last.terminated and last.fault is not None:
@@ -74,7 +76,7 @@ def cut(text: str) -> list[Statement]:
 
 
 def open_in(text: str) -> str:
-    """What a text is in the middle of: see :attr:`Statement.open`.
+    """What is not closed at the end of a text; the values are those of :attr:`Statement.open`.
 
     >>> open_in("SELECT 1; SELECT"), open_in("SELECT 'it")
     ('-', "'")
@@ -106,7 +108,7 @@ def _cut(text: str) -> tuple[list[Statement], Lexeme | None]:
 
 
 _ESCAPED: Final = frozenset(";:")
-"""What a backslash may stand before without beginning a command."""
+"""The characters before which a backslash does not begin a command."""
 
 
 def _is(lexeme: Lexeme, symbol: str) -> bool:
@@ -117,19 +119,19 @@ class _Gathered:
     r"""The lexemes of one statement so far.
 
     Attributes:
-        start: where its first lexeme begins in the text; before there is one, where the statement
-            before it began.
-        lexemes: without the backslashes of ``\;``, in the places that they have in the statement's
-            own text.
+        start: where its first lexeme begins in the text; before the first lexeme is read, where the
+            previous statement began.
+        lexemes: the lexemes, without the backslashes of ``\;``, with indexes in the statement's
+            text.
     """
 
     def __init__(self, text: str, start: int, line: int) -> None:
-        """Nothing yet.
+        """A statement without lexemes.
 
         Args:
-            text: the whole.
-            start: a place in it.
-            line: that of the place.
+            text: the whole text.
+            start: an index in the text.
+            line: the line of that index.
         """
         self._text = text
         self.start = start
@@ -141,10 +143,10 @@ class _Gathered:
         self._parentheses = 0
         self._begins = 0
         self._words: list[str] = []
-        # The first words of the statement: psql tells by them whether it has a body.
+        # The first words of the statement: psql decides by them whether it has a body.
 
     def ends_with(self, lexeme: Lexeme) -> bool:
-        """Take one lexeme; whether it ends the statement."""
+        """Add one lexeme; returns whether it ends the statement."""
         if not self.lexemes and _is(lexeme, ";") and not self._backslashes:
             return False  # an empty statement is not sent
         if not self.lexemes and not self._backslashes:
@@ -190,7 +192,7 @@ class _Gathered:
         return first == "create" and bool(rest) and rest[0] in _ROUTINES
 
     def open(self) -> str:
-        """What the statement is in the middle of where the text ends after the lexemes so far."""
+        """What is not closed if the text ends after the lexemes so far."""
         last = self.lexemes[-1]
         if last.terminated:
             return "(" if self._parentheses else "-"
@@ -199,7 +201,9 @@ class _Gathered:
         return "$" if self._text[self.start + last.start + len(self._backslashes)] == "$" else "'"
 
     def statement(self, open_: str, *, before: Lexeme | None = None) -> Statement:
-        """The statement; with the backslash command that begins with that lexeme."""
+        """The statement, with the backslash command that begins at the lexeme ``before``, if
+        given.
+        """
         command = ""
         if before is not None:
             if not self.lexemes:

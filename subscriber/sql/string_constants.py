@@ -1,4 +1,4 @@
-r"""What escapes in string constants mean: ``E'\n\x41\u00e9'``, ``U&'\0041\+01F600'``."""
+r"""The meaning of escapes in string constants: ``E'\n\x41\u00e9'``, ``U&'\0041\+01F600'``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Fault:
     """Why PostgreSQL's scanner refuses a lexeme.
 
     Attributes:
-        message: PostgreSQL's, without what may be secret.
+        message: PostgreSQL's message, without text that may be secret.
         position: a character index in the whole text.
-        sqlstate: PostgreSQL's.
+        sqlstate: PostgreSQL's SQLSTATE.
     """
 
     message: str
@@ -43,7 +43,7 @@ def with_escapes(sql: str, pieces: Iterable[tuple[int, int]]) -> str | Fault:
 
     Args:
         sql: the text.
-        pieces: where the parts of the constant begin and end in it, between their quotes.
+        pieces: the beginning and end, between the quotes, of each part of the constant in ``sql``.
     """
     out = bytearray()
     start = -1
@@ -79,7 +79,9 @@ def _append_piece(out: bytearray, sql: str, first: int, last: int) -> None:
 
 
 def _append_escape(out: bytearray, found: re.Match[str], high: re.Match[str] | None) -> re.Match[str] | None:
-    """Append what an escape means; gives it back where it is the first half of a surrogate pair."""
+    """Append the meaning of an escape; returns the escape if it is the first half of a surrogate
+    pair.
+    """
     digits = found["four"] or found["eight"]
     if found["wrong"]:
         raise _WrongEscapeError("invalid Unicode escape", found.start(), "22025")
@@ -115,7 +117,9 @@ def _simple_escape(found: re.Match[str]) -> bytes:
 
 
 def is_escape_character(text: str) -> bool:
-    """``check_uescapechar``: one byte, and no hexadecimal digit, sign, quote or blank."""
+    """``check_uescapechar``: one byte that is not a hexadecimal digit, sign, quote or white
+    space.
+    """
     return len(text.encode()) == 1 and text not in "+'\" \t\n\r\f\v0123456789abcdefABCDEF"
 
 
@@ -123,8 +127,8 @@ def with_unicode_escapes(written: str, start: int, escape: str = "\\") -> str | 
     r"""``str_udeescape``: the meaning of ``U&'…'``: ``\XXXX``, ``\+XXXXXX``, ``\\``.
 
     Args:
-        written: what stands between the quotes, which are no longer doubled.
-        start: where the constant begins in the whole text, with its ``U``.
+        written: the text between the quotes, in which doubled quotes have been replaced.
+        start: where the constant begins in the whole text, including its ``U``.
         escape: the escape character.
     """
     mark = re.escape(escape)

@@ -1,6 +1,7 @@
-"""PostgreSQL's text of a value that a target's driver gives.
+"""PostgreSQL's text of a value that a target's driver returns.
 
-The rules are this module's own on purpose: the code that wrote the values must not judge them.
+This module has its own rules of conversion on purpose: the code that wrote the values must not also
+check them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ _TIMESTAMPTZ: Final = 1184
 
 
 def text_of(type_oid: int, value: Any) -> str | None:
-    r"""PostgreSQL's text for a value that a driver gave, or for that text itself.
+    r"""PostgreSQL's text for a value that a driver returned, or for PostgreSQL's text itself.
 
-    Numbers that PostgreSQL calls equal have one text: the zeros of a floating-point type (SQLite
-    has one zero only).
+    Numbers that PostgreSQL calls equal have the same text. This concerns the zeros of a
+    floating-point type (SQLite has only one zero).
 
     >>> text_of(16, 1), text_of(701, 0.1), text_of(17, b"\x00"), text_of(1184, "2026-01-01 00:00:00+00:00")
     ('t', '0.1', '\\x00', '2026-01-01 00:00:00+00')
@@ -37,7 +38,7 @@ def text_of(type_oid: int, value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, bytes | bytearray | memoryview):
         return "\\x" + bytes(value).hex()
-    # A Decimal's own text has an exponent where PostgreSQL's has none.
+    # str(Decimal) may use an exponent where PostgreSQL does not.
     text = f"{value:f}" if isinstance(value, Decimal) else str(value)
     if type_oid == _TIMESTAMPTZ and "+00:00" in text:
         return text.replace("+00:00", "+00")
@@ -47,6 +48,6 @@ def text_of(type_oid: int, value: Any) -> str | None:
 def _float_text(type_oid: int, value: Any) -> str:
     try:
         number = float(value) + 0.0
-    except ValueError:  # a text that is no number: a difference to report
+    except ValueError:  # the text is not a number: a difference to report
         return str(value)
     return real_text(rounded_to_real(number)) if type_oid == _FLOAT4 else double_text(number)

@@ -1,22 +1,22 @@
-"""Are source and target equal? Table by table, row by row, column by column, in PostgreSQL's own
-text.
+"""Comparison of publisher and target: table by table, row by row, column by column, in PostgreSQL's
+text format.
 
 ::
 
     publisher ── COPY (SELECT …) TO STDOUT ──▶ text of each column ─┐
                                                                     ├─▶ cancel equal rows ─▶ what is left differs
-    target ──── SELECT …, read back ─────────▶ text of each column ─┘
+    target ────── SELECT … ──▶ values ───────▶ text of each column ─┘
 
-The publisher's text is what the output functions of its types write, the same text that replication
-carries. The target's values are turned back into that text by rules of this package's own: asking
-the code that wrote them how it would write them again would hide its mistakes.
+The publisher's text is the text that the output functions of its types write; replication sends the
+same text. The target's values are converted to that text by rules that belong to this package. If
+the code that wrote the values also converted them back, its mistakes would stay hidden.
 
-Both sides are streamed, and memory depends neither on the tables' size nor on how much differs
-(:mod:`subscriber.verify.row_differences`). No value of a row leaves this package except the keys of
-differing rows.
+Both sides are streamed. The memory that is needed depends neither on the size of the tables nor on
+the number of differences (:mod:`subscriber.verify.row_differences`). No value of a row leaves this
+package except the keys of differing rows.
 
-:func:`compare_tables` opens the connections; :func:`compare_table` is given them, so that its
-caller decides which moment of either side they see.
+:func:`compare_tables` opens the connections. :func:`compare_table` uses connections that the caller
+has opened, so that the caller chooses the snapshots that are compared.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from subscriber.verify.read_rows import TextRow, publisher_rows, target_rows
 from subscriber.verify.row_differences import Key, RowDifferences, compare_rows, in_order
 
 KEYS_SHOWN: Final = 10
-"""So many keys of each kind a comparison names, unless it is asked for more."""
+"""The default number of keys of each kind that a comparison reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableComparison:
-    """A table at the publisher and in the target.
+    """The comparison of a table at the publisher and in the target.
 
     Attributes:
-        table: what was compared.
-        rows: what differs in its rows: counts and keys.
+        table: the table that was compared.
+        rows: the differences between the rows: counts and keys.
     """
 
     table: PublishedTable
@@ -58,7 +58,7 @@ class TableComparison:
 
     @property
     def is_equal(self) -> bool:
-        """Both sides have the same rows."""
+        """Whether both sides have the same rows."""
         return self.rows.is_equal
 
     @property
@@ -81,15 +81,15 @@ class TableComparison:
 
 
 def compare_tables(publisher_conninfo: str, target: Target, tables: Iterable[PublishedTable]) -> list[TableComparison]:
-    """Compare tables of a publisher with those of the same names in a target.
+    """Compare tables of a publisher with the tables of the same names in a target.
 
-    Each side is read in one transaction. Call it when the target has caught up and nothing is
-    written.
+    Each side is read in one transaction. The target must have caught up, and neither side may be
+    written meanwhile.
 
     Args:
         publisher_conninfo: libpq's connection string.
-        target: where the tables were replicated to.
-        tables: what to compare, such as :func:`published_tables` gives.
+        target: the database that the tables were replicated to.
+        tables: the tables to compare, for instance from :func:`published_tables`.
 
     Returns:
         A comparison for each table, in the order given.
@@ -105,8 +105,8 @@ def compare_tables(publisher_conninfo: str, target: Target, tables: Iterable[Pub
 
 
 def published_tables(publisher_conninfo: str, publications: Sequence[str]) -> list[PublishedTable]:
-    """What publications of a publisher publish, with row filters (combined with OR, rule B17) and
-    column lists.
+    """The tables that publications of a publisher publish, with their row filters (combined with
+    OR, rule B17) and column lists.
 
     Raises:
         NotSupportedError: two publications publish different columns of a table.
@@ -126,22 +126,23 @@ def compare_table(
 ) -> TableComparison:
     """Compare one table, over connections that the caller has opened.
 
-    The rows are those that pass the table's filters at the publisher, and all rows of the target's
-    table. The columns are the table's; generated ones are left out.
+    The publisher's rows that pass the table's filters are compared with all rows of the target's
+    table. All columns of the published table are compared, except generated columns.
 
     Args:
-        publisher: a connection to it, in the transaction whose snapshot counts.
-        target: the database that was replicated to.
-        connection: to the target.
-        table: what to compare.
-        most_keys: so many keys of missing, of unexpected and of changed rows are named.
+        publisher: a connection to the publisher, in a transaction whose snapshot is compared.
+        target: the database that the table was replicated to.
+        connection: a connection to the target.
+        table: the table to compare.
+        most_keys: the largest number of keys reported for each of missing, unexpected and changed
+            rows.
 
     Raises:
         UsageError: 42P01, the publisher has no such table.
         TargetRelationError: the target has no such table, or lacks one of the columns.
         psycopg.Error: the publisher cannot be read.
         sqlalchemy.exc.SQLAlchemyError: the target cannot be read; ``target.reporting()`` translates
-            it.
+        it.
     """
     types, partitioned = _columns(publisher, table)
     there = _target_table(target, connection, table, types)

@@ -22,19 +22,19 @@ TextRow = tuple[str | None, ...]
 def publisher_rows(
     publisher: Connection, table: PublishedTable, columns: Sequence[str], key: Sequence[str] = (), *, only: bool
 ) -> Iterator[TextRow]:
-    """The rows that a table publishes, as the output functions of their types write them.
+    """The rows that a table publishes, in the text that the output functions of their types write.
 
     Args:
-        publisher: a connection to it.
-        table: its filters say which rows.
+        publisher: a connection to the publisher.
+        table: the table; its filters select the rows.
         columns: the columns to read.
         key: the columns to order by.
-        only: leave out tables that inherit from it, which are published as tables of their own.
+        only: leave out tables that inherit from it, which are published as separate tables.
 
     Raises:
-        psycopg.Error: what the server said.
+        psycopg.Error: the server's error.
     """
-    # The filters are the publisher's own expressions, from its catalog.
+    # The filters are expressions from the publisher's catalog.
     either = sql.SQL(" OR ").join(sql.SQL("({})").format(sql.SQL(text)) for text in table.filters)
     source = sql.SQL("{}{}{}").format(
         sql.SQL("ONLY " if only else ""),
@@ -47,19 +47,20 @@ def publisher_rows(
 def target_rows(
     target: Target, connection: sa.Connection, table: TargetTable, columns: Sequence[str], key: Sequence[str] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """The rows of a target's table as its driver gives them;
-    :func:`~subscriber.verify.canonical_text.text_of` gives their text.
+    """The rows of a target's table as its driver returns them.
+
+    :func:`~subscriber.verify.canonical_text.text_of` converts their values to text.
 
     Args:
         target: the database.
-        connection: to it.
+        connection: a connection to the target.
         table: the table.
         columns: the columns to read.
         key: the columns to order by.
 
     Raises:
-        psycopg.Error, sqlalchemy.exc.SQLAlchemyError: what the database said;
-            ``target.reporting()`` translates it.
+        psycopg.Error, sqlalchemy.exc.SQLAlchemyError: the database's error; ``target.reporting()``
+        translates it.
     """
     if target.capabilities.postgresql_text:
         driver = connection.connection.driver_connection
@@ -67,7 +68,7 @@ def target_rows(
         name = [table.name] if table.schema is None else [table.schema, table.name]
         yield from _copy(driver, sql.Identifier(*name), columns, key)
         return
-    # Columns without a type: the driver's values as they are stored.
+    # Columns without a type return the driver's values as they are stored.
     here = {column.name: column for column in table.columns}
     query: sa.Select[*tuple[Any, ...]] = sa.select(*(target.values.readable(here[name]) for name in columns))
     query = query.select_from(table.clause())
@@ -78,8 +79,8 @@ def target_rows(
 def _copy(
     connection: Connection, source: sql.Composable, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[TextRow]:
-    """Rows as the types' output functions write them; ``::text`` would cut the blanks of
-    character(n).
+    """Rows in the text of their types' output functions; ``::text`` would remove the trailing
+    spaces of character(n).
     """
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     order = sql.SQL(" ORDER BY {}").format(sql.SQL(", ").join(map(sql.Identifier, key))) if key else sql.SQL("")

@@ -1,4 +1,4 @@
-"""Two streams of rows, compared as bags: how often each row is there must agree.
+"""Comparison of two streams of rows as multisets: each row must occur equally often in both.
 
 ::
 
@@ -6,13 +6,14 @@
                       ├─▶
     target ────▶ row ─┘  different  ─▶ buffer: +1 or -1 a row ─▶ temporary file: digests ─▶ counts, keys
 
-Both streams should have the order of the key. Then equal rows meet, and cancel at once. The order
-is only an economy: two collations that disagree cost time and space, and change no result.
+Both streams should be in the order of the key. Then equal rows are read at the same time and cancel
+at once. The order only saves time and space: if two collations disagree, the comparison takes more
+of both, but its result is the same.
 
-Memory does not depend on how many rows differ: beyond :data:`BUFFERED_ROWS` they go to a temporary
-file, which the operating system removes with the process. It holds keys and digests of values, no
-other values. *Rejected:* checksums of ranges of keys, which read only ranges that
-differ, but need one order on both sides.
+Memory does not depend on the number of differences: rows beyond :data:`BUFFERED_ROWS` are written
+to a temporary file, which the operating system removes when the process ends. The file contains
+keys and digests of values, and no other values. *Rejected:* checksums of ranges of keys, which read
+only ranges that differ, but need the same order on both sides.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from itertools import zip_longest
 from typing import Final
 
 BUFFERED_ROWS: Final = 50_000
-"""So many rows that have not cancelled yet are held in memory."""
+"""The number of rows, not cancelled yet, that are held in memory."""
 
 _DIGEST_BYTES: Final = 16
 _NULL: Final = bytes(_DIGEST_BYTES)
 _LONG: Final = 200
-"""Texts beyond this many characters are held as their digest."""
+"""A text with more than this many characters is held as its digest."""
 
 Row = Sequence[str | None]
 Key = tuple[str | None, ...]
@@ -42,19 +43,18 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowDifferences:
-    """What differs: counts and keys, no other values.
+    """The differences between two streams of rows: counts and keys, no other values.
 
     Attributes:
         publisher_rows: number of rows at the publisher.
         target_rows: number of rows in the target.
-        missing: rows that only the publisher has.
-        unexpected: rows that only the target has.
-        changed: rows that both have by their key, with other values.
+        missing: number of rows that only the publisher has.
+        unexpected: number of rows that only the target has.
+        changed: number of rows with the same key on both sides and different values.
         columns: the columns in which changed rows differ.
-        missing_keys: the first keys of missing rows; empty for a table without a key, as the next
-            two.
-        unexpected_keys: the first keys of unexpected rows.
-        changed_keys: the first keys of changed rows.
+        missing_keys: the first keys of missing rows; empty for a table without a key.
+        unexpected_keys: the first keys of unexpected rows; empty for a table without a key.
+        changed_keys: the first keys of changed rows; empty for a table without a key.
     """
 
     publisher_rows: int
@@ -69,7 +69,7 @@ class RowDifferences:
 
     @property
     def is_equal(self) -> bool:
-        """Both sides have the same rows."""
+        """Whether both sides have the same rows."""
         return not (self.missing or self.unexpected or self.changed)
 
 
@@ -85,12 +85,12 @@ def compare_rows(
     """Compare two streams of rows.
 
     Args:
-        publisher: the rows that should be there.
-        target: the rows that are there.
+        publisher: the publisher's rows.
+        target: the target's rows.
         columns: the names of the rows' columns.
-        key: those that identify a row; empty for a table without a key.
-        most_keys: this many keys of each kind are named.
-        buffered: this many rows that differ are held in memory.
+        key: the columns that identify a row; empty for a table without a key.
+        most_keys: the largest number of keys that are reported of each kind.
+        buffered: the largest number of differing rows that are held in memory.
 
     Raises:
         OSError, sqlite3.Error: the temporary file cannot be written.
@@ -109,7 +109,7 @@ def compare_rows(
 
 
 class _Left:
-    """Rows that have not cancelled: positive numbers for the publisher's, negative ones for the
+    """Rows that have not cancelled: positive numbers for the publisher's, negative numbers for the
     target's.
     """
 
@@ -117,8 +117,8 @@ class _Left:
         self._key = key
         self._buffered = buffered
         self._buffer: Counter[Key] = Counter()
-        # A database without a name is a file in the temporary folder, opened when it outgrows
-        # SQLite's cache.
+        # A database without a name is a file in the temporary directory, which SQLite creates when
+        # the database outgrows its cache.
         self._database = sqlite3.connect("")
         self._database.execute(
             "CREATE TABLE kept (key TEXT NOT NULL, digests BLOB NOT NULL, number INTEGER NOT NULL,"
@@ -130,7 +130,9 @@ class _Left:
         self._database.close()
 
     def add(self, row: Row, number: int) -> None:
-        """Note a row; one of each side cancel."""
+        """Add a row with its number; a row of the publisher and an equal row of the target
+        cancel.
+        """
         short = tuple(map(_shortened, row))
         self._buffer[short] += number
         if not self._buffer[short]:
@@ -152,7 +154,7 @@ class _Left:
     def differences(
         self, publisher_rows: int, target_rows: int, columns: Sequence[str], most_keys: int
     ) -> RowDifferences:
-        """What is left when all rows have been added."""
+        """The differences that are left when all rows have been added."""
         self._flush()
         ((missing, unexpected),) = self._database.execute(
             "SELECT COALESCE(SUM(MAX(number, 0)), 0), COALESCE(SUM(MAX(-number, 0)), 0) FROM kept"
@@ -198,7 +200,7 @@ _KEYS_OF: Final = {
 
 
 def in_order(key: Key) -> tuple[tuple[bool, int, str], ...]:
-    """The order in which keys are named: numbers by their size, NULL last."""
+    """The sort key of reported keys: numbers by their value, NULL last."""
     return tuple((text is None, len(text or ""), text or "") for text in key)
 
 
@@ -209,7 +211,7 @@ def _shortened(text: str | None) -> str | None:
 
 
 def _digest(text: str | None) -> bytes:
-    """A value's digest; NULL has one that no text has."""
+    """The digest of a value; the digest of NULL is not the digest of any text."""
     if text is None:
         return _NULL
     return blake2b(text.encode(errors="surrogatepass"), digest_size=_DIGEST_BYTES).digest()
