@@ -2,7 +2,7 @@
 
 ::
 
-    node                    the interface of a node, and PostgreSQLNode (publisher, native subscriber)
+    node                    the interface of a node; PostgreSQLNode (publisher, native subscriber)
     target_node             TargetNode: a subscriber node whose engine is subscriber
       engine                ``subscriber run`` for the target of the node, in a thread
       refusals              the statements that a session on a target node cannot run
