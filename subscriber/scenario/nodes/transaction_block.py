@@ -82,10 +82,10 @@ class Block:
         """Run a command on the copy of the catalog, and return its command tag.
 
         Raises:
-            UsageError: the command cannot run inside a transaction block (SQLSTATE 25001), or fails
-                with an error of its own kind.
+            UsageError: the command cannot run inside a transaction block (SQLSTATE 25001).
             NotSupportedError: the command creates a subscription and connects to the publisher, so
                 it would need the target's tables.
+            SubscriberError: the command failed for another reason.
         """
         forbidden = self._forbidden(command)
         if forbidden is not None:
