@@ -32,7 +32,7 @@ from subscriber.targets import Target, open_target
 TABLE = "t(a bigint PRIMARY KEY, b int, c text, d numeric(12,2), e timestamptz)"
 SQLITE_TABLE = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT, d DECIMAL_TEXT, e TEXT)"
 SERVER_SETTINGS = {
-    "logical_decoding_work_mem": "64MB",  # PostgreSQL's default: the tests' 64kB would make both subscribers slower
+    "logical_decoding_work_mem": "64MB",  # PostgreSQL's default, not the tests' 64kB
     "max_wal_size": "8GB",
     "shared_buffers": "256MB",
 }
@@ -200,7 +200,7 @@ def descendants(root: int) -> list[int]:
 
 
 def processor_seconds() -> dict[int, float]:
-    """Processor time of this process and each of its living descendants, in seconds, by process ID."""
+    """Processor time of this process and of its living descendants, in seconds, by process ID."""
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}
     for pid in descendants(os.getpid()):

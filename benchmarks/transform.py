@@ -42,7 +42,7 @@ def measure_transform() -> dict[str, float]:
     steps = {"decode": None, "transform": 1, "transform_two_publications": 2}
     programs = {step: None if count is None else _programs(count) for step, count in steps.items()}
     for compiled in programs.values():
-        _run(messages, lsns, compiled, 1)  # the first batch compiles the filters and initialises Arrow's kernels
+        _run(messages, lsns, compiled, 1)  # compiles filters, initialises Arrow's kernels
     # The steps alternate, so that all are slower if the machine becomes slower.
     runs = [{step: _run(messages, lsns, programs[step], BATCHES) for step in steps} for _ in range(RUNS)]
     return {

@@ -9,7 +9,7 @@ what GitHub makes of a heading. The site has the same pages. Four things are tra
 - `github_anchor`: headings get GitHub's anchors. The tests use it, too;
 - `site_tables`: GitHub wants ``\|`` for a bar in a table's code. mkdocs would show the backslash.
 
-Nothing here needs mkdocs until mkdocs calls it.
+This module imports mkdocs only when mkdocs calls it.
 """
 
 from __future__ import annotations

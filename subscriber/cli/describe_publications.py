@@ -1,4 +1,4 @@
-r"""``\dRp`` and ``\dRp+`` for emulated publications, as psql 18 shows the publications of a server."""
+r"""``\dRp`` and ``\dRp+``: emulated publications, as psql 18 shows a server's publications."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _answer(text: str, run: Callable[[Statement], str]) -> None:
         click.echo(WELCOME_HELP)
         return
     try:
-        for statement in cut(text):  # raises an error before any statement runs if a quote is not terminated
+        for statement in cut(text):  # an open quote is an error before any statement runs
             with _printing_errors():
                 click.echo(run(statement))
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The history of the prompt: a file that only its owner can read, and that contains no passwords."""
+"""The history of the prompt: a file that only its owner can read, without passwords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subscriber.cli.secrets import without_secrets
 
 
 def history_file(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """The file of the history, in the user's folder for state or, on macOS, for application data."""
+    """The file of the history, in the user's state folder or, on macOS, application data folder."""
     home = Path(environment.get("HOME") or Path.home())
     if platform == "darwin":
         state = home / "Library" / "Application Support"

@@ -97,7 +97,7 @@ def _run(
             return _interrupted(once=once)
         for lost in database.transactions.durability_warnings():
             logger.warning("%s. HINT:  %s", lost.message, lost.hint)
-        logger.info('starting Spark on master "%s"', master)  # this waits for a cluster that does not answer
+        logger.info('starting Spark on master "%s"', master)  # may wait for the cluster
         try:
             with spark_session(master, spark_log(settings)) as spark:
                 working.set()

@@ -1,4 +1,4 @@
-"""``subscriber scenario``: runs and records scenarios, with PostgreSQL's subscriber or this one."""
+"""``subscriber scenario``: runs and records scenarios with PostgreSQL's subscriber or a target."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _statuses(database: Target) -> tuple[list[SubscriptionStatus], str | None]:
         try:
             return subscription_statuses(database, Settings.from_environment()), None
         except TargetUnavailable:
-            left = read_status_file(database.status_file) or left  # a batch may have begun in the meantime
+            left = read_status_file(database.status_file) or left  # a batch may have begun
             if left is None:
                 raise
     return left.statuses, left.as_of

@@ -152,7 +152,7 @@ class Engine:
             time.sleep(max(_POLL_SECONDS, 3 * (time.monotonic() - began)))
 
     def state(self) -> str:
-        """The subscriptions as people read them, one in a line, without values of rows."""
+        """The subscriptions as people read them, one per line, without values of rows."""
         workers = self._workers()
         return "\n".join(_describe(one, workers.get(one.subid)) for one in self._subscriptions()) or "no subscription"
 

@@ -225,7 +225,7 @@ class Mirror:
         return None
 
     def _rows_after(self, after: _Catalog, *, every: bool) -> dict[int, Bag]:
-        """The rows of every table in the mirror. Only tables that may have changed are read again."""
+        """The rows of every table in the mirror. Only tables that may have changed are read."""
         known = {} if every else {oid: rows for oid, rows in self._in_mirror.items() if oid in after.shapes}
         for oid in self._touched({oid: after.shapes[oid] for oid in known}):
             del known[oid]

@@ -1,4 +1,4 @@
-"""The databases that a session uses, in the way of a patient person at psql.
+"""The databases of a session. A node waits for replication, as a patient person at psql does.
 
 ::
 
@@ -97,7 +97,7 @@ class Node(ABC):
 
     @abstractmethod
     def state(self) -> str:
-        """The node's subscriptions as people read them, one in a line."""
+        """The node's subscriptions as people read them, one per line."""
 
     @abstractmethod
     def close(self) -> None:

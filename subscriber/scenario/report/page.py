@@ -158,7 +158,8 @@ def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
 
 
 def _next_failures(in_order: Sequence[_Entry]) -> dict[str, _Entry]:
-    """For every anchor, the next failure in the table. After the last failure, it is the first one.
+    """For every anchor, the next failure in the table. After the last failure comes the first
+    failure.
 
     An entry has no next failure if that would be the entry itself.
     """
@@ -409,7 +410,7 @@ def _typed(statement: Statement) -> Iterator[str]:
 # Side by side -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)  # most statements print the same in every setup, and the results of a scenario are consecutive
+@lru_cache(maxsize=1000)  # most statements print the same in all consecutive setups
 def _sides(statement: Statement, printed: str | None) -> Html:
     pairs = side_by_side(statement, printed)
     if not pairs:
@@ -425,7 +426,7 @@ def _side(lines: Sequence[Line | None]) -> Html:
     shown: list[Html] = []
     for mark, run in groupby(lines, key=lambda line: line.mark if line else None):
         if mark in (None, Mark.AGREES, Mark.ASIDE):
-            # If only the other side has this line, a blank gives it its height here.
+            # A blank keeps the height of a line that only the other side has.
             text = "\n".join([line.text if line else " " for line in run])
             shown.append(element("div", text, class_="aside" if mark is Mark.ASIDE else ""))
         else:

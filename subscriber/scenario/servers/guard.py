@@ -86,7 +86,7 @@ def _watch(child: subprocess.Popen[bytes], parent: int, stop: signal.Signals, or
             child.send_signal(signal.Signals[name])
     orphaned.set()
     child.send_signal(stop)
-    time.sleep(PATIENCE_SECONDS)  # main returns as soon as the command has ended, which ends this thread
+    time.sleep(PATIENCE_SECONDS)  # this thread ends with main, when the command has ended
     child.kill()
 
 

@@ -269,7 +269,7 @@ class PsqlSession:
             TimeoutError: the query has not ended at ``deadline``.
         """
         copied = False
-        error = b""  # if libpq reports several errors (a lost connection), each contains the earlier ones
+        error = b""  # of several errors (a lost connection), the last contains all
         while (result := _next_result(connection, deadline)) is not None:
             match result.status:
                 case pq.ExecStatus.COPY_OUT:
