@@ -1,5 +1,5 @@
-"""``make bench``: every figure of ``docs/performance.md``, medians of three, beside the native
-subscriber in the same run.
+"""``make bench``: measures every figure of ``docs/performance.md``, each as the median of three
+runs, and the native subscriber in the same run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ LARGE_COPY_ROWS = 30_000_000
 
 
 def main() -> None:
-    """Run the benchmarks and print a line for each figure; ``--json FILE`` keeps them."""
+    """Run the benchmarks and print a line for each figure. ``--json FILE`` also writes them to a
+    file.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "--only",
@@ -62,14 +64,15 @@ def main() -> None:
 
 def _stream(arguments: argparse.Namespace, note: Callable[[str, float], None]) -> None:
     natives, drains, peaks = [], [], []
-    # First, while this process is small: it is the Spark driver whose memory is measured.
+    # This runs first, while this process is small: its memory is measured, since it is the Spark
+    # driver.
     with rig() as bench:
         median, ninety_fifth = end_to_end.latency(bench)
         note("latency_p50_ms", median)
         note("latency_p95_ms", ninety_fifth)
         note("idle_cores", end_to_end.idle())
         for _ in range(arguments.runs):
-            # In turn, so that a machine that slows down slows both.
+            # The runs alternate, so that both are slower if the machine becomes slower.
             natives.append(end_to_end.native(arguments.rows))
             rate, peak = end_to_end.drain(bench, arguments.rows)
             drains.append(rate)

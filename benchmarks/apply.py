@@ -1,7 +1,7 @@
-"""How fast the exact path applies prepared frames to SQLite: one transaction of a million inserts.
+"""The speed at which the exact path applies decoded frames to SQLite.
 
-What it measures is the driver's part of a micro-batch: frame bytes to a committed target. Run it
-with ``python -m benchmarks.apply``.
+It applies one transaction of a million inserts. This is the driver's part of a micro-batch: from
+the bytes of frames to a committed target. Run it with ``python -m benchmarks.apply``.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _group(first: int, last: int) -> ChangeGroup:
 
 
 def measure(rows: int = ROWS, repeats: int = 3) -> dict[str, float]:
-    """``rows_per_second`` into SQLite: the median of ``repeats``."""
+    """Rows per second into SQLite, as ``rows_per_second``: the median of ``repeats`` runs."""
     encoded = frames(rows)
     return {"rows_per_second": statistics.median(rows / _seconds(encoded) for _ in range(repeats))}
 

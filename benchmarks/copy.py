@@ -1,5 +1,5 @@
 """The initial copy of one table into every kind of target, and PostgreSQL's own table
-synchronization beside it.
+synchronization.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _WARM_UP_ROWS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class CopyFigures:
-    """One copy.
+    """The figures of one copy.
 
     Attributes:
-        rows_per_second: from before the snapshot until the target has committed.
-        python_mib: peak resident size of the largest Python process.
-        jvm_mib: of Spark's JVM.
+        rows_per_second: measured from before the snapshot until the target has committed.
+        python_mib: peak resident size of the largest Python process, in MiB.
+        jvm_mib: peak resident size of Spark's JVM, in MiB.
     """
 
     rows_per_second: float
@@ -49,7 +49,7 @@ class CopyFigures:
 
 
 class CopyBench:
-    """A publisher with a table, warm Spark, and empty targets."""
+    """A publisher with a table, a warm Spark, and the servers of empty targets."""
 
     def __init__(self, publisher: PostgreSQL, spark: SparkSession, folder: Path, servers: TargetServers) -> None:
         self._publisher = publisher
@@ -58,7 +58,7 @@ class CopyBench:
         self._servers = servers
 
     def fill(self, rows: int) -> None:
-        """Make the table have this many rows."""
+        """Replace the rows of the publisher's table by ``rows`` new rows."""
         self._publisher.execute(
             "TRUNCATE t; INSERT INTO t SELECT i, i * 1.000001, md5(i::text), timestamptz '2026-01-01' + i * interval '1 s',"
             f" jsonb_build_object('number', i, 'text', md5(i::text)) FROM generate_series(1, {rows}) i"
@@ -101,8 +101,9 @@ class CopyBench:
             )
 
     def native(self, rows: int) -> float:
-        """Rows/s of PostgreSQL's own table synchronization, from CREATE SUBSCRIPTION until the rows
-        are visible.
+        """Rows per second of PostgreSQL's own table synchronization.
+
+        The time is measured from CREATE SUBSCRIPTION until the rows are visible.
         """
         with open_postgresql(18, SERVER_SETTINGS) as subscriber:
             subscriber.execute(f"CREATE TABLE {TABLE}")
@@ -119,7 +120,7 @@ class CopyBench:
 
 @contextlib.contextmanager
 def copy_bench() -> Iterator[CopyBench]:
-    """Everything up, and a small copy done, so that Spark and its Python workers are warm."""
+    """Start everything, and make a small copy, so that Spark and its Python workers are warm."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
         publisher = stack.enter_context(open_postgresql(18, SERVER_SETTINGS))
@@ -136,10 +137,10 @@ def copy_bench() -> Iterator[CopyBench]:
 
 
 def measure(rows: int, runs: int, large: int, note: Callable[[str, float], None]) -> None:
-    """Native and every target in turn, ``runs`` times; notes the median of each and its ratio to
-    native.
+    """Measure PostgreSQL and every kind of target alternately, ``runs`` times each.
 
-    Then every target once with ``large`` rows, for the memory it takes.
+    The median of each, and its ratio to PostgreSQL's, are passed to ``note``. Then every kind of
+    target is measured once with ``large`` rows, for its memory.
     """
     with copy_bench() as bench:
         bench.fill(rows)
@@ -148,7 +149,7 @@ def measure(rows: int, runs: int, large: int, note: Callable[[str, float], None]
         for _ in range(runs):
             natives.append(bench.native(rows))
             for kind in TARGET_KINDS:
-                # A database or driver that is not here is left out.
+                # A database or driver that is not installed is left out.
                 with contextlib.suppress(UsageError):
                     figures.setdefault(kind, []).append(bench.copy(kind, rows))
         note("copy_native_rows_per_second", statistics.median(natives))
@@ -172,4 +173,4 @@ def _note(name: str, found: list[CopyFigures], note: Callable[[str, float], None
 
 
 def _silent(_done: object) -> None:
-    """Progress is for a terminal."""
+    """Ignore the progress, which is meant for a terminal."""

@@ -1,9 +1,9 @@
-"""How fast tuples become Arrow columns: split, gather and decode five text columns, rows/s on one
-core.
+"""The speed at which tuples become Arrow columns, in rows per second on one core.
 
-``python -m benchmarks.decoder`` prints the median of three runs over a million rows, in batches of
-16384, the size that the pipeline uses. The rows have a bigint key, an integer, a text of 32
-characters, a numeric and a timestamptz, as a publisher without ``binary`` sends them.
+The steps are splitting, gathering and decoding of five text columns. ``python -m
+benchmarks.decoder`` prints the median of three runs over a million rows, in batches of 16384 rows
+as in the pipeline. A row has a bigint key, an integer, a text of 32 characters, a numeric and a
+timestamptz, as a publisher sends them without ``binary``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _HEADER = b"I" + struct.pack(">I", 16_384) + b"N"
 
 
 def measure() -> dict[str, float]:
-    """Rows a second of each step alone, and of all of them (``rows_per_second``): medians."""
+    """Rows per second of each step alone, and of all steps together (``rows_per_second``), as
+    medians.
+    """
     buffer, starts, limits = _batch()
     batches = ROWS // BATCH_ROWS
     _run(buffer, starts, limits, 1)  # the first call of each Arrow kernel initialises it
@@ -35,7 +37,7 @@ def measure() -> dict[str, float]:
 
 
 def _run(buffer: Bytes, starts: Positions, limits: Positions, batches: int) -> dict[str, float]:
-    """Seconds in each step over ``batches`` batches."""
+    """The seconds that each step takes for ``batches`` batches."""
     split = gather = decode = 0.0
     for _ in range(batches):
         began = time.perf_counter()
@@ -58,7 +60,7 @@ def _run(buffer: Bytes, starts: Positions, limits: Positions, batches: int) -> d
 
 
 def _batch() -> tuple[Bytes, Positions, Positions]:
-    """One batch of INSERT messages: their bytes, where their tuples start and where they end."""
+    """One batch of INSERT messages: their bytes, and the starts and the ends of their tuples."""
     messages = [_insert(row) for row in range(BATCH_ROWS)]
     limits = np.cumsum([len(message) for message in messages])
     starts = limits - np.array([len(message) for message in messages]) + len(_HEADER)

@@ -1,5 +1,6 @@
-"""A backlog of one large transaction into SQLite, memory, latency, idling; and the native
-subscriber beside it.
+"""The benchmarks of the stream into SQLite, and of PostgreSQL's own subscriber.
+
+They measure a backlog of one large transaction, memory, latency, and the load while idle.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ from subscriber.scenario.servers.open_servers import open_postgresql
 from subscriber.settings import Settings
 
 _BACKLOG_FROM = 10_000_000
-"""First key of a backlog, behind the rows of the latency measurement."""
+"""The first key of a backlog. It is greater than the keys of the latency measurement."""
 
 
 def drain(bench: Rig, rows: int) -> tuple[float, float]:
-    """Rows/s from enabling a subscription with a backlog until all is visible; peak MiB of a Python
-    process.
+    """Apply a backlog of ``rows`` rows.
+
+    Returns:
+        Rows per second from ENABLE until all rows are visible, and the peak of the largest Python
+        process in MiB.
     """
     bench.enable(enabled=False)
     wait_until(lambda: not bench.supervisor.workers)
@@ -42,8 +46,8 @@ def drain(bench: Rig, rows: int) -> tuple[float, float]:
     with ProcessWatch() as watch:
         began = time.monotonic()
         bench.enable(enabled=True)
-        # The progress row is committed with the data, and reading it does not slow the writer down
-        # as a count would.
+        # The progress is committed with the data. Reading it does not slow down the writer, as
+        # counting rows would.
         wait_until(lambda: bench.applied() > before)
         elapsed = time.monotonic() - began
     found = bench.count(f"a >= {_BACKLOG_FROM}")
@@ -55,7 +59,9 @@ def drain(bench: Rig, rows: int) -> tuple[float, float]:
 
 
 def receive_alone(rows: int) -> float:
-    """Rows/s from the publisher into a durable journal, without Spark and target."""
+    """Rows per second from the publisher into a durable journal, without Spark and without a
+    target.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="subscriber-bench-") as folder,
         open_postgresql(18, SERVER_SETTINGS) as publisher,
@@ -91,12 +97,14 @@ def receive_alone(rows: int) -> float:
 
 
 def _silent(_event: str, **_fields: str) -> None:
-    """Events of the receiver are for a supervisor."""
+    """Ignore the events of the receiver, which are meant for a supervisor."""
 
 
 def latency(bench: Rig, transactions: int = 60) -> tuple[float, float]:
-    """Milliseconds from a commit at the publisher to its row in SQLite: median and 95th
-    percentile.
+    """Milliseconds from a commit at the publisher until its row is visible in SQLite.
+
+    Returns:
+        The median and the 95th percentile.
     """
     seen = []
     before = bench.count()
@@ -111,21 +119,23 @@ def latency(bench: Rig, transactions: int = 60) -> tuple[float, float]:
 
 
 def idle(seconds: float = 30.0) -> float:
-    """The part of one core that all processes together use, the publisher's included, while nothing
-    happens.
+    """The processor load while nothing happens, in cores, of all processes including the
+    publisher's.
     """
     time.sleep(5)
     began, before = time.monotonic(), processor_seconds()
     time.sleep(seconds)
     after = processor_seconds()
     elapsed = time.monotonic() - began
-    # A process that came counts whole; what one that went has used meanwhile cannot be known.
+    # A process that started meanwhile counts with all its time. The time of a process that has
+    # ended is unknown.
     return sum(used - before.get(pid, 0.0) for pid, used in after.items()) / elapsed
 
 
 def native(rows: int) -> float:
-    """Rows/s of PostgreSQL 18's own subscriber for the same backlog, from ENABLE until the rows are
-    visible.
+    """Rows per second of PostgreSQL 18's own subscriber for the same backlog.
+
+    The time is measured from ENABLE until the rows are visible.
     """
     with open_postgresql(18, SERVER_SETTINGS) as publisher, open_postgresql(18, SERVER_SETTINGS) as subscriber:
         publisher.execute(f"CREATE TABLE {TABLE}; CREATE PUBLICATION p FOR TABLE t")

@@ -1,9 +1,9 @@
-"""How fast a row filter is evaluated, rows/s on one core: ``a > 500 AND c = 'NSW'`` and some
-others, each alone.
+"""The speed at which row filters are evaluated, in rows per second on one core.
 
-``python -m benchmarks.filters`` prints the median of three runs over two million rows, in batches
-of 16384, the size that the pipeline uses. Columns are as a frame holds them: numbers and text
-decoded, numeric and timestamp as PostgreSQL's text.
+The filters are ``a > 500 AND c = 'NSW'`` and some others, each measured alone. ``python -m
+benchmarks.filters`` prints the median of three runs over two million rows, in batches of 16384 rows
+as in the pipeline. The columns are as in a frame: numbers and text are decoded, numeric and
+timestamp are PostgreSQL's text.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ FILTERS: Final = {
 
 
 def measure() -> dict[str, float]:
-    """Rows a second of each filter: medians."""
+    """Rows per second of each filter, as medians."""
     columns = _columns()
     return {name: _rate(compile_filter(expression), columns) for name, expression in FILTERS.items()}
 

@@ -1,5 +1,7 @@
-"""What the end-to-end benchmarks share: a publisher with a backlog, a supervisor on warm Spark,
-processes under watch.
+"""The common parts of the benchmarks of the stream.
+
+These are a publisher with a backlog, a supervisor on a warm Spark, and the measurement of
+processes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from subscriber.targets import Target, open_target
 TABLE = "t(a bigint PRIMARY KEY, b int, c text, d numeric(12,2), e timestamptz)"
 SQLITE_TABLE = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER, c TEXT, d DECIMAL_TEXT, e TEXT)"
 SERVER_SETTINGS = {
-    "logical_decoding_work_mem": "64MB",  # PostgreSQL's own default; the conformance servers' 64kB would flatter nobody
+    "logical_decoding_work_mem": "64MB",  # PostgreSQL's default, not the tests' 64kB
     "max_wal_size": "8GB",
     "shared_buffers": "256MB",
 }
@@ -38,7 +40,10 @@ PATIENCE_SECONDS = 1800.0
 
 
 def insert_rows(publisher: PostgreSQL, rows: int, first: int = 1) -> None:
-    """One transaction: bigint key, int, 32-character text, numeric, timestamptz."""
+    """Insert rows in one transaction.
+
+    A row has a bigint key, an int, a text of 32 characters, a numeric and a timestamptz.
+    """
     publisher.execute(
         "INSERT INTO t SELECT i, i % 1000, md5(i::text), (i % 100000) / 100.0, timestamptz '2026-01-01' + i * interval '1 s'"
         f" FROM generate_series({first}, {first + rows - 1}) i"
@@ -63,7 +68,7 @@ class Rig:
         return thread
 
     def stop(self) -> None:
-        """Tell the supervisor to stop."""
+        """Stop the supervisor."""
         self._stop.set()
 
     def enable(self, *, enabled: bool) -> None:
@@ -72,15 +77,15 @@ class Rig:
             catalog.set_enabled(connection, "bench", enabled=enabled)
 
     def applied(self) -> LSN:
-        """The progress in the target, as a reader sees it."""
+        """The progress in the target, as another connection sees it."""
         return parse_lsn(self._ask("SELECT remote_lsn FROM subscriber_replication_origin_status"))
 
     def count(self, where: str = "true") -> int:
-        """Rows that a reader of the target sees."""
+        """The number of rows in the target, as another connection sees them."""
         return int(self._ask(f"SELECT count(*) FROM t WHERE {where}"))
 
     def has_rows(self, rows: int) -> bool:
-        """Whether a reader of the target sees at least this many."""
+        """Whether another connection sees at least ``rows`` rows in the target."""
         return self.count() >= rows
 
     def _ask(self, query: str) -> Any:
@@ -90,7 +95,7 @@ class Rig:
 
 @contextlib.contextmanager
 def rig() -> Iterator[Rig]:
-    """Everything up, one row replicated, so that Spark and its Python workers are warm."""
+    """Start everything, and replicate one row, so that Spark and its Python workers are warm."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="subscriber-bench-")))
         publisher = stack.enter_context(open_postgresql(18, SERVER_SETTINGS))
@@ -120,10 +125,10 @@ def rig() -> Iterator[Rig]:
 
 
 def wait_until(condition: Callable[[], bool], poll: float = 0.02) -> float:
-    """Seconds until the condition held.
+    """Wait until a condition holds, and return the seconds that this took.
 
     Raises:
-        TimeoutError: after half an hour.
+        TimeoutError: the condition did not hold within half an hour.
     """
     began = time.monotonic()
     while not condition():
@@ -134,10 +139,10 @@ def wait_until(condition: Callable[[], bool], poll: float = 0.02) -> float:
 
 
 class ProcessWatch:
-    """Peak memory and processor time of this process and all its descendants (Linux only).
+    """Peak memory of this process and all its descendants (Linux only).
 
     Attributes:
-        peaks: process id → (what it is, peak resident MiB).
+        peaks: process ID → (program and first arguments, peak resident MiB).
     """
 
     def __init__(self, interval: float = 0.5) -> None:
@@ -149,7 +154,7 @@ class ProcessWatch:
     def __enter__(self) -> ProcessWatch:
         for pid in descendants(os.getpid()):
             with contextlib.suppress(OSError):
-                Path(f"/proc/{pid}/clear_refs").write_text("5")  # peak resident size counts from now on
+                Path(f"/proc/{pid}/clear_refs").write_text("5")  # resets the peak resident size
         self._thread.start()
         return self
 
@@ -159,11 +164,11 @@ class ProcessWatch:
         self._sample()
 
     def largest_python(self) -> float:
-        """Peak resident MiB of the largest Python process."""
+        """Peak resident size of the largest Python process, in MiB."""
         return self.largest("python")
 
     def largest(self, program: str) -> float:
-        """Peak resident MiB of the largest process of this program."""
+        """Peak resident size of the largest process of a program, in MiB."""
         return max((peak for what, peak in self.peaks.values() if what.startswith(program)), default=0.0)
 
     def _watch(self) -> None:
@@ -179,7 +184,7 @@ class ProcessWatch:
 
 
 def descendants(root: int) -> list[int]:
-    """``root`` and every process below it."""
+    """The IDs of ``root`` and of all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -195,9 +200,7 @@ def descendants(root: int) -> list[int]:
 
 
 def processor_seconds() -> dict[int, float]:
-    """Processor time used so far by this process and each of its living descendants, by
-    process id.
-    """
+    """Processor time of this process and of its living descendants, in seconds, by process ID."""
     ticks = os.sysconf("SC_CLK_TCK")
     used = {}
     for pid in descendants(os.getpid()):

@@ -1,10 +1,11 @@
-"""How fast changes are decoded, filtered and rewritten: UPDATEs with full old rows, changes/s on
-one core.
+"""The speed at which changes are decoded, filtered and rewritten, in changes per second on one
+core.
 
-``python -m benchmarks.transform`` prints the median of three runs over half a million changes, in
-batches of 16384, the size that the pipeline uses. Rows have a key, a number and a state to filter
-by, a text of 32 characters and a numeric; about a quarter of the rows pass
-``a > 500 AND c = 'NSW'``, before and after alike, so that each row of the truth table comes up.
+The changes are UPDATEs with full old rows. ``python -m benchmarks.transform`` prints the median of
+three runs over half a million changes, in batches of 16384 changes as in the pipeline. A row has a
+key, a number and a state that are filtered, a text of 32 characters and a numeric. About a quarter
+of the rows satisfy ``a > 500 AND c = 'NSW'``, before and after the UPDATE, so that each row of the
+truth table occurs.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ _RELATION_ID = 16_384
 
 
 def measure_transform() -> dict[str, float]:
-    """Changes a second of decoding alone, and with the filters of one and of two publications:
-    medians.
+    """Changes per second of decoding alone, and with the filters of one and of two publications.
+
+    The results are medians.
     """
     messages, lsns = _batch()
     steps = {"decode": None, "transform": 1, "transform_two_publications": 2}
     programs = {step: None if count is None else _programs(count) for step, count in steps.items()}
     for compiled in programs.values():
-        _run(messages, lsns, compiled, 1)  # the first batch compiles the filters, and initialises Arrow's kernels
-    # In turn, so that a machine that slows down slows all alike.
+        _run(messages, lsns, compiled, 1)  # compiles filters, initialises Arrow's kernels
+    # The steps alternate, so that all are slower if the machine becomes slower.
     runs = [{step: _run(messages, lsns, programs[step], BATCHES) for step in steps} for _ in range(RUNS)]
     return {
         f"{step}_changes_per_second": BATCHES * BATCH_ROWS / statistics.median(run[step] for run in runs)
@@ -50,7 +52,7 @@ def measure_transform() -> dict[str, float]:
 
 
 def _run(messages: pa.BinaryArray, lsns: pa.Int64Array, programs: Compiled | None, batches: int) -> float:
-    """Seconds that it takes."""
+    """The seconds that ``batches`` batches take."""
     began = time.perf_counter()
     decoder = FrameDecoder()
     positions = lsns.to_numpy()
@@ -75,7 +77,7 @@ def _programs(count: int) -> Compiled:
 
 
 def _batch() -> tuple[pa.BinaryArray, pa.Int64Array]:
-    """One batch of UPDATE messages after their relation's."""
+    """One batch of UPDATE messages, after the relation message."""
     relation = Relation(
         _RELATION_ID,
         "public",

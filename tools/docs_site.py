@@ -9,7 +9,7 @@ what GitHub makes of a heading. The site has the same pages. Four things are tra
 - `github_anchor`: headings get GitHub's anchors. The tests use it, too;
 - `site_tables`: GitHub wants ``\|`` for a bar in a table's code. mkdocs would show the backslash.
 
-Nothing here needs mkdocs until mkdocs calls it.
+This module imports mkdocs only when mkdocs calls it.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ CODE_OR_LINK: Final = re.compile(
     r"(?P<code>^```.*?^```|`[^`\n]+`)|\[(?P<label>(?:`[^`\n]+`|[^\]`])*)\]\((?P<target>[^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
 )
-"""Code, in which nothing is a link, or a link."""
+"""Code, which contains no links, or a link."""
 
 _DOCS: Final = "docs/"
 
 
 def github_anchor(heading: str, separator: str = "-") -> str:
-    """The anchor that GitHub makes of a heading; ``separator`` stands for each blank."""
+    """The anchor that GitHub gives to a heading. ``separator`` replaces each blank."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", separator)
 
 
 def site_links(markdown: str, path: str) -> str:
-    """A page of the repository with its links as the site has them.
+    """A page of the repository, with its links changed to those of the site.
 
     Args:
         markdown: the page.
-        path: where the page is in the repository, for example ``docs/tables.md``.
+        path: the path of the page in the repository, for example ``docs/tables.md``.
     """
     folder = posixpath.dirname(path)
 
@@ -58,7 +58,7 @@ def site_links(markdown: str, path: str) -> str:
 
 
 def site_tables(markdown: str) -> str:
-    """A page with plain bars in the code of its tables."""
+    """A page whose tables have plain bars in code, without a backslash."""
 
     def row(found: re.Match[str]) -> str:
         return re.sub(r"`[^`\n]+`", lambda code: code[0].replace("\\|", "|"), found[0])

@@ -1,7 +1,7 @@
-"""Make the passwords of docker-compose.yml: random, in ``.secrets/``, and never made twice.
+"""Create the passwords for docker-compose.yml in ``.secrets/``. Existing passwords are kept.
 
-The directory is closed to others; the files in it are not, because a container's user is another
-one.
+The passwords are random. Other users cannot open the directory. They could read its files, because
+the user in a container has another user ID.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ DIRECTORY = Path(__file__).resolve().parent.parent / ".secrets"
 
 
 def main() -> None:
-    """Write what is missing; a password that exists is kept, since databases already know it."""
+    """Write the files. An existing password is kept, because databases already use it."""
     DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     publisher, target = (_password(name) for name in ("publisher_password", "target_password"))
     (DIRECTORY / "pgpass").write_text(f"publisher:5432:*:postgres:{publisher}\n")

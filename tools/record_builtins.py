@@ -1,8 +1,7 @@
-"""Record what PostgreSQL has built in, for ``subscriber/publication/expression/builtins``: run it
-when a new major version is out.
+"""Record PostgreSQL's built-in objects for ``subscriber/filters/builtins``.
 
-Each line of ``objects.tsv`` begins with the major versions that have it, or with nothing when all
-recorded ones do.
+Run it when a new major version is released. Each line of ``objects.tsv`` begins with the major
+versions that have the object, or with nothing if all recorded versions have it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ FILE = Path(__file__).resolve().parent.parent / "subscriber/filters/builtins/obj
 
 
 def main() -> None:
-    """Ask each server and write the file."""
+    """Query each server and write the file."""
     found: dict[str, list[int]] = {}
     for version in VERSIONS:
         with open_postgresql(version, {}) as server:

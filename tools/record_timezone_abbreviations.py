@@ -1,8 +1,7 @@
-"""Record the abbreviations of time zones that every installation of PostgreSQL knows
-(``timezone_abbreviations = Default``).
+"""Record the abbreviations of time zones that every installation of PostgreSQL knows.
 
-They are in ``share/timezonesets/Default`` of the server, and have been the same from PostgreSQL 15
-to 18.
+They are the abbreviations of ``timezone_abbreviations = Default``, in the file
+``share/timezonesets/Default`` of the server. They are the same in PostgreSQL 15 to 18.
 """
 
 from __future__ import annotations
@@ -14,8 +13,10 @@ FILE = Path(__file__).resolve().parent.parent / "subscriber/types/datetimes/time
 
 
 def main(source: str) -> None:
-    """Read the server's file and write ours: abbreviation, seconds east of Greenwich or the zone
-    that it stands for, D for daylight saving time.
+    """Read the server's file and write the file of this package.
+
+    A line has the abbreviation, then the seconds east of Greenwich or the time zone that it stands
+    for, then D for daylight saving time.
     """
     found = {}
     for line in Path(source).read_text().splitlines():

@@ -1,7 +1,24 @@
-"""The command line: one file a verb, thin over the library.
+"""The command line: one module for each verb, which parses options, calls the library and prints.
 
-Exit codes: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Errors are printed as psql prints
-them (ERROR, DETAIL, HINT, CONTEXT) on standard error; a traceback is a bug of ours.
+::
+
+    demo, explain, journal, publication,
+    run, scenario, sql, status             the verbs; each module has a click command ``command``
+    options                                options that several verbs share, and logging
+    psql_table                             tables as psql prints them
+    backslash                              the backslash commands of ``sql``
+    describe_publications                  the backslash commands that describe publications
+    prompt, prompt_history                 the prompt of ``sql``, and its history file
+    secrets                                commands and errors without passwords
+    schema_change_table                    the part of ``status`` about tables that were altered
+    live                                   the live table of ``run`` and ``demo`` on a terminal
+
+This module loads the module of the verb that is used. The verb's module calls
+:mod:`subscriber.commands`, :mod:`subscriber.runtime` or :mod:`subscriber.scenario`, which do the
+work.
+
+Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted. Errors are printed as psql prints
+them (ERROR, DETAIL, HINT, CONTEXT) on standard error. A traceback is a bug of this program.
 """
 
 from __future__ import annotations
@@ -28,13 +45,14 @@ VERBS: Final = {
     "sql": "Run CREATE, ALTER and DROP of SUBSCRIPTION and PUBLICATION, and queries, on a target.",
     "status": "Show subscriptions, table states, copies in progress, lag, conflicts and the last error.",
 }
-"""Verb (and module of this package) → what it does. Modules are loaded when used: ``--help`` should
-not wait for Spark.
+"""Verb, which is also the name of its module → its description.
+
+A module is loaded when its verb is used, so that ``--help`` does not wait for Spark.
 """
 
 
 _COMMANDS: Final = frozenset({"explain", "publication", "sql", "status"})
-"""Verbs that print for whom they wait; the others log it."""
+"""Verbs that print what they wait for. The other verbs log it."""
 
 
 class _Verbs(click.Group):
@@ -63,14 +81,14 @@ def cli(context: click.Context) -> None:
 
 
 def _leave_quietly() -> None:
-    targets = sys.modules.get("subscriber.targets")  # not loaded where nothing had a target
+    targets = sys.modules.get("subscriber.targets")  # not loaded if no target was opened
     if targets is not None:
         targets.leave_quietly()
 
 
 def main() -> None:
-    """The console script."""
-    atexit.register(_leave_quietly)  # the first that is registered runs last
+    """The entry point of the console script."""
+    atexit.register(_leave_quietly)  # the first registered function runs last
     warn_on_stderr()
     try:
         cli.main(prog_name="subscriber", standalone_mode=False)
@@ -87,6 +105,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # `subscriber journal show | head`: the reader has what it wanted.
+        # For instance `subscriber journal show | head`: the reader has closed the pipe.
         sys.stderr.close()
         sys.exit(0)

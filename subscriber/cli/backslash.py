@@ -1,4 +1,6 @@
-r"""The backslash commands of ``subscriber sql``: psql's own, as far as they mean something here."""
+r"""The backslash commands of ``subscriber sql``: those of psql's commands that are useful for a
+target.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ def run_backslash(text: str, target: Target) -> str:
     r"""What a backslash command prints, without the last newline.
 
     Raises:
-        UsageError: there is no such command, or it takes fewer arguments.
+        UsageError: there is no such command, or it has too many arguments.
     """
     name, *arguments = re.findall(r'(?:"[^"]*"?|\S)+', text)
     if (of_publications := _OF_PUBLICATIONS.get(name)) and len(arguments) < 2:
@@ -83,7 +85,11 @@ _DETAILS: Final = (
     "Binary", "Streaming", "Two-phase commit", "Disable on error", "Origin", "Password required", "Run as owner?",
     "Failover", "Synchronous commit", "Conninfo", "Skip LSN",
 )  # fmt: skip
-"""psql's headings. Owners there are none: who may write the catalog's tables may do everything."""
+"""psql's column headings, without Owner.
+
+Subscriptions of a target have no owner: every user that may write the catalog's tables may change
+all of them.
+"""
 
 
 def _subscriptions(target: Target) -> list[Subscription]:
@@ -119,7 +125,7 @@ def _boolean(value: bool) -> str:
 
 
 def _array(names: tuple[str, ...]) -> str:
-    """text[] as PostgreSQL writes it."""
+    """An array of texts, as PostgreSQL writes it."""
     return "{" + ",".join(map(_element, names)) + "}"
 
 
@@ -141,4 +147,4 @@ _OF_PUBLICATIONS: Final[dict[str, Callable[..., str]]] = {
     r"\dRp": list_publications,
     r"\dRp+": describe_publications,
 }
-"""Those that take a pattern."""
+"""The commands that take a pattern."""

@@ -1,4 +1,4 @@
-"""``subscriber demo``: all of it, on an embedded publisher, into SQLite."""
+"""``subscriber demo``: replication from an embedded PostgreSQL server into SQLite."""
 
 from __future__ import annotations
 
@@ -72,7 +72,11 @@ def command(seconds: float, folder: Path) -> None:
 def _demonstrate(
     target: Target, spark_log: Path, seconds: float, stop: threading.Event, console: Console
 ) -> bool | None:
-    """Replicate and compare; tells whether both sides are equal, None when it was interrupted."""
+    """Replicate, and compare publisher and target.
+
+    Returns:
+        Whether both are equal. None if the demo was interrupted.
+    """
     with _journal_folder() as journal:
         settings = Settings.from_environment({**os.environ, "SUBSCRIBER_JOURNAL": journal})
         console.print("starting PostgreSQL 18 (wal_level = logical) …")
@@ -86,7 +90,7 @@ def _demonstrate(
                     well = not stop.is_set() and _replicate(supervisor, target, conninfo, seconds, stop, console)
             if well:
                 return _compare(conninfo, target, console)
-    # Here even the publisher is gone, so this is true when it is read.
+    # The publisher has been stopped too, so this message is true.
     if stop.is_set():
         console.print("\ninterrupted: everything is stopped.")
         return None
@@ -95,8 +99,10 @@ def _demonstrate(
 
 
 def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console: Console) -> str:
-    """The publisher's tables and the subscription, which makes the target's; gives the publisher's
-    connection string.
+    """Create the publisher's tables, and the subscription, which creates the target's tables.
+
+    Returns:
+        The connection string of the publisher.
     """
     publisher.execute(demo_data.PUBLISHER_SCHEMA)
     publisher.execute(demo_data.EARLIER_ORDERS)
@@ -116,7 +122,11 @@ def _prepare(publisher: PostgreSQL, target: Target, settings: Settings, console:
 def _replicate(
     supervisor: Supervisor, target: Target, conninfo: str, seconds: float, stop: threading.Event, console: Console
 ) -> bool:
-    """Run the load and the supervisor until everything has arrived; tells whether it did."""
+    """Run the order load and the supervisor until every change is in the target.
+
+    Returns:
+        Whether the target has every change.
+    """
     load = demo_data.OrderLoad(conninfo)
     loading = threading.Thread(target=_load, args=(load, conninfo, seconds), daemon=True)
     finished = threading.Event()
@@ -156,7 +166,7 @@ Show = Callable[..., None]
 
 @contextmanager
 def _progress(console: Console, target: Target, load: demo_data.OrderLoad) -> Iterator[Show]:
-    """A live table of LSNs, lag and rows; a line a second where there is no terminal."""
+    """A live table of LSNs, lag and rows. Without a terminal, a line is printed every second."""
     drawn = 0.0
     with Live(console=console, auto_refresh=False) if console.is_terminal else _no_live() as live:
 
@@ -195,7 +205,11 @@ def _no_live() -> Iterator[None]:
 
 
 def _compare(conninfo: str, target: Target, console: Console) -> bool:
-    """Compare every published table row by row and print the results."""
+    """Compare every published table row by row, and print the results.
+
+    Returns:
+        Whether all tables are equal.
+    """
     comparisons = compare_tables(conninfo, target, published_tables(conninfo, demo_data.PUBLICATIONS))
     counts = demo_data.row_counts(target)
     results = Table("table", box=None, pad_edge=False)
@@ -217,7 +231,7 @@ def _compare(conninfo: str, target: Target, console: Console) -> bool:
 
 
 def _what_next(console: Console, file: Path) -> None:
-    # `make demo` runs us from a virtual environment that need not be on PATH.
+    # `make demo` runs this program from a virtual environment, which need not be on PATH.
     program = "subscriber" if shutil.which("subscriber") else sys.argv[0]
     sql = f"{program} sql --target sqlite:///{file}"
     console.print(
@@ -239,7 +253,8 @@ CREATE SUBSCRIPTION to your own PostgreSQL:
 
 @contextmanager
 def _journal_folder() -> Iterator[str]:
-    # A demo's journal may go with the demo; a real one never lives in a temporary place.
+    # The journal of the demo may be removed with the demo. Other journals are never in a temporary
+    # folder.
     folder = tempfile.mkdtemp(prefix="subscriber-demo-")
     try:
         yield folder

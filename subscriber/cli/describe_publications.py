@@ -1,6 +1,4 @@
-r"""``\dRp`` and ``\dRp+``: the publications that the subscriber evaluates, as psql 18 describes a
-server's own.
-"""
+r"""``\dRp`` and ``\dRp+``: emulated publications, as psql 18 shows a server's publications."""
 
 from __future__ import annotations
 
@@ -23,7 +21,8 @@ def list_publications(target: Target, pattern: str | None = None) -> str:
     r"""What ``\dRp`` prints, without the last newline.
 
     Raises:
-        UsageError: the pattern is not understood.
+        UsageError: the pattern has more parts than a name.
+        NotSupportedError: the pattern is a regular expression.
     """
     rows = [(publication.name, *_row(publication, owner)) for publication, owner in _publications(target, pattern)]
     return format_rows(("Name", *_HEADINGS), rows, "List of publications") + "\n"
@@ -33,7 +32,8 @@ def describe_publications(target: Target, pattern: str | None = None) -> str:
     r"""What ``\dRp+`` prints, without the last newline.
 
     Raises:
-        UsageError: the pattern is not understood.
+        UsageError: the pattern has more parts than a name.
+        NotSupportedError: the pattern is a regular expression.
     """
     described = [
         format_rows(_HEADINGS, [_row(publication, owner)], f"Publication {publication.name}", _members(publication))
@@ -92,12 +92,14 @@ def _footer(title: str, members: Sequence[str]) -> Iterator[str]:
 
 
 def pattern_to_regex(pattern: str) -> str:
-    r"""A pattern of psql's describe commands as a regular expression: ``*``, ``?``, and quotes, in
-    which all is as it is.
+    r"""Translate a pattern of psql's describe commands into a regular expression.
+
+    ``*`` stands for any characters and ``?`` for one character. Text in quotes is taken literally.
 
     Raises:
-        UsageError: 42601, it has more parts than a name.
-        NotSupportedError: it is a regular expression, which PostgreSQL's engine would read.
+        UsageError: the pattern has more parts than a name (SQLSTATE 42601).
+        NotSupportedError: the pattern is a regular expression, which only PostgreSQL could
+            evaluate.
 
     >>> pattern_to_regex('P*?"P*"')
     'p.*.P\\*'

@@ -1,6 +1,4 @@
-"""``subscriber explain``: why changes were sent, rewritten or left out by the subscriber's own
-publications.
-"""
+"""``subscriber explain``: why emulated publications sent, rewrote or left out a change."""
 
 from __future__ import annotations
 

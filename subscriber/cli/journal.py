@@ -1,4 +1,4 @@
-"""``subscriber journal ls | show``: what was received, message by message (like pg_waldump)."""
+"""``subscriber journal``: shows received messages as pg_waldump does, and forgets consumers."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def show(
 
 
 def _the_journal(given: str | None) -> str:
-    """The journal meant: the one given, or the only one there is."""
+    """The given journal, or the only journal that there is."""
     base = given or Settings.from_environment().journal
     found = list_journals(base)
     if len(found) == 1:
@@ -143,7 +143,7 @@ def _whose(consumer: ConsumerPosition) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name may hold line breaks."""
+    """A name in quotes, because it may contain line breaks."""
     return json.dumps(name, ensure_ascii=False)
 
 

@@ -1,5 +1,6 @@
-"""A live table of the workers on a terminal, and a bar for every table being copied; nothing
-elsewhere, where the log speaks.
+"""A live table of the workers on a terminal, with a bar for every table that is being copied.
+
+Without a terminal there is no live table, and the log reports the progress.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _BAR_WIDTH: Final = 10
 
 @contextlib.contextmanager
 def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterator[Callable[[Supervisor], None] | None]:
-    """Give a function that draws the supervisor's state, at most twice a second; None when there is
-    no terminal.
+    """Give a function that draws the supervisor's state, at most twice a second.
+
+    None is given if there is no terminal.
     """
     console = console or Console(stderr=True)
     if not console.is_terminal:
@@ -50,7 +52,7 @@ def live_table(supervisor: Supervisor, console: Console | None = None) -> Iterat
 
 
 def worker_view(workers: Collection[WorkerSnapshot]) -> Group:
-    """The workers, and below them what is being copied."""
+    """The table of the workers, and below it the tables that are being copied."""
     copies = [copy for worker in workers for copy in worker.copies]
     parts: list[Table | Text] = [worker_table(workers)]
     if copies:
@@ -61,9 +63,12 @@ def worker_view(workers: Collection[WorkerSnapshot]) -> Group:
 
 
 def copy_table(copies: Sequence[CopyStatus]) -> Table:
-    """One bar a table; rows and bytes are of the publisher's estimate, which a table may exceed."""
+    """One row with a bar for each table that is being copied.
+
+    The totals of rows and bytes are the publisher's estimates, so a table may exceed them.
+    """
     table = Table(box=None, pad_edge=False)
-    table.add_column("copying", overflow="ellipsis")  # the only one that gives way
+    table.add_column("copying", overflow="ellipsis")  # the only column that becomes narrower
     table.add_column("", width=_BAR_WIDTH)
     for heading in ("rows", "bytes", "rate"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -86,7 +91,9 @@ def _short(number: float) -> str:
 
 
 def worker_table(workers: Collection[WorkerSnapshot]) -> Table:
-    """One row a subscription; it fits into 80 columns as long as its name is short."""
+    """One row for each subscription. It fits into 80 columns if the name of the subscription is
+    short.
+    """
     table = Table("subscription", "state", "received", "applied", box=None, pad_edge=False)
     for heading in ("lag", "transactions", "changes"):
         table.add_column(heading, justify="right")

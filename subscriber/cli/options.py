@@ -1,4 +1,4 @@
-"""Options that several verbs share."""
+"""Options that several verbs share, and logging to standard error."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ json_option: Callable[[Any], Any] = click.option(
 
 
 class _StandardError(logging.Handler):
-    """Writes to what standard error is at that moment: a live table puts itself in its place, to
-    make room for the line.
+    """Writes to the current ``sys.stderr``.
+
+    A live table replaces ``sys.stderr``, to print log lines above itself.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -36,13 +37,13 @@ class _StandardError(logging.Handler):
 
 
 def warn_on_stderr() -> None:
-    """Print warnings and errors as psql does, on standard error."""
+    """Print warnings and errors on standard error, as psql does."""
     logging.basicConfig(format="%(levelname)s:  %(message)s", level=logging.WARNING)
     _silence_libraries()
 
 
 def log_to_stderr(*, verbose: bool = False) -> None:
-    """Log as PostgreSQL's server log does, on standard error."""
+    """Log to standard error, as PostgreSQL's server log does."""
     logging.basicConfig(
         format="%(asctime)s %(levelname)s:  %(message)s",
         level=logging.DEBUG if verbose else logging.INFO,
@@ -54,7 +55,7 @@ def log_to_stderr(*, verbose: bool = False) -> None:
 
 def _silence_libraries() -> None:
     for chatty in ("py4j", "pyspark", "sqlalchemy.pool", "sqlglot"):
-        # py4j logs a traceback for an error of ours that is handled and reported in its own words,
-        # and SQLAlchemy's pool one for a connection that a target that went away has ended: what it
-        # was used for fails, and says so.
+        # py4j logs a traceback for an error that this program handles and reports. SQLAlchemy's
+        # pool logs a traceback for a connection that the target has ended: the statement that uses
+        # the connection fails, and its error is reported.
         logging.getLogger(chatty).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-r"""The prompt of ``subscriber sql``: psql's manners over prompt_toolkit.
+r"""The prompt of ``subscriber sql``: it behaves as psql's prompt does, and uses prompt_toolkit.
 
 ::
 
@@ -6,8 +6,8 @@ r"""The prompt of ``subscriber sql``: psql's manners over prompt_toolkit.
     shop.db-> FROM orders WHERE customer = 'O
     shop.db'> ''Hara';
 
-Enter sends what is typed when every statement in it has ended, and goes on in the next line before
-that. So a statement is edited, recalled and kept in the history as a whole.
+Enter runs what is typed if every statement in it has ended. Otherwise it starts a new line. So a
+statement of several lines is edited, recalled and kept in the history as a whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from subscriber.sql.statements import NOTHING_OPEN, Statement, cut, open_in
 from subscriber.targets import Target
 
 _QUOTED: Final = frozenset("'\"$*")
-"""What :func:`open_in` says where a backslash is an ordinary character."""
+"""The states of :func:`open_in` in which a backslash is an ordinary character."""
 
 _KEYWORDS: Final = (
     "CREATE", "ALTER", "DROP", "SUBSCRIPTION", "CONNECTION", "PUBLICATION", "WITH", "SET", "ADD", "REFRESH", "SEQUENCES",
@@ -47,27 +47,27 @@ _KEYWORDS: Final = (
 
 
 def prompt_name(target: Target) -> str:
-    """What the prompt calls the target: the database's name, or the last part of its file's
-    path.
-    """
+    """The name of the target in the prompt: the name of its database, or the name of its file."""
     return Path(target.url.database or "").name or target.url.get_backend_name()
 
 
 def prompt_after(name: str, text: str) -> str:
-    """The prompt of the line after ``text``, as psql's: ``name=>``, ``name->``, ``name'>`` …"""
+    """The prompt of the line after ``text``, as in psql: ``name=>``, ``name->``, ``name'>`` …"""
     return f"{name}{open_in(text)}> "
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter sends what is typed."""
+    """Whether Enter runs what is typed."""
     if is_leaving(text) or _word(text) == "help":
         return True
     return open_in(text) == NOTHING_OPEN
 
 
 def is_leaving(text: str) -> bool:
-    r"""Whether the last line says so: ``\q`` also in the middle of a statement, ``quit`` and
-    ``exit`` only alone.
+    r"""Whether what is typed ends the prompt.
+
+    ``\q`` in the last line ends it, also in the middle of a statement. ``quit`` and ``exit`` must
+    be the only text.
     """
     before, _, line = text.rpartition("\n")
     word = line.strip()
@@ -79,7 +79,7 @@ def _word(text: str) -> str:
 
 
 def open_session(target: Target, history: History) -> PromptSession[str]:
-    """A prompt on the terminal, which names the target, and recalls and keeps what is typed."""
+    """A prompt on the terminal. It shows the name of the target, and keeps a history."""
     name = prompt_name(target)
     session: PromptSession[str] = PromptSession(
         prompt_after(name, ""),
@@ -127,15 +127,16 @@ def _completions(target: Target) -> Iterator[str]:
             yield from (subscription.name for subscription in catalog.list_subscriptions(connection))
             yield from (publication.name for publication in catalog.list_publications(connection))
     except SubscriberError:
-        pass  # no catalog yet, or no connection: a completion is no place to say so
+        pass  # there is no catalog or no connection: a completion does not report errors
 
 
 def converse(session: PromptSession[str], run: Callable[[Statement], str]) -> None:
-    r"""Read and run until Control-D or ``\q``; an error is printed, and the prompt comes again.
+    r"""Read and run statements until Control-D or ``\q``. Errors are printed, and the prompt
+    continues.
 
     Args:
         session: reads what is typed.
-        run: carries out one statement or backslash command, and gives what to print.
+        run: runs one statement or backslash command, and returns what to print.
     """
     click.echo(f'subscriber ({__version__})\nType "help" for help.\n')
     while True:
@@ -156,7 +157,7 @@ def _answer(text: str, run: Callable[[Statement], str]) -> None:
         click.echo(WELCOME_HELP)
         return
     try:
-        for statement in cut(text):  # nothing that is not terminated is sent
+        for statement in cut(text):  # an open quote is an error before any statement runs
             with _printing_errors():
                 click.echo(run(statement))
     except KeyboardInterrupt:

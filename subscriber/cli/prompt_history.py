@@ -1,4 +1,4 @@
-"""The prompt's history: a file that only its owner can read, and that never gets a password."""
+"""The history of the prompt: a file that only its owner can read, without passwords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subscriber.cli.secrets import without_secrets
 
 
 def history_file(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Where the history is kept: among the user's state, on macOS with the application's data."""
+    """The file of the history, in the user's state folder or, on macOS, application data folder."""
     home = Path(environment.get("HOME") or Path.home())
     if platform == "darwin":
         state = home / "Library" / "Application Support"
@@ -24,9 +24,9 @@ def history_file(environment: Mapping[str, str], platform: str = sys.platform) -
 
 
 def open_history(file: Path) -> History:
-    """The history in ``file``, which is made if need be.
+    """The history in ``file``, which is created if it does not exist.
 
-    Where it cannot be made or written, the history lasts as long as the prompt.
+    If the file cannot be created or written, the history is kept only until the prompt ends.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,8 +41,9 @@ def open_history(file: Path) -> History:
 
 
 class _PrivateHistory(FileHistory):
-    """Recalls what was typed as it was typed, until the prompt ends; the file gets it without
-    secrets.
+    """A history that stores in its file what was typed without secrets.
+
+    Until the prompt ends, the history recalls the text as it was typed.
     """
 
     def store_string(self, string: str) -> None:
@@ -51,4 +52,4 @@ class _PrivateHistory(FileHistory):
             try:
                 super().store_string(kept)
             except OSError:
-                pass  # a full disk is no reason to refuse the command
+                pass  # the command runs even if the disk is full

@@ -1,4 +1,6 @@
-"""Tables as psql prints them: they neither wrap nor cut, so that a script can read them too."""
+"""Tables as psql prints them. Lines are neither wrapped nor truncated, so a script can read them
+too.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,13 @@ def format_rows(
     title: str | None = None,
     footers: Sequence[str] = (),
 ) -> str:
-    """A table of texts, without the last newline; a title stands centred above it, footers in place
-    of the number of rows.
+    """A table of texts, without the last newline.
+
+    Args:
+        names: the names of the columns.
+        rows: the values.
+        title: a title that is centred above the table.
+        footers: lines that replace the number of rows below the table.
     """
     table = aligned_table([Column(name, _TEXT) for name in names], rows)
     if footers:
@@ -28,7 +35,7 @@ def format_rows(
 
 
 def format_result(result: QueryResult) -> str:
-    """A query's result, without the last newline."""
+    """The result of a query as a table, without the last newline."""
     columns = [Column(name, oid) for name, oid in zip(result.names, result.type_oids, strict=True)]
     return _titled(None, aligned_table(columns, result.rows))
 

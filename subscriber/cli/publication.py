@@ -1,4 +1,4 @@
-"""``subscriber publication``: publications that the subscriber evaluates."""
+"""``subscriber publication``: emulated publications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``subscriber run``: the workers of all enabled subscriptions."""
+"""``subscriber run``: runs the workers of all enabled subscriptions."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ from subscriber.targets import open_target
 logger = logging.getLogger(__name__)
 
 END_SECONDS: Final = 13.0
-"""How long the run has to end in order; whoever kills what does not end usually waits longer
-(systemd 90 s), and people do not.
+"""Seconds that the run has to end in order.
+
+Programs that kill a process that does not end usually wait longer (systemd waits 90 s), but people
+do not.
 """
 _POLL_SECONDS: Final = 1.0
 
@@ -85,10 +87,11 @@ def _run(
     *,
     once: bool,
 ) -> bool:
-    """Work until it is done, or told to stop; tells whether that went well, as
-    :meth:`Supervisor.run` does.
+    """Work until everything is done, or until ``stop`` is set. ``working`` is set when Spark has
+    started.
 
-    ``working`` is set when Spark has started.
+    Returns:
+        Whether the run was successful, as :meth:`Supervisor.run` returns it.
     """
     warn_of_open_journals(settings)
     with open_target(target) as database, database.running():
@@ -98,7 +101,7 @@ def _run(
             return _interrupted(once=once)
         for lost in database.transactions.durability_warnings():
             logger.warning("%s. HINT:  %s", lost.message, lost.hint)
-        logger.info('starting Spark on master "%s"', master)  # a cluster that does not answer is waited for
+        logger.info('starting Spark on master "%s"', master)  # may wait for the cluster
         try:
             with spark_session(master, spark_log(settings)) as spark:
                 working.set()
@@ -113,14 +116,15 @@ def _run(
         except SubscriberError as error:
             if not stop.is_set():
                 raise
-            # systemd, among others, tells Spark's Java process to end together with us.
+            # systemd, for instance, stops Spark's Java process at the same time as this process.
             logger.info("stopped; Spark had ended before: %s", error.message)
             return _interrupted(once=once)
 
 
 def _interrupted(*, once: bool) -> bool:
-    """Whether a run that is told to end at once has gone well: with ``once`` nothing has caught
-    up.
+    """Whether a run that was stopped before it began to work was successful.
+
+    With ``once`` it was not, because nothing has caught up.
     """
     if once:
         logger.error("the run was told to end before everything had caught up")
@@ -129,13 +133,14 @@ def _interrupted(*, once: bool) -> bool:
 
 @contextlib.contextmanager
 def ending_in_time(stop: threading.Event, working: threading.Event, *, once: bool = False) -> Iterator[None]:
-    """Whatever hangs in the block, the process ends :data:`END_SECONDS` after ``stop`` was set:
-    what is open the target takes back.
+    """End the process :data:`END_SECONDS` after ``stop`` was set, even if the code in the block
+    hangs.
 
-    Before ``working`` is set nothing is open, and the end is in order: on a busy machine Spark may
-    take as long to start. With ``once`` nothing has caught up then either, and the exit code is 1.
-    After an interrupt, too, it ends without Python's own end: threads may be in a driver's code,
-    which that would abort.
+    The target then rolls back its open transactions. Before ``working`` is set no transaction is
+    open, and the exit code is 0: on a busy machine, Spark may need as long to start. With ``once``
+    the exit code is 1, because nothing has caught up. After an interrupt the process also ends at
+    once, without Python's finalization: a thread may be running code of a database driver, and
+    finalization would abort that code.
     """
     ended = threading.Event()
 
@@ -163,17 +168,18 @@ def ending_in_time(stop: threading.Event, working: threading.Event, *, once: boo
 
 
 def _leave(code: int) -> None:
-    """End the process at once; its children hear the end of their pipes."""
+    """End the process at once. Its child processes notice the end of their pipes."""
     logging.shutdown()
     os._exit(code)
 
 
 def warn_of_open_journals(settings: Settings) -> None:
-    """A journal holds the publisher's rows; one of an earlier version may be open to group or
-    others.
+    """Log a warning for each journal that is open to the group or to others.
+
+    A journal contains the publisher's rows, and earlier versions created it with such permissions.
 
     Raises:
-        JournalUnavailable: the journals cannot be looked at now.
+        JournalUnavailable: the journals cannot be read now.
     """
     for folder in open_to_others(settings.journal):
         logger.warning(
@@ -184,10 +190,10 @@ def warn_of_open_journals(settings: Settings) -> None:
 
 
 def message_listener(place: str) -> MessageListener:
-    """The function that ``package.module:function`` names.
+    """The function with the name ``package.module:function``.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such function.
     """
     module, _, path = place.partition(":")
     try:
@@ -204,16 +210,18 @@ def message_listener(place: str) -> MessageListener:
 
 
 def spark_log(settings: Settings) -> Path:
-    """Beside the journals, or in the user's data folder when they are elsewhere."""
+    """The log file of Spark: beside the journals, or in the user's data folder if the journals are
+    at a URL.
+    """
     journal = default_journal(os.environ) if "://" in settings.journal else settings.journal
     return Path(journal).parent / "spark.log"
 
 
 def stop_on_signals() -> threading.Event:
-    """An event that SIGINT, SIGTERM and the end of the terminal (SIGHUP, unless nohup has it
-    ignored) set.
+    """An event that is set by SIGINT, SIGTERM and SIGHUP, unless SIGHUP is ignored (nohup).
 
-    A second one interrupts at once, but for SIGHUP, which a terminal and its shell both send.
+    A second SIGINT or SIGTERM interrupts at once. A second SIGHUP does not, because a terminal and
+    its shell both send one.
     """
     stop = threading.Event()
 

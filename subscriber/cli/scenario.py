@@ -1,4 +1,4 @@
-"""``subscriber scenario``: psql sessions run against a native subscriber or ours, and recorded."""
+"""``subscriber scenario``: runs and records scenarios with PostgreSQL's subscriber or a target."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def new(name: str, folder: Path) -> None:
 
 
 def _expected_failures(files: Iterable[Path]) -> ExpectedFailures:
-    """Of every folder that a file is in."""
+    """The expected failures of all folders that contain the files."""
     found: dict[tuple[str, str, Publications], Expected] = {}
     for folder in {file.parent for file in files}:
         found |= read_expected_failures(folder)
@@ -206,8 +206,9 @@ def _failure_lines(result: Result) -> Iterator[str]:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> str:
-    """``N passed, N failed``; expected failures count as passed, for they are what the list says,
-    and are told apart before.
+    """The numbers of results, as ``N passed, N failed``.
+
+    Scenarios that failed as expected are counted in a line before it.
     """
     known = verdicts.count("failed as expected")
     skipped = verdicts.count("skipped")

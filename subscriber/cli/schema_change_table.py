@@ -1,4 +1,4 @@
-"""What ``subscriber status`` says of tables that were altered in the target."""
+"""The part of ``subscriber status`` about tables that were altered in the target."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from subscriber.runtime.subscription_status import SubscriptionStatus
 
 _HEADINGS: Final = ("subscription", "table", "at", "LSN", "statement")
 _SHOWN: Final = 10
-"""Of each subscription the last ones; ``--json`` has all."""
+"""The number of changes that are shown for each subscription, newest last. ``--json`` shows all."""
 
 
 def schema_change_parts(statuses: Sequence[SubscriptionStatus]) -> Iterator[str]:
-    """The tables that were altered, and a warning for each that may differ from the publisher's."""
+    """The tables that were altered, and a warning for each table that may differ from the
+    publisher's.
+    """
     rows = [
         [status.name, change.relation, change.changed_at, change.remote_lsn or "-", change.statement]
         for status in statuses

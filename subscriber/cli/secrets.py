@@ -1,5 +1,6 @@
-"""What was typed, as far as it may be shown or kept: commands hold connection strings, and those
-passwords (names_are_data).
+"""What was typed, without its secrets, so that it can be shown or kept.
+
+Commands contain connection strings, and these contain passwords (names_are_data).
 """
 
 from __future__ import annotations
@@ -13,23 +14,23 @@ from subscriber.settings import UNREADABLE_CONNINFO, redact_conninfo
 from subscriber.sql.lexer import Kind, Lexed, scan
 
 _SECRET: Final = re.compile(r"passw(or)?d(?!_required)|secret|_key\b|://\S*:\S*@", re.IGNORECASE)
-"""What may come before a secret, or hold one, where the quotes of a connection string were
-forgotten or it cannot be read.
+"""Text that may precede or contain a secret.
+
+It is needed if a connection string has no quotes or cannot be parsed.
 """
 
 _CONSTANT: Final = re.compile(r"(?:[bexn]|u&)?'|\$|\".*=", re.IGNORECASE | re.DOTALL)
-"""How a token begins that may be a connection string: a string constant, or an identifier that
-should have been one.
+"""The beginning of a token that may be a connection string: a string constant, or an identifier
+that was meant as a string constant.
 """
 _MASK: Final = "'…'"
 
 
 def without_secrets(text: str) -> str | None:
-    """What was typed with every connection string as :func:`redact_conninfo` leaves it; None if a
-    secret may be left.
+    """What was typed, with every connection string redacted by :func:`redact_conninfo`.
 
-    A misspelled command may hold a password, too, so it does not matter where in a command a
-    constant stands.
+    The result is None if it may still contain a secret. A misspelled command may contain a password
+    too, so the constants at all places of a command are redacted.
 
     >>> without_secrets("CREATE SUBSCRIPTION s CONNECTION 'host=h password=x' PUBLICATION p;")
     "CREATE SUBSCRIPTION s CONNECTION 'host=h' PUBLICATION p;"
@@ -49,10 +50,10 @@ def without_secrets(text: str) -> str | None:
 
 
 def point_at(error: SQLSyntaxError, command: Lexed) -> SQLSyntaxError:
-    """The error with its line and a caret below the place, as psql prints them; constants in the
-    line are not shown.
+    """The error with its line and a caret below its position, as psql prints them.
 
-    Where the line may hold a secret all the same, the error keeps the place as a number.
+    Constants in the line are masked. If the line may still contain a secret, the error is returned
+    unchanged, with the position as a number.
     """
     if error.position is None or (excerpt := _excerpt(command, error.position - 1)) is None:
         return error

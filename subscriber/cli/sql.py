@@ -1,4 +1,6 @@
-"""``subscriber sql``: commands and queries of the target, in PostgreSQL's words."""
+"""``subscriber sql``: PostgreSQL's commands for subscriptions and publications, and queries, on a
+target.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def command(target: str, publisher: str | None, text: str | None, file: Path | N
 
 
 def _converse(database: Target, run: partial[str]) -> None:
-    # prompt_toolkit is loaded where somebody types.
+    # prompt_toolkit is loaded only if there is a prompt.
     from subscriber.cli.prompt import converse, open_session
     from subscriber.cli.prompt_history import history_file, open_history
 
@@ -66,7 +68,7 @@ def _converse(database: Target, run: partial[str]) -> None:
 
 
 def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[Statement]]:
-    """The statements, and the name of the file they are from."""
+    """The statements, and the name of the file that contains them."""
     if text is not None:
         return None, cut(text)
     if file is None or str(file) == "-":
@@ -86,7 +88,7 @@ def _statements(text: str | None, file: Path | None) -> tuple[str | None, list[S
 
 
 def _at(error: SubscriberError, source: str | None, statement: Statement) -> SubscriberError:
-    """The error with where in a file the statement stands, as psql says it."""
+    """The error with the file and the line of the statement, as psql prints them."""
     return error if source is None else error.replace(context=error.context or f"{source}:{statement.line}")
 
 

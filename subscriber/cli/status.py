@@ -1,4 +1,4 @@
-"""``subscriber status``: how every subscription of a target is doing."""
+"""``subscriber status``: the state of every subscription of a target."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def command(target: str, as_json: bool) -> None:
 
 
 def _runner_line(runner: RunnerStatus | None) -> str:
-    """Whether somebody works for the target."""
+    """Whether a ``subscriber run`` is running for the target."""
     if runner is None:
         return "`subscriber run` has not been started for this target"
     place = f"on host {runner.host}, process {runner.process_id}"
@@ -94,7 +94,7 @@ def _runner_line(runner: RunnerStatus | None) -> str:
 
 
 def _warnings(status: SubscriptionStatus) -> Iterator[str]:
-    """What somebody has to do something about before it is too late, or because it is."""
+    """The problems that need an action of the user, before or after data is lost."""
     again = "Drop the subscription and create it again, with a new copy."
     if status.history_diverged:
         yield (
@@ -127,13 +127,13 @@ def _when(status: SubscriptionStatus) -> str:
 
 
 def _statuses(database: Target) -> tuple[list[SubscriptionStatus], str | None]:
-    """The statuses, and as of when they are where they are not of now."""
+    """The statuses, and the time at which they were taken if they are not current."""
     left = read_status_file(database.status_file)
     if left is None or not left.is_fresh:
         try:
             return subscription_statuses(database, Settings.from_environment()), None
         except TargetUnavailable:
-            left = read_status_file(database.status_file) or left  # a batch may have begun meanwhile
+            left = read_status_file(database.status_file) or left  # a batch may have begun
             if left is None:
                 raise
     return left.statuses, left.as_of
@@ -167,7 +167,10 @@ def _bytes(number: int | None) -> str:
 
 
 def _slot_row(status: SubscriptionStatus) -> list[str]:
-    """What the publisher says of the slot; "-" is "nothing", or what its version does not tell."""
+    """The publisher's information about the slot.
+
+    "-" means that there is no value, or that the publisher's version does not report it.
+    """
     slot = status.slot
     if slot is None:
         there = "missing" if status.slot_missing else "-" if status.slot_name is None else "?"
@@ -184,8 +187,8 @@ def _slot_row(status: SubscriptionStatus) -> list[str]:
 
 
 def _relation_row(subscription: str, relation: RelationStatus) -> list[str | None]:
-    """Figures while it is being copied, as the publisher's statistics estimate the whole; the error
-    of the last attempt.
+    """The progress of a copy, with the publisher's estimates as totals, and the last attempt's
+    error.
     """
     copy = relation.copy
     figures: list[str | None] = [None, None, None]

@@ -1,12 +1,13 @@
-"""The demo's publisher: the manual's row-filter example, and orders being processed for some
-seconds.
+"""The tables and changes of the demo: the row-filter example of the manual, and an order load.
 
-The row-filter page of PostgreSQL's manual has three publications with WHERE clauses; its three
-UPDATEs show one that stays an UPDATE, one that becomes an INSERT, and one that becomes a DELETE.
-The order load is what a shop does: place orders with lines, pay and ship some, cancel some,
-renumber a few (a key change), leave a long note alone while the row changes (an unchanged TOAST
-value), and import a batch in one large transaction with a savepoint that is rolled back. What was
-ordered before comes with the initial copy, into tables that the subscription makes.
+The page on row filters in PostgreSQL's manual has three publications with WHERE clauses. Of its
+three UPDATEs, one is sent as an UPDATE, one as an INSERT, and one as a DELETE.
+
+The order load does what a shop does for some seconds. It places orders with lines, pays and ships
+some, and cancels some. It renumbers a few orders (a change of the key). It leaves a long note
+unchanged while the row changes (an unchanged out-of-line value). At last it imports rows in one
+large transaction with a savepoint that is rolled back. Earlier orders come with the initial copy,
+into tables that the subscription creates.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ CREATE TABLE events(at timestamptz NOT NULL, kind text NOT NULL, details jsonb);
 ALTER TABLE events REPLICA IDENTITY FULL;
 CREATE PUBLICATION shop FOR TABLE orders, order_lines, events;
 """
-"""p1 and p3 are the manual's; p2 publishes t1 without a filter, which would make p1's redundant."""
+"""p1 and p3 are the manual's publications. The manual's p2 publishes t1 without a filter, so it
+would make the filter of p1 useless, and it is left out.
+"""
 
 EARLIER_ORDERS: Final = """
 INSERT INTO orders SELECT -i, 'archive', 'shipped', i * 0.01, NULL, now() FROM generate_series(1, 50000) i;
 INSERT INTO order_lines SELECT -i, 1, 'anvil', 1, i * 0.01 FROM generate_series(1, 50000) i;
 """
-"""What is there before the subscription is: the initial copy brings it."""
+"""Rows that exist before the subscription does. The initial copy brings them."""
 
 PUBLICATIONS: Final = ("p1", "p3", "shop")
 
@@ -60,14 +63,14 @@ UPDATE t1 SET c = 'VIC' WHERE a = 9;
 INSERT INTO t2 VALUES (10, 1, 1), (11, 1, 1);
 INSERT INTO t3 VALUES (10, 1, 1), (11, 1, 1);
 """
-"""The manual's statements: afterwards the subscriber has (6, 999, NSW) and (555, 102, NSW)."""
+"""The statements in the manual. Afterwards the subscriber has (6, 999, NSW) and (555, 102, NSW)."""
 
 _CUSTOMERS: Final = ("Ada", "Boris", "Chidi", "Dagny", "Emre", "Fatou", "Goran", "Hana")
 _PRODUCTS: Final = ("anvil", "bellows", "chisel", "drill", "easel", "file")
 
 
 def row_counts(target: Target) -> dict[str, int]:
-    """How many rows of each of :data:`TABLES` a reader of the target sees, all at one moment.
+    """The number of rows in each of :data:`TABLES`, read from the target in one transaction.
 
     Raises:
         TargetError: the target cannot be read.
@@ -81,12 +84,12 @@ def row_counts(target: Target) -> dict[str, int]:
 
 @dataclass(slots=True)
 class OrderLoad:
-    """Processes orders at a publisher, one transaction after the other, until told to stop.
+    """Processes orders at a publisher, one transaction after another, until it is stopped.
 
     Attributes:
-        conninfo: the publisher's database.
-        seed: of the pseudo-random choices.
-        transactions: committed so far.
+        conninfo: connection string of the publisher's database.
+        seed: seed of the pseudo-random choices.
+        transactions: the number of transactions that have been committed.
     """
 
     conninfo: str
@@ -96,7 +99,7 @@ class OrderLoad:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self, seconds: float) -> None:
-        """Work for ``seconds`` or until :meth:`stop`; ends with the large import."""
+        """Work for ``seconds``, or until :meth:`stop` is called. Then run the large import."""
         chance = random.Random(self.seed)
         with psycopg.connect(self.conninfo) as connection:
             timer = threading.Timer(seconds, self._stop.set)
@@ -110,7 +113,7 @@ class OrderLoad:
                 timer.cancel()
 
     def stop(self) -> None:
-        """End :meth:`run` after its transaction."""
+        """End :meth:`run` after its current transaction."""
         self._stop.set()
 
     def _transaction(self, connection: psycopg.Connection[Any], chance: random.Random) -> None:
@@ -136,7 +139,7 @@ class OrderLoad:
         self._event(connection, "placed", order)
 
     def _pay(self, connection: psycopg.Connection[Any], chance: random.Random) -> None:
-        # The long note is left alone: pgoutput sends it as unchanged.
+        # The long note does not change, so pgoutput sends it as an unchanged value.
         connection.execute("UPDATE orders SET status = 'paid' WHERE id = %s", (self._some_order(chance),))
 
     def _ship(self, connection: psycopg.Connection[Any], chance: random.Random) -> None:
@@ -158,7 +161,9 @@ class OrderLoad:
         connection.execute("UPDATE orders SET id = id + 1000000 WHERE id = %s", (order,))
 
     def _import(self, connection: psycopg.Connection[Any], rows: int) -> None:
-        """One large transaction: it is streamed before it commits, and part of it is taken back."""
+        """Run one large transaction. It is streamed before it commits, and a part of it is rolled
+        back.
+        """
         with connection.transaction():
             connection.execute(
                 "INSERT INTO orders SELECT 2000000 + i, 'import', 'placed', i * 0.01 FROM generate_series(1, %s) i",

@@ -1,6 +1,6 @@
-"""Scenarios that are known to fail, with the reason and the issue that they wait for.
+"""Scenarios that are known to fail, each with a reason and, if there is one, an issue.
 
-A library may hold ``expected_failures.toml`` beside its scenarios::
+A library may have a file ``expected_failures.toml`` beside its scenarios::
 
     [[expected]]
     subscriber = "sqlite"
@@ -13,11 +13,13 @@ A library may hold ``expected_failures.toml`` beside its scenarios::
     reason = "The database has no triggers that fire for replicated rows."
     scenarios = ["059_triggers"]
 
-Without an issue the reason is the target's nature, and stays. An entry holds whoever filters; with
-``publications = "emulated"`` (or ``"server"``) in it, only there.
+An entry without an issue names a property of the target, which will not change. An entry is valid
+for server publications and for emulated publications. With ``publications = "emulated"`` or
+``publications = "server"`` it is valid only for those.
 
-A listed scenario that fails is no failure of the run. One that passes is: the line has to go, so
-that the list tells the truth, and a scenario that worked once cannot break again unseen.
+If a listed scenario fails, the run does not fail. If a listed scenario passes, the run fails and
+the entry must be removed. So the list is always correct, and a scenario that has passed once cannot
+break again unnoticed.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ class Expected:
     """Why a scenario fails with a subscriber.
 
     Attributes:
-        reason: in a sentence.
-        issue: the number of the issue that will mend it; None: it is the target's nature.
+        reason: a sentence.
+        issue: the number of the issue that will fix the failure. None: the cause is a property of
+            the target.
     """
 
     reason: str
@@ -59,23 +62,23 @@ class Expected:
 
     @property
     def until(self) -> str:
-        """When it will pass, to stand behind "expected to fail"."""
+        """When the scenario will pass, as words that follow "expected to fail"."""
         return "by the target's nature" if self.issue is None else f"until issue {self.issue} is done"
 
 
 ExpectedFailures = Mapping[tuple[str, str, Publications], Expected]
-"""(scenario, subscriber, who filters) → why."""
+"""(scenario, subscriber, server or emulated publications) → the reason for the failure."""
 
 
 def read_expected_failures(folder: Path) -> ExpectedFailures:
-    """The list of a library; empty where it has none.
+    """Read the list of a library. The result is empty if the library has no list.
 
     Args:
-        folder: of the library.
+        folder: the library.
 
     Raises:
-        ScenarioError: the file does not parse, has unknown keys, or names a scenario that is not
-            there or is listed twice.
+        ScenarioError: the file cannot be parsed, has unknown keys, names a scenario that does not
+            exist, or lists a scenario twice.
     """
     path = folder / FILE_NAME
     if not path.exists():
@@ -101,12 +104,12 @@ def read_expected_failures(folder: Path) -> ExpectedFailures:
 
 
 def expected_key(result: Result) -> tuple[str, str, Publications]:
-    """Where a result is listed, if it is."""
+    """The key of a result in :data:`ExpectedFailures`."""
     return result.scenario.name, result.setup.subscriber, result.setup.publications
 
 
 def judge(result: Result, expected: ExpectedFailures) -> Verdict:
-    """What a result means, the expected failures considered."""
+    """The verdict for a result, given the expected failures."""
     listed = expected_key(result) in expected
     if not listed or result.outcome == "skipped":
         return result.outcome

@@ -1,4 +1,4 @@
-"""Finding scenario files."""
+"""Finds and reads scenario files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ SUFFIX: Final = ".psql"
 
 
 def find_scenarios(paths: Iterable[Path]) -> list[Path]:
-    """The scenario files of files and folders, those of a folder sorted by name, each once.
+    """The scenario files in the given files and folders, each once. The files of a folder are
+    sorted.
 
     Raises:
-        UsageError: a path does not exist, or a folder has no scenario in it.
+        UsageError: a path does not exist, or a folder contains no scenario.
     """
     found: dict[Path, None] = {}
     for path in paths:
@@ -33,7 +34,8 @@ def read_scenario(path: Path) -> Scenario:
     """Parse a scenario file.
 
     Raises:
-        ScenarioError: it is not a session; the context is file and line.
+        ScenarioError: the file is not a session, or not UTF-8. The context is the file and the
+            line.
     """
     try:
         return parse_scenario(path.read_text(), path.stem)

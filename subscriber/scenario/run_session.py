@@ -1,19 +1,18 @@
-"""Running scenarios: each in databases of its own, on servers and a Spark session that all of them
-share.
+"""Runs scenarios. Each has separate databases, and all share servers and a Spark session.
 
 ::
 
     scenario ──▶ Runner ──▶ publishers[0], publishers[1], …   a PostgreSQL server for the 1st, 2nd, … publisher node
-                       ──▶ subscriber server                  native subscribers, and the mirrors of ours
-                       ──▶ Spark                              started for the first subscriber of ours
+                       ──▶ subscriber server                  native subscribers, and the mirrors of targets
+                       ──▶ Spark                              started for the first target
 
-A scenario leaves nothing behind, whatever happened in it: its databases are dropped with their
-slots, prepared transactions and subscriptions, and what it made beside databases (roles, ALTER
-SYSTEM, replication origins) is undone. So scenarios can run in any order, and again.
+A scenario leaves nothing behind, even if it fails. Its databases are dropped together with their
+slots, prepared transactions and subscriptions. What it created outside of databases (roles, ALTER
+SYSTEM settings, replication origins) is removed. So scenarios can run in any order, and repeatedly.
 
-Every statement runs, also after one that printed something else than expected: the first difference
-is often a small one, and the rest tells whether it matters. Only a statement that does not end, or
-a node that is lost, ends the scenario.
+All statements run, even if an earlier statement printed something unexpected: the first difference
+is often small, and the later statements show whether it matters. Only a statement that does not
+end, or a node whose connection is lost, ends the scenario early.
 """
 
 from __future__ import annotations
@@ -39,15 +38,16 @@ Outcome = Literal["passed", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One statement and what was printed.
+    """A statement and its result.
 
     Attributes:
-        statement: from the file.
-        printed: what was printed, or None when the scenario ended before it.
-        difference: how that differs from what the file expects, as lines; empty where it does not.
-        error: why it did not end.
-        disagreement: how a target with publications of its own has taken a publication's command
-            otherwise than the server, as lines; empty where none has.
+        statement: the statement in the scenario file.
+        printed: what was printed. None: the scenario ended before the statement.
+        difference: the difference between what was printed and what the file expects, as lines.
+            Empty if there is none.
+        error: why the statement did not end. Empty if it did.
+        disagreement: how the result of a publication command at a target with emulated publications
+            differs from the server's result, as lines. Empty if there is no difference.
     """
 
     statement: Statement
@@ -58,21 +58,21 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether it is a reason for the scenario to fail."""
+        """Whether this statement makes the scenario fail."""
         return bool(self.difference or self.error or self.disagreement)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one scenario in one setup.
+    """The result of one scenario in one setup.
 
     Attributes:
-        scenario: what was run.
-        setup: with which subscriber and server.
-        exchanges: one for every statement of the scenario; empty when it was skipped.
-        seconds: how long it took, setting up and clearing away included.
-        skipped: why it was not run, where it was not.
-        leftover: what could not be cleared away, which is a failure too.
+        scenario: the scenario.
+        setup: the subscriber and the server.
+        exchanges: one for each statement of the scenario. Empty if the scenario was skipped.
+        seconds: the duration, with the creation and the removal of the databases.
+        skipped: why the scenario was not run. Empty if it was.
+        leftover: what could not be removed afterwards. It makes the scenario fail.
     """
 
     scenario: Scenario
@@ -84,14 +84,14 @@ class Result:
 
     @property
     def outcome(self) -> Outcome:
-        """In one word."""
+        """Whether the scenario passed, failed or was skipped."""
         if self.skipped:
             return "skipped"
         return "failed" if self.leftover or self.failures else "passed"
 
     @property
     def failures(self) -> tuple[Exchange, ...]:
-        """The statements that failed, in the file's order."""
+        """The statements that failed, in the order of the file."""
         return tuple(exchange for exchange in self.exchanges if exchange.failed)
 
 
@@ -99,8 +99,8 @@ class Runner:
     """Runs scenarios on a stage.
 
     Args:
-        stage: the servers.
-        patience: seconds that a statement, or settling before or after it, may take.
+        stage: the servers and the Spark session.
+        patience: the seconds that a statement may take, and also the settling before or after it.
     """
 
     def __init__(self, stage: Stage, patience: float = 60.0) -> None:
@@ -108,11 +108,13 @@ class Runner:
         self._patience = patience
 
     def run(self, scenario: Scenario, setup: Setup) -> Result:
-        """Run one scenario from empty databases and clear away; never raises for what the scenario
-        does.
+        """Run one scenario on empty databases, and remove the databases.
+
+        A failure of a statement in the scenario is part of the result and raises no error.
 
         Raises:
-            UsageError: the setup cannot be had here: no such server, an unknown subscriber.
+            UsageError: the setup is not available here: there is no such server, or the subscriber
+                is unknown.
         """
         reason = scenario.requires.missing(setup.major, self._stage.features(setup))
         if reason is not None:
@@ -169,15 +171,22 @@ class Runner:
         return Exchange(statement, printed, difference, disagreement=disagreement)
 
     def _settle(self, subscribing: Mapping[str, Node]) -> None:
-        """What a node receives may come from another that subscribes: as many rounds as the longest
-        chain has links.
+        """Wait until all subscribing nodes have settled.
+
+        A node may receive from another node that subscribes. So there are as many passes as the
+        longest possible chain of nodes has links.
         """
         for _ in subscribing:
             for node in subscribing.values():
                 node.settle(self._patience)
 
     def _clear(self, nodes: Mapping[str, Node]) -> str:
-        """Subscribers first: they hold the publishers' slots."""
+        """Close the nodes, subscribers first because they hold the publishers' slots, and tidy the
+        stage.
+
+        Returns:
+            The errors, as lines. Empty if there were none.
+        """
         problems = []
         steps: list[Callable[[], None]] = [node.close for node in reversed(list(nodes.values()))]
         for step in [*steps, self._stage.tidy]:

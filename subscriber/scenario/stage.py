@@ -1,9 +1,9 @@
-"""Where scenarios are played: the servers and the Spark session that all of them share, started
-when first needed.
+"""The servers and the Spark session that all scenarios share. They are started at their first use.
 
-For every version there is a publisher server for the first, second, … publisher node of a session
-(see `subscriber.scenario.nodes.node` for why not one for all), and a server for what subscribes:
-native subscribers, the mirrors of ours, and PostgreSQL targets.
+For every PostgreSQL version there is one publisher server for each publisher node of a session:
+:mod:`subscriber.scenario.nodes.node` explains why one server for all of them is not enough. One
+more server of the version contains the native subscribers, the mirrors of targets, and PostgreSQL
+targets.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "wal_receiver_status_interval": "1s",
     "wal_writer_delay": "10ms",
 }
-"""Over PUBLISHER_SETTINGS: what lets PostgreSQL's workers come to an end quickly, and nothing that
-changes what they do.
+"""Settings in addition to PUBLISHER_SETTINGS. They let PostgreSQL's workers finish quickly, and
+they do not change what the workers do.
 """
 
 RETRY_SECONDS: Final = 0.1
-"""The same for our workers."""
+"""The same setting as ``wal_retrieve_retry_interval`` above, for the workers of ``subscriber``, in
+seconds.
+"""
 
 MASTER: Final = "local[2]"
 
@@ -54,12 +56,13 @@ Publications = Literal["server", "emulated"]
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Who subscribes, to which server, and who filters: a column of the report.
+    """The subscriber, the server version and the place of the publications: a column of the report.
 
     Attributes:
         subscriber: ``native``, a kind of target, or a target's URL.
-        major: the version of the publishers, and of native subscribers.
-        publications: ``emulated``: those of the publishers are the subscribers' own
+        major: the version of the publishers and of native subscribers.
+        publications: ``server``: the publishers' publications are used. ``emulated``: the
+            subscribers define the publications
             (:mod:`subscriber.scenario.nodes.emulated_publications`).
     """
 
@@ -69,14 +72,14 @@ class Setup:
 
     @property
     def subscriber_name(self) -> str:
-        """The subscriber for people: a URL without its password and parameters."""
+        """The subscriber as people read it: a URL is shown without its password and its parameters."""
         if "://" not in self.subscriber:
             return self.subscriber
         return make_url(self.subscriber).set(query={}).render_as_string()
 
     @property
     def server_name(self) -> str:
-        """The rest of it for people."""
+        """The server version and the place of the publications, as people read them."""
         return f"PostgreSQL {self.major}{', emulated publications' if self.publications == 'emulated' else ''}"
 
     def __str__(self) -> str:
@@ -84,11 +87,11 @@ class Setup:
 
 
 def check_subscriber(subscriber: str, publications: Publications = "server") -> None:
-    """Refuse what is neither a kind of subscriber nor a URL, and one that cannot have publications
-    of its own.
+    """Refuse an unknown subscriber, and a subscriber that cannot have emulated publications.
 
     Raises:
-        UsageError: naming the kinds.
+        UsageError: ``subscriber`` is neither a known kind nor a URL, or it is PostgreSQL's own and
+            the publications are emulated.
     """
     if subscriber == NATIVE and publications == "emulated":
         raise UsageError(
@@ -103,27 +106,34 @@ def check_subscriber(subscriber: str, publications: Publications = "server") -> 
 
 
 class Stage:
-    """See the module; a context manager that ends the servers."""
+    """The servers and the Spark session of a run of scenarios.
+
+    A stage is a context manager. It stops the servers at its end.
+    """
 
     def __init__(self) -> None:
         self._resources = contextlib.ExitStack()
         self._targets = contextlib.ExitStack()
-        """The databases of the running scenario's targets."""
+        """The databases that were created for the targets of the current scenario."""
         self._versions: dict[int, _Version] = {}
 
     def features(self, setup: Setup) -> frozenset[str]:
-        """What a scenario may ask for by ``requires``, and gets in this setup."""
+        """The features that this setup has, out of those that a scenario can require by
+        ``requires``.
+        """
         found = {"two_phase"}  # every server has max_prepared_transactions
         with contextlib.suppress(UsageError):
             found |= {"psql"} if self._version(setup.major).publisher(0).psql else set()
         return frozenset(found)
 
     def open_nodes(self, names: Sequence[str], setup: Setup, patience: float, nodes: dict[str, Node]) -> None:
-        """Make an empty database for every node, into ``nodes`` one by one, so that the caller can
-        close what is there.
+        """Create an empty database for every node.
+
+        Each node is added to ``nodes`` as soon as it exists, so that the caller can close the nodes
+        that were created before an error.
 
         Raises:
-            UsageError: there is no such server or target.
+            UsageError: the server or the target does not exist.
         """
         version = self._version(setup.major)
         publishers = [name for name in names if is_publisher(name)]
@@ -138,11 +148,11 @@ class Stage:
                 nodes[name] = self._target_node(name, setup, resolve, patience)
 
     def servers(self, major: int) -> list[PostgreSQL]:
-        """The servers of a version that were started so far."""
+        """The servers of a version that have been started so far."""
         return [one.server for one in self._version(major).started]
 
     def tidy(self) -> None:
-        """Undo what a scenario made beside its nodes' databases."""
+        """Remove what a scenario created outside of its nodes' databases."""
         self._targets.close()
         for version in self._versions.values():
             version.tidy()
@@ -183,13 +193,13 @@ class Stage:
 
 
 def is_publisher(node: str) -> bool:
-    """Whether a node's name is a publisher's: it holds ``_pub``."""
+    """Whether a node's name is the name of a publisher: it contains ``_pub``."""
     return "_pub" in node
 
 
 @dataclass
 class _Version:
-    """The servers of one version."""
+    """The servers of one PostgreSQL version."""
 
     major: int
     resources: contextlib.ExitStack
@@ -220,7 +230,7 @@ class _Version:
 
 
 class _Server:
-    """A server, and what it had before the first scenario."""
+    """A server, with the names of the roles and origins that it had before the first scenario."""
 
     def __init__(self, server: PostgreSQL) -> None:
         self.server = server
@@ -234,7 +244,7 @@ class _Server:
             self.server.execute(
                 sql.SQL("SELECT pg_replication_origin_drop({})").format(sql.Literal(origin)).as_string(None)
             )
-        # Only a server of ours: somebody else's settings are not ours to reset.
+        # Only on a server that this program started: the settings of another server must stay.
         if isinstance(self.server, PostgreSQLServer) and self._names(
             "SELECT name FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf'"
         ):

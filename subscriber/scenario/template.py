@@ -1,4 +1,4 @@
-"""What ``subscriber scenario new`` writes."""
+"""The scenario file that ``subscriber scenario new`` writes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ test_sub=# SELECT * FROM t ORDER BY a;
 
 
 def scenario_template(name: str) -> str:
-    """A commented scenario that parses and passes, to start from.
+    """A commented scenario that parses and passes, as the start of a new scenario.
 
     Args:
-        name: of the file, without its ending; its words become the title.
+        name: name of the file without its suffix. The title consists of its words.
     """
     words = name.replace("-", "_").split("_")
     title = " ".join(word for word in words if not word.isdigit()) or name

@@ -1,4 +1,4 @@
-"""The server's publication that brings a session's emulated publications what they evaluate.
+"""The carrier: the server's publication from which a session's emulated publications choose.
 
 ::
 
@@ -6,10 +6,11 @@
     p2 FOR TABLE t (a, b), root WITH (via root, insert) ┼──▶ carrier FOR TABLE ONLY t, ONLY root   all rows and columns, the union of the
     p3 FOR TABLES IN SCHEMA s                           ┘      , TABLES IN SCHEMA s                operations, partitions as themselves
 
-It names what they name, so that a partition that is attached, or a table that is made in the
-schema, is in it from its first row on. It holds no table that they do not hold: the publisher looks
-at all its publications when a row without identity is updated (rule B32). Its operations hold for
-all of its tables, though, so an UPDATE may be refused because another table's updates are
+The carrier has the same tables and schemas as the emulated publications. So it contains a partition
+that is attached later, or a table that is created later in the schema, from its first row on. It
+contains no other table, because the publisher checks all its publications when a row without
+replica identity is updated (rule B32). But the operations of a publication are valid for all its
+tables. So the publisher may refuse an UPDATE of one table because the updates of another table are
 published.
 """
 
@@ -24,12 +25,15 @@ from subscriber.publication.definition import OPERATIONS, Publication, TableEntr
 from subscriber.schema.server_features import ServerFeatures
 
 CARRIER: Final = "subscriber_carrier"
-"""The carrier's name."""
+"""The name of the carrier."""
 
 
 def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
-    """The carrier that publications need on a server of version ``major``; none of them is the
-    carrier itself.
+    """The carrier that emulated publications need on a server.
+
+    Args:
+        publications: the emulated publications, without the carrier.
+        major: the version of the server.
     """
     all_tables = any(publication.all_tables for publication in publications)
     members = {entry.key: TableEntry(*entry.key) for publication in publications for entry in publication.tables}
@@ -45,7 +49,7 @@ def carrier_of(publications: Sequence[Publication], major: int) -> Publication:
 
 
 def create_statement(carrier: Publication) -> str:
-    """The command that makes a carrier."""
+    """The command that creates a carrier."""
     objects: list[sql.Composable] = [
         sql.SQL("TABLE ONLY {}").format(sql.Identifier(entry.schema, entry.name)) for entry in carrier.tables
     ]

@@ -1,20 +1,20 @@
-"""``--publications emulated``: the publishers' publications are the subscribers' own, and a session
-must not notice.
+"""``--publications emulated``: the subscribers define the publications of the publishers.
 
-::
+A session must print the same as with the publications of the server::
 
-    CREATE PUBLICATION … at a publisher ──▶ the server           prints; checks; knows what UPDATE needs an identity
-                                       └──▶ every target of ours through our command: accepted as the server accepts it, and
-                                                                 stored as pg_get_expr has it, or refused with the same error
-    what changes publications unnamed  ──▶ the server
-    (DROP TABLE, RENAME, a DO block …) └──▶ its definitions, taken over by every target
+    CREATE PUBLICATION … at a publisher ──▶ the server           prints; checks; knows which UPDATE needs an identity
+                                       └──▶ every target, through subscriber.commands: accepted as the server accepts it, and
+                                                                 stored as pg_get_expr shows it, or refused with the same error
+    other changes of publications      ──▶ the server
+    (DROP TABLE, RENAME, a DO block …) └──▶ its definitions are copied to every target
 
-    CREATE SUBSCRIPTION at a target    ──▶ … WITH (carrier = …)  the server's publication that the runner makes and keeps (carriers)
+    CREATE SUBSCRIPTION at a target    ──▶ … WITH (carrier = …)  the server's publication that the runner creates and updates (carriers)
 
-A definition of the subscriber's has no place in the WAL: it holds from the next batch on. So
-everything that was written before is settled first, and nothing is applied while server and targets
-have different definitions. What a transaction has written before and after it changed a publication
-is filtered by what came of it in the end (rule B12b cannot be had).
+A definition in the subscriber's catalog is not in the WAL: it is valid from the next batch on. So,
+before a definition changes, everything that was written earlier is applied, and nothing is applied
+while the definitions of server and targets differ. If a transaction changes a publication, all its
+changes are filtered by the final definition, also those before the change (rule B12b cannot be
+followed).
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _ACCEPTED: Final = "accepted it"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What came of a statement.
+    """The result of a statement.
 
     Attributes:
-        printed: by psql.
-        disagreement: how a target has taken a publication's command otherwise than the server, as
-            lines; empty where none has.
+        printed: what psql printed.
+        disagreement: how the result of a publication command at a target differs from the server's
+            result, as lines. Empty if there is no difference.
     """
 
     printed: str
@@ -69,9 +69,9 @@ class _Publisher:
 
     Attributes:
         node: the publisher.
-        publications: the server's, as last read, without the carrier.
-        carries: whether it has a carrier: from the first subscription on.
-        changing: sessions with a transaction in which publications may have changed.
+        publications: the server's publications when they were last read, without the carrier.
+        carries: whether the publisher has a carrier. It has one from the first subscription on.
+        changing: the sessions with an open transaction that may have changed publications.
     """
 
     node: PostgreSQLNode
@@ -81,11 +81,11 @@ class _Publisher:
 
 
 class Emulation:
-    """See the module.
+    """Keeps the emulated publications of the targets equal to the publishers' publications.
 
     Args:
-        nodes: the session's, none of which has a publication.
-        patience: seconds that a batch of changes may take to end.
+        nodes: the nodes of the session. None of them has a publication yet.
+        patience: the seconds that a batch of changes may take to end.
     """
 
     def __init__(self, nodes: Mapping[str, Node], patience: float) -> None:
@@ -94,17 +94,17 @@ class Emulation:
         self._patience = patience
 
     def run(self, node: Node, text: str, session: str, settle: Callable[[], None]) -> Told:
-        """Run a statement, and bring every target's publications in line with it.
+        """Run a statement, and make the publications of every target equal to the server's.
 
         Args:
-            node: where it is typed.
+            node: the node at which the statement is typed.
             text: the statement.
-            session: of the node.
-            settle: waits until all that was written is in the targets.
+            session: the session of the node.
+            settle: waits until the targets have everything that was written.
 
         Raises:
-            SubscriberError: it did not end, or a target cannot be written.
-            psycopg.Error: a publisher cannot be asked.
+            SubscriberError: the statement did not end, or a target cannot be written.
+            psycopg.Error: a query at a publisher failed.
         """
         publisher = self._publishers.get(node.name)
         if publisher is not None:
@@ -144,8 +144,10 @@ class Emulation:
     # Definitions ----------------------------------------------------------------------------------
 
     def _give(self, publisher: _Publisher, command: str, session: str) -> list[str]:
-        """Give a command that the server has had to every target; tells where one has taken it
-        otherwise.
+        """Run a command that the server has run on every target.
+
+        Returns:
+            The differences between the server's result and a target's, as texts.
         """
         error = publisher.node.last_error(session)
         said = [
@@ -158,11 +160,14 @@ class Emulation:
         ]
 
     def _take_over(self, publisher: _Publisher, *, compare: bool) -> list[str]:
-        """Bring every target's definitions in line with the server's.
+        """Make the definitions of every target equal to the server's.
 
         Args:
-            publisher: the server.
-            compare: the targets should be in line already; tells where one is not.
+            publisher: the publisher whose definitions are copied.
+            compare: the definitions should already be equal, so differences are reported.
+
+        Returns:
+            With ``compare``, the differences as texts.
         """
         with psycopg.connect(publisher.node.conninfo, autocommit=True) as connection:
             now = _read(connection)
@@ -187,7 +192,7 @@ class Emulation:
     def _differing(
         self, publisher: _Publisher, stored: Mapping[str, Publication], connection: psycopg.Connection[Any]
     ) -> set[str]:
-        """The names of the publications that a target has not as the server has them."""
+        """The names of the publications whose definitions in a target and on the server differ."""
         others = {name for one in self._publishers.values() if one is not publisher for name in one.publications}
         found = {
             name
@@ -212,7 +217,7 @@ class Emulation:
 
 
 def _read(connection: psycopg.Connection[Any]) -> dict[str, Publication]:
-    """All publications of a server."""
+    """All publications of a server, by name."""
     return {publication.name: publication for publication in read_publications(connection)}
 
 
@@ -222,19 +227,22 @@ def _make_carrier(
     publications: Mapping[str, Publication],
     major: int,
 ) -> None:
-    """Make the carrier that publications need, unless ``carrier``, which is there, is it."""
+    """Create the carrier that the publications need, unless the existing ``carrier`` is equal to
+    it.
+    """
     wanted = carrier_of(list(publications.values()), major)
     if _unordered(wanted) == _unordered(carrier):
         return
-    with connection.transaction():  # a change that is decoded finds the old one or the new one
+    with connection.transaction():  # decoding of a change finds the old or the new carrier
         if carrier is not None:
             connection.execute(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(CARRIER)))
         connection.execute(create_statement(wanted).encode())
 
 
 def _as_shown(publication: Publication | None, tables: PublisherTables) -> Publication | None:
-    """A publication with its filters as the server's catalog shows them: one by a virtual column is
-    kept as it was written.
+    """A publication whose filters have the text that the server's catalog shows.
+
+    A target keeps a filter that uses a virtual column as it was written.
     """
     if publication is None:
         return None
@@ -250,8 +258,9 @@ def _entry_as_shown(entry: TableEntry, tables: PublisherTables) -> TableEntry:
 
 
 def _unordered(publication: Publication | None) -> Publication | None:
-    """A publication without an order of its members, and of the columns in a list: they mean
-    nothing.
+    """A publication with its members, and the columns of its column lists, in a fixed order.
+
+    Their order has no meaning, so publications are compared without it.
     """
     if publication is None:
         return None
@@ -267,7 +276,7 @@ def _unordered(publication: Publication | None) -> Publication | None:
 
 
 def _parts(error: SubscriberError | ServerError | None) -> tuple[str, str, str] | None:
-    """What server and target must have in common."""
+    """The parts of an error that must be equal on the server and on a target."""
     return None if error is None else (error.message, error.detail or "", error.sqlstate)
 
 

@@ -1,18 +1,19 @@
 """``subscriber run`` for one target, in a thread, for a session that waits for it.
 
-A session is as patient as a person: it waits until a subscription has done what it can. That is
-asked of the workers' snapshots, and only of them: nothing is told to a worker. One has *settled*
-when
+Before a statement reads rows, a session waits until every enabled subscription has *settled*: it
+has done what it can. The engine finds this out from the workers' snapshots only, and sends no
+request to a worker. A subscription has settled when one of these conditions holds:
 
-- everything up to a mark, written to its publisher when the waiting began, is in the target, and
-  every table is ready, or an attempt to copy it has failed that began after the waiting; or
-- it is stuck: a change could not be applied in a batch that began after the session has last
-  changed the target, and no table is being copied; or
-- receiving, applying, or the copies as a whole have failed twice since, for another reason. Twice,
-  because the first failure may be that of an attempt which began before the statement that removed
-  its cause; or
-- it has stopped for good. (One that is disabled, by a command or by ``disable_on_error``, is not
-  waited for.)
+- Its target has everything up to a mark that was written to its publisher when the waiting began.
+  Also, every table is ready, or an attempt to copy the table has failed that began after the
+  waiting did.
+- It is stuck: a change could not be applied in a batch that began after the session's last change
+  of the target, and no table is being copied.
+- Receiving, applying, or copying as a whole has failed twice since the waiting began, for another
+  reason. The first failure may belong to an attempt that began before the statement that removed
+  its cause, so one failure is not enough.
+- It has stopped permanently. A subscription that was disabled, by a command or by
+  ``disable_on_error``, is not waited for.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ _TICK_SECONDS: Final = 0.02
 _CATALOG_SECONDS: Final = 0.05
 _POLL_SECONDS: Final = 0.02
 _MARK_SECONDS: Final = 0.2
-"""Between two attempts to reach a publisher that cannot be reached."""
+"""Seconds between two attempts to connect to a publisher that cannot be reached."""
 _FAILURES: Final = 2
 
 
 class Engine:
-    """See the module.
+    """``subscriber run`` for one target, in a thread (see the module).
 
     Args:
-        name: of the node: queries of several nodes may share a Spark session, which wants their
-            names to differ.
-        target: what it works for; it has the catalog's tables.
-        pipeline: starts queries, copies tables.
+        name: name of the node. Several nodes may share a Spark session, in which the names of
+            queries must differ.
+        target: the target. It has the catalog's tables.
+        pipeline: starts queries and copies tables.
         settings: timeouts and sizes.
     """
 
@@ -67,11 +68,12 @@ class Engine:
         self._failure: BaseException | None = None
 
     def start(self) -> None:
-        """Start to work on the enabled subscriptions; nothing happens while it works, or when there
-        are none.
+        """Start the thread that runs the enabled subscriptions.
+
+        Nothing happens if the thread is already running, or if no subscription is enabled.
         """
         while self._works() and self._has_nothing_left():
-            time.sleep(_POLL_SECONDS)  # it is about to end; or it looks at the catalog once more, and goes on
+            time.sleep(_POLL_SECONDS)  # it will end soon, or read the catalog again and continue
         if self._works() or not any(one.enabled for one in self._subscriptions()):
             return
         self._failure = None
@@ -91,14 +93,14 @@ class Engine:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to work, in order."""
+        """Stop the supervisor and wait for the end of its thread."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
 
     @contextlib.contextmanager
     def at_rest(self, patience: float) -> Iterator[None]:
-        """Nothing is applied inside: queries and the session take turns to write.
+        """Nothing is applied while the context is active: it holds the turn to write.
 
         Raises:
             StatementTimeout: a batch did not end within ``patience`` seconds.
@@ -113,14 +115,16 @@ class Engine:
             self._turn.release()
 
     def note_change(self) -> None:
-        """The session has changed the target, or its subscriptions: what could not be applied may
-        be applied now.
+        """Note that the session has changed the target or its subscriptions.
+
+        A change that could not be applied before may be applicable now.
         """
         self._changed = time.monotonic()
 
     def received(self) -> dict[int, LSN]:
-        """How far the workers have received, by their subscription's number; those that have
-        stopped for good are left out.
+        """The received LSN of each subscription, by its number.
+
+        Subscriptions whose worker has stopped permanently are left out.
         """
         return {subid: worker.received for subid, worker in self._workers().items() if not worker.stopped}
 
@@ -128,8 +132,8 @@ class Engine:
         """Wait until every enabled subscription has settled (see the module).
 
         Raises:
-            StatementTimeout: they have not within ``patience`` seconds; the detail is
-                :meth:`state`.
+            StatementTimeout: a subscription has not settled within ``patience`` seconds. The detail
+                is :meth:`state`.
             SubscriberError: the supervisor itself has failed.
         """
         deadline = time.monotonic() + patience
@@ -143,12 +147,12 @@ class Engine:
                     f'the subscriptions of node "{self._name}" did not settle within {patience:g} s',
                     detail=self.state(),
                 )
-            # Where asking is expensive (DuckDB opens its file each time), what is waited for shall
-            # have the processor.
+            # The check can be expensive (DuckDB opens its file each time). The pause leaves most of
+            # the processor time to the subscriptions.
             time.sleep(max(_POLL_SECONDS, 3 * (time.monotonic() - began)))
 
     def state(self) -> str:
-        """The subscriptions for people, a line each; no values of rows."""
+        """The subscriptions as people read them, one per line, without values of rows."""
         workers = self._workers()
         return "\n".join(_describe(one, workers.get(one.subid)) for one in self._subscriptions()) or "no subscription"
 
@@ -158,7 +162,7 @@ class Engine:
         try:
             with self._target.running():
                 supervisor.run(self._stop)
-        except BaseException as error:  # the thread's owner raises it
+        except BaseException as error:  # the thread that waits raises it
             self._failure = error
 
     def _works(self) -> bool:
@@ -190,24 +194,24 @@ class Engine:
         if not self._works():
             if wanted and self._failure is not None:
                 raise self._failure
-            # There is none, or all have stopped for good.
+            # There is no enabled subscription, or all have stopped permanently.
             return wanted.keys() <= workers.keys() and all(workers[subid].stopped for subid in wanted)
         for subid, worker in workers.items():
             if (subid, worker.began) not in waits:
                 waits[subid, worker.began] = _Wait(worker, self._relations)
         if {subid: worker.subscription for subid, worker in workers.items()} != wanted:
-            return False  # the supervisor has not looked at the catalog yet
-        # Every one is asked, so that all marks are written now.
+            return False  # the supervisor has not read the catalog yet
+        # The list is complete, not lazy, so that the marks of all workers are written now.
         over = [waits[subid, worker.began].is_over(worker, self._changed) for subid, worker in workers.items()]
         return all(over)
 
 
 class _Wait:
-    """The waiting for one worker.
+    """The state of the waiting for one worker.
 
     Args:
-        worker: as it is when the waiting begins.
-        relations: reads the tables of a subscription, given its number.
+        worker: the worker's snapshot when the waiting begins.
+        relations: reads the table states of a subscription, given its number.
     """
 
     def __init__(self, worker: WorkerSnapshot, relations: Callable[[int], TableStates]) -> None:
@@ -221,8 +225,8 @@ class _Wait:
         """Whether the worker has settled (see the module).
 
         Args:
-            worker: as it is now.
-            target_changed: when the session has last changed the target (monotonic seconds).
+            worker: the worker's current snapshot.
+            target_changed: time of the session's last change of the target (monotonic seconds).
         """
         if worker.stuck_since is not None and worker.stuck_since > target_changed and not worker.copies:
             return True
@@ -235,27 +239,29 @@ class _Wait:
             relations = self._relations(worker.subscription.subid)
         except SubscriberError:
             return False
-        # A change at the publisher, too, may let a copy succeed that has failed.
+        # A copy that has failed may also succeed after a change at the publisher.
         settled = worker.copies_settled(relations, max(target_changed, self._began))
         return settled and not _starts_again(worker, relations)
 
     def _has_applied_mark(self, worker: WorkerSnapshot) -> bool:
         if self._mark is None and time.monotonic() >= self._next_attempt:
             self._next_attempt = time.monotonic() + _MARK_SECONDS
-            # A publisher that cannot be reached leaves only the receiver's failures to wait for.
+            # If the publisher cannot be reached, the waiting ends with the failures of the
+            # receiver.
             with contextlib.suppress(SubscriberError):
                 self._mark = write_mark(worker.subscription)
         return self._mark is not None and worker.has_applied(self._mark)
 
 
 _Waits = dict[tuple[int, float], _Wait]
-"""By the subscription's number, and when its worker began: another worker of the same subscription
-is waited for anew.
+"""The waits, by the number of the subscription and the start time of its worker.
+
+A new worker of the same subscription is waited for again.
 """
 
 
 def _starts_again(worker: WorkerSnapshot, relations: TableStates) -> bool:
-    """Whether a worker is about to stream with two_phase (C48), or is starting."""
+    """Whether a worker is starting, or will restart soon to stream with two_phase (C48)."""
     pending = worker.subscription.two_phase_state == "p"
     enables = pending and bool(relations) and all(one.state is RelationState.READY for one in relations)
     return enables or worker.state == "starting"

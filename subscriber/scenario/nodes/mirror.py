@@ -1,4 +1,4 @@
-"""The PostgreSQL database in which the statements of a session on our subscriber really run.
+"""The mirror: the PostgreSQL database in which the statements of a session on a target run.
 
 ::
 
@@ -6,17 +6,18 @@
        ▲                    │
        └────3 write back────┘
 
-Whatever the target stores, types, numeric scale, NULL, arrays, order, sums and error texts are
-PostgreSQL's own, because PostgreSQL prints them. Before a statement the mirror gets the rows that
-replication has brought into the target; after it the target gets what the statement did: a table
-whose shape changed is made anew from the mirror's catalog (:mod:`subscriber.targets.ddl`), and a
-table whose rows changed gets the mirror's rows, written as apply would write them.
+Types, numeric scale, NULL, arrays, order, sums and error texts are PostgreSQL's for every target,
+because PostgreSQL prints the results. Before a statement the mirror gets the rows that replication
+has written to the target. After the statement the target gets its result. A table whose shape has
+changed is recreated from the mirror's catalog (:mod:`subscriber.targets.ddl`). A table whose rows
+have changed gets the mirror's rows, written as apply would write them.
 
-Both ways begin with a look whether there is anything to do: the target's rows are compared with
-those it had, and a server that has given out no transaction id since has changed nothing.
+Both directions first check whether there is anything to do. Before a refill, the target's rows are
+compared with its rows at the previous refill. Before a write back, the server is asked for its next
+transaction ID: if it is still the same, the statement has changed nothing.
 
-*Rejected:* running the statements on the target, transpiled. Its types would print, and its
-arithmetic would count.
+*Rejected:* running the statements on the target, translated to its dialect. The results would have
+the target's types and the target's arithmetic.
 """
 
 from __future__ import annotations
@@ -57,19 +58,21 @@ _OPTIONS: Final = (
     "-c datestyle=ISO,MDY -c intervalstyle=postgres -c timezone=UTC -c extra_float_digits=3 -c bytea_output=hex"
     " -c session_replication_role=replica -c row_security=off -c client_min_messages=error"
 )
-"""Texts as replication sends them, and nothing of the session's own that fires, is enforced or
-hidden when rows are moved.
+"""Options of the connection that moves rows.
+
+Texts have the format that replication uses. While rows are moved, no trigger fires, no foreign key
+is enforced and no row is hidden by row security.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Catalog:
-    """What tables the mirror has.
+    """The tables and views of the mirror.
 
     Attributes:
-        shapes: of those that a target can have, by oid.
-        parents: of partitions.
-        views: their schemas and names.
+        shapes: the shapes of the tables that a target can have, by oid.
+        parents: the parents of partitions.
+        views: the schemas and names of views.
     """
 
     shapes: Mapping[int, TableShape]
@@ -77,22 +80,22 @@ class _Catalog:
     views: frozenset[tuple[str, str]]
 
     def family_of(self, table: int) -> frozenset[int]:
-        """All tables of the same tree; none for an ordinary table."""
+        """All tables of the tree that ``table`` is part of. Empty for an ordinary table."""
         return next((family for family in families(self.parents) if table in family), frozenset())
 
     def in_families(self) -> frozenset[int]:
-        """Partitioned tables and partitions."""
+        """The partitioned tables and the partitions."""
         partitioned = (oid for oid, shape in self.shapes.items() if shape.partitioned)
         return frozenset(self.parents).union(partitioned)
 
 
 class Mirror:
-    """See the module.
+    """A :class:`SessionDatabase` beside any target: it is kept equal to the target.
 
     Args:
-        name: of the database; a leftover of that name is dropped first.
-        server: where it is made.
-        target: what it mirrors; it has none of the session's tables yet.
+        name: name of the database. An existing database with this name is dropped first.
+        server: the server on which the database is created.
+        target: the target that is mirrored. It has none of the session's tables yet.
         on_change: called after each change of the target.
     """
 
@@ -105,9 +108,10 @@ class Mirror:
         self._on_change = on_change
         self._catalog = _Catalog({}, {}, frozenset())
         self._in_target: dict[int, Bag] = {}
-        """The rows of every table as they were last seen in the target."""
+        """The rows of every table in the target, as they were last read or written."""
         self._in_mirror: dict[int, Bag] = {}
-        """The rows of every table that has rows in the mirror, as they were last seen there."""
+        """The rows of every table in the mirror that has rows, as they were last read or written.
+        """
         self._made_schemas: list[str] = []
         server.drop_database(name)
         server.create_database(name)
@@ -116,7 +120,7 @@ class Mirror:
 
     @property
     def conninfo(self) -> str:
-        """Where sessions connect to."""
+        """The connection string for sessions."""
         return self._server.conninfo(self.name)
 
     def identity(self) -> tuple[int, int]:
@@ -124,8 +128,9 @@ class Mirror:
         return read_identity(self._connection)
 
     def close(self) -> None:
-        """Drop the database, and the tables that were made in the target; sessions must
-        have ended.
+        """Drop the database, and the tables that were created in the target.
+
+        The sessions must have ended.
         """
         self._connection.close()
         self._server.drop_database(self.name)
@@ -139,11 +144,11 @@ class Mirror:
     # 1 Refill -------------------------------------------------------------------------------------
 
     def is_stale(self) -> bool:
-        """Whether the target's rows have changed since the mirror was made equal."""
+        """Whether the target's rows have changed since the mirror was last equal to the target."""
         return bool(self._changed(self._read_target()))
 
     def refill(self) -> None:
-        """Give the mirror the target's rows; no transaction may be open in the mirror.
+        """Copy the target's rows into the mirror. No transaction may be open in the mirror.
 
         Raises:
             TargetError: the target's rows do not fit the mirror's tables, or cannot be read.
@@ -179,26 +184,25 @@ class Mirror:
             raise _does_not_fit(error) from None
         in_families = self._catalog.in_families()
         for oid, bag in rows.items():
-            # What has gone through a root is in a partition now.
+            # A row that was inserted into a root is now in a partition.
             self._in_mirror[oid] = self._read_mirror(shapes[oid]) if oid in in_families else Counter(bag)
 
     # 3 Write back ---------------------------------------------------------------------------------
 
     def write_back(self, *, reshaping: bool) -> SubscriberError | None:
-        """Let the target be as the mirror is after a statement, or a transaction, that is
-        committed.
+        """Make the target equal to the mirror after a committed statement or transaction.
 
         Args:
-            reshaping: it was TRUNCATE or DDL, the only commands that may change the rows of
+            reshaping: the statement was TRUNCATE or DDL. Only these commands may change the rows of
                 partitioned tables.
 
         Returns:
-            Why the statement was undone: the target cannot hold its rows, or partitioned tables
-            cannot be changed so.
+            The reason why the statement was undone: the target cannot hold its rows, or the
+            statement changed rows of partitioned tables.
 
         Raises:
-            SubscriberError: the target could not follow, and what was done cannot be undone: shapes
-                have changed.
+            SubscriberError: the target cannot be made equal to the mirror, and the statement cannot
+                be undone because it changed the shape of tables.
         """
         if self._read_next_xid() == self._next_xid:
             return None
@@ -212,7 +216,7 @@ class Mirror:
         except SubscriberError as error:
             if reshaped:
                 raise
-            self._in_target = {}  # the next refill undoes the statement in the mirror
+            self._in_target = {}  # so the next refill undoes the statement in the mirror
             return error
         self._catalog = after
         self._in_target = in_target
@@ -221,17 +225,16 @@ class Mirror:
         return None
 
     def _rows_after(self, after: _Catalog, *, every: bool) -> dict[int, Bag]:
-        """The rows of every table in the mirror; read are those of tables that have changed, or may
-        have.
-        """
+        """The rows of every table in the mirror. Only tables that may have changed are read."""
         known = {} if every else {oid: rows for oid, rows in self._in_mirror.items() if oid in after.shapes}
         for oid in self._touched({oid: after.shapes[oid] for oid in known}):
             del known[oid]
         return {oid: known[oid] if oid in known else self._read_mirror(shape) for oid, shape in after.shapes.items()}
 
     def _touched(self, shapes: Mapping[int, TableShape]) -> list[int]:
-        """Tables with rows that are newer than the last refill, or with another number of rows, or
-        another shape.
+        """The tables that have changed since the last refill.
+
+        A table has changed if it has a newer row, another number of rows, or another shape.
         """
         reshaped = [oid for oid, shape in shapes.items() if shape != self._catalog.shapes.get(oid)]
         if not shapes:
@@ -256,8 +259,10 @@ class Mirror:
                 )
 
     def _write(self, after: _Catalog, rows: Mapping[int, Bag]) -> dict[int, Bag]:
-        """Make the target's tables, and fill those whose rows have changed, in one transaction;
-        gives all rows of the target.
+        """Create the target's tables, and replace the rows that have changed, in one transaction.
+
+        Returns:
+            The rows of all tables of the target.
         """
         before = self._catalog.shapes
         gone = [oid for oid, shape in before.items() if after.shapes.get(oid) != shape]
@@ -295,8 +300,10 @@ class Mirror:
     def _rows_to_write(
         self, connection: sa.Connection, shape: TableShape, bag: Bag, *, plain: bool
     ) -> tuple[tuple[ColumnShape, ...], Bag]:
-        """A generated column that is a plain one in the target gets what PostgreSQL has
-        computed.
+        """The columns and the rows to write into a table of the target.
+
+        If a generated column of the mirror is an ordinary column in the target, it gets the values
+        that PostgreSQL has computed.
         """
         stored = stored_columns(shape)
         columns = writable_columns(self._target, connection, shape)
@@ -305,7 +312,7 @@ class Mirror:
         return columns, Counter(read_rows(self._connection, shape, columns))
 
     def _check_unmoved(self, connection: sa.Connection, tables: Collection[int]) -> None:
-        """Nobody else may have changed what is about to be written over."""
+        """Check that replication has not changed the tables whose rows will be replaced."""
         for oid in tables:
             shape = self._catalog.shapes[oid]
             if Counter(read_target_rows(self._target, connection, shape)) != self._in_target.get(oid):
@@ -322,7 +329,7 @@ class Mirror:
         table.create(connection)
 
     def _claim(self, connection: sa.Connection, schema: str, name: str) -> None:
-        """See that nothing of that name is there, and note its schema if that is new."""
+        """Check that the target has no table of this name, and note the schema if it is new."""
         if self._target.shapes.reflect(connection, schema, name) is not None:
             raise UsageError(
                 f'the target has a table "{schema}.{name}" already',
@@ -333,8 +340,9 @@ class Mirror:
             self._made_schemas.append(place)
 
     def _make_view(self, connection: sa.Connection, schema: str, name: str) -> None:
-        """A view without anything in it: sessions read it in the mirror, and nothing can be
-        replicated into it (C3, D13).
+        """Create a view without content in the target.
+
+        Sessions read the view in the mirror, and nothing can be replicated into it (C3, D13).
         """
         self._claim(connection, schema, name)
         place, _ = self._target.ddl.place(schema, name)
@@ -354,7 +362,8 @@ class Mirror:
     # The mirror's catalogs ------------------------------------------------------------------------
 
     def _read_catalog(self) -> _Catalog:
-        # A table without columns cannot be made elsewhere, and has nothing to replicate.
+        # A table without columns cannot be created in other databases, and has nothing to
+        # replicate.
         shapes = {oid: shape for oid, shape in read_shapes(self._connection).items() if shape.columns}
         found = self._connection.execute(
             "SELECT inhrelid::int8, inhparent::int8 FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE c.relispartition"
@@ -377,7 +386,8 @@ class Mirror:
 
 
 def _does_not_fit(error: psycopg.Error) -> TargetError:
-    # The message of a constraint names the constraint; others may quote a value.
+    # The message for a constraint violation only names the constraint. Other messages may contain a
+    # value.
     constraint = (error.sqlstate or "").startswith("23")
     return TargetError(
         "the target's rows do not fit PostgreSQL's tables",

@@ -1,4 +1,4 @@
-"""Rows as PostgreSQL's text, between a PostgreSQL table and a target's.
+"""Rows as PostgreSQL's text, copied between a PostgreSQL table and a target's table.
 
 ::
 
@@ -6,7 +6,7 @@
                                   ├─▶ one text for each value ─────┤
     target ──SELECT, text_of ─────┘                                └─▶ COPY FROM ──▶ PostgreSQL
 
-Both sides give the same text for the same value, so that bags of rows can be compared.
+Both databases give the same text for the same value, so that bags of rows can be compared.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from subscriber.verify.read_rows import target_rows
 
 Row: TypeAlias = tuple[str | None, ...]
 Bag: TypeAlias = Counter[Row]
-"""Rows, each with how often it is there."""
+"""Rows, each with the number of times that it occurs."""
 
 _FLOATS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
-"""Python's names for what PostgreSQL calls otherwise."""
+"""Python's text of special floats → PostgreSQL's text."""
 
 
 def stored_columns(shape: TableShape) -> tuple[ColumnShape, ...]:
-    """The columns that hold values of their own: all but the generated ones."""
+    """The columns whose values are stored and not computed: all columns except generated columns."""
     return tuple(column for column in shape.columns if column.generated is None)
 
 
@@ -51,10 +51,10 @@ def stored_columns(shape: TableShape) -> tuple[ColumnShape, ...]:
 
 
 def read_rows(connection: psycopg.Connection[Any], shape: TableShape, columns: Sequence[ColumnShape]) -> list[Row]:
-    """The rows of a PostgreSQL table, without those of its children.
+    """The rows of a PostgreSQL table, without the rows of its child tables.
 
-    The session's ``datestyle``, ``intervalstyle``, ``TimeZone`` and ``bytea_output`` must be those
-    of a replication session.
+    The settings ``datestyle``, ``intervalstyle``, ``TimeZone`` and ``bytea_output`` of the session
+    must have the values that they have in a replication session.
     """
     query = sql.SQL("COPY (SELECT {} FROM ONLY {}) TO STDOUT").format(_listed(columns), _name(shape))
     with connection.cursor() as cursor, cursor.copy(query) as copy:
@@ -64,7 +64,7 @@ def read_rows(connection: psycopg.Connection[Any], shape: TableShape, columns: S
 def write_rows(
     connection: psycopg.Connection[Any], shape: TableShape, columns: Sequence[ColumnShape], rows: Iterable[Row]
 ) -> None:
-    """Add rows to a PostgreSQL table; through a partitioned table they find their partitions."""
+    """Add rows to a PostgreSQL table. PostgreSQL routes the rows of a partitioned table."""
     query = sql.SQL("COPY {} ({}) FROM STDIN").format(_name(shape), _listed(columns))
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         for row in rows:
@@ -72,8 +72,9 @@ def write_rows(
 
 
 def empty_table(connection: psycopg.Connection[Any], shape: TableShape) -> None:
-    """Delete the rows of a PostgreSQL table, without those of its children, whoever refers
-    to them.
+    """Delete the rows of a PostgreSQL table, without the rows of its child tables.
+
+    Foreign keys that refer to the rows are ignored.
     """
     connection.execute(sql.SQL("DELETE FROM ONLY {}").format(_name(shape)))
 
@@ -90,10 +91,10 @@ def _listed(columns: Sequence[ColumnShape]) -> sql.Composed:
 
 
 def read_target_rows(target: Target, connection: sa.Connection, shape: TableShape) -> list[Row]:
-    """The rows of the target's table of this shape, :func:`stored_columns` of them.
+    """The rows of the target's table with this shape. Each row has the :func:`stored_columns`.
 
     Raises:
-        TargetRelationError: there is no such table any more.
+        TargetRelationError: the table does not exist any more.
     """
     columns = stored_columns(shape)
     table = target_table(target, connection, shape)
@@ -104,11 +105,13 @@ def read_target_rows(target: Target, connection: sa.Connection, shape: TableShap
 def replace_target_rows(
     target: Target, connection: sa.Connection, shape: TableShape, columns: Sequence[ColumnShape], rows: Sequence[Row]
 ) -> None:
-    """Let these be the rows of the target's table, in the caller's transaction; written as a
-    replicated INSERT would be.
+    """Replace the rows of the target's table, in the caller's transaction.
+
+    The rows are written as a replicated INSERT is written.
 
     Raises:
-        ApplyError: the target cannot hold them.
+        ApplyError: the target cannot hold the rows.
+        TargetRelationError: the table does not exist any more.
     """
     connection.execute(sa.delete(target_table(target, connection, shape).clause()))
     if not rows:
@@ -132,8 +135,12 @@ def replace_target_rows(
 
 
 def writable_columns(target: Target, connection: sa.Connection, shape: TableShape) -> tuple[ColumnShape, ...]:
-    """The columns that can be written in the target's table: a generated column may be a plain one
-    there.
+    """The columns that can be written in the target's table.
+
+    A generated column of PostgreSQL may be an ordinary column in the target.
+
+    Raises:
+        TargetRelationError: the table does not exist any more.
     """
     table = target_table(target, connection, shape)
     generated = {column.name for column in table.columns if column.generated}
@@ -141,10 +148,10 @@ def writable_columns(target: Target, connection: sa.Connection, shape: TableShap
 
 
 def target_table(target: Target, connection: sa.Connection, shape: TableShape) -> TargetTable:
-    """The target's table of this shape.
+    """The target's table with this shape.
 
     Raises:
-        TargetRelationError: there is none.
+        TargetRelationError: the table does not exist.
     """
     table = target.shapes.reflect(connection, shape.schema, shape.name)
     if table is None:

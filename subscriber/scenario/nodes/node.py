@@ -1,27 +1,27 @@
-"""The databases that a session talks to, as a patient person at psql would.
+"""The databases of a session. A node waits for replication, as a patient person at psql does.
 
 ::
 
-    node           where it lives                                  who replicates into it
-    test_pub       publisher server 1                              nobody, or a native subscription (cascades)
-    other_pub      publisher server 2                              "
-    test_sub       the subscriber server (native), or a target     PostgreSQL's apply worker, or our engine
+    node        where it is                                  what replicates into it
+    test_pub    publisher server 1                           nothing, or a native subscription (cascades)
+    other_pub   publisher server 2                           "
+    test_sub    the subscriber server (native), or a target  PostgreSQL's apply worker, or subscriber
 
-Every publisher node has a server of its own, because CREATE SUBSCRIPTION from one database to
-another of the same server waits for itself: making the slot waits for the transaction that makes
+Every publisher node has a separate server. CREATE SUBSCRIPTION from one database to another of the
+same server would wait for itself: the creation of the slot waits for the transaction that creates
 the subscription.
 
-A database has the node's name, so that whatever prints it prints the same everywhere; the
-``CONNECTION`` string of a session names a node by ``dbname``, and host, port and user are filled in
-here.
+A database has the name of its node, so that everything that prints the name prints the same on all
+servers. The ``CONNECTION`` string of a session names a node by ``dbname``. Host, port and user are
+added here.
 
-**Settling.** A person waits until a subscription has done what it can before looking. So does a
-node: its enabled subscriptions have settled when every table is in state r and the slot is
-confirmed past a barrier that was written after the last statement - or when they stand on an error
-- and the disabled ones when their workers have gone. A worker on an error restarts and fails again,
-so that is seen in the error counters, or in a process that is a new one each time one looks. Twice,
-not once: the first failure may be that of an attempt which began before the statement that removed
-its cause.
+**Settling.** A person waits before looking at the rows, until a subscription has done what it can.
+A node does the same. An enabled subscription has settled when every table is in state r and the
+slot's confirmed position has passed a barrier that was written after the last statement, or when
+the subscription fails with an error. A disabled subscription has settled when its workers have
+ended. A worker with an error restarts and fails again. The node notices this from the error
+counters, or from the process ID, which is different each time. It waits for two errors: the first
+may belong to an attempt that began before the statement that removed its cause.
 """
 
 from __future__ import annotations
@@ -43,72 +43,76 @@ from subscriber.scenario.session.psql import PsqlSession, ServerError
 
 POLL_SECONDS: Final = 0.02
 _FAILURES: Final = 2
-"""Errors since the settling began that tell a subscription which stands still from one that is
-about to go on.
+"""A subscription with this number of errors since the settling began has stopped on an error.
+
+A subscription with fewer errors may still continue.
 """
 _WORKERS: Final = 4
-"""As many apply workers, one after the other, tell it too: those that fail before they start to
-apply count no error.
+"""A subscription with this number of consecutive apply workers has stopped on an error, too.
+
+Workers that fail before they start to apply do not increase the error counters.
 """
 
 ResolveConninfo = Callable[[str], str]
-"""A session's connection string → the real one."""
+"""A session's connection string → the real connection string."""
 
 
 class Node(ABC):
     """One database of a session.
 
     Attributes:
-        name: the node's name, which is the database's too.
+        name: the name of the node and of its database.
     """
 
     name: str
 
     @abstractmethod
     def run(self, text: str, session: str = "") -> str:
-        """What psql prints for ``text``: statements, or one backslash command. Errors are part of
-        the output.
+        """What psql prints for ``text``. Errors are part of the output.
 
         Args:
-            text: as typed at one prompt.
-            session: which of the node's sessions it is typed into.
+            text: statements or one backslash command, as typed at one prompt.
+            session: the session of the node in which it is typed.
 
         Raises:
-            StatementTimeout: it did not end in time.
+            StatementTimeout: the statement did not end in time.
         """
 
     def in_transaction(self, session: str) -> bool:
-        """Whether a transaction block is open in the session: its locks may be what a subscription
-        waits for.
+        """Whether the session has an open transaction block.
+
+        A subscription may be waiting for the locks of such a block.
         """
         del session
         return False
 
     @abstractmethod
     def settle(self, patience: float) -> None:
-        """Wait until the node's subscriptions have caught up, or stand on an error.
+        """Wait until the node's subscriptions have caught up, or have stopped on an error.
 
         Raises:
-            StatementTimeout: they did not within ``patience`` seconds; the detail is :meth:`state`.
+            StatementTimeout: they have not within ``patience`` seconds. The detail is
+                :meth:`state`.
         """
 
     @abstractmethod
     def state(self) -> str:
-        """Its subscriptions for people, a line each."""
+        """The node's subscriptions as people read them, one per line."""
 
     @abstractmethod
     def close(self) -> None:
-        """End its sessions and its engine, and remove what it made."""
+        """End the node's sessions and its engine, and remove what the node created."""
 
 
 class PostgreSQLNode(Node):
     """A database of a PostgreSQL server: a publisher, or a native subscriber.
 
     Args:
-        name: of node and database; a leftover of that name is dropped first.
-        server: where the database is made.
+        name: name of the node and of the database. An existing database with this name is dropped
+            first.
+        server: the server on which the database is created.
         resolve: finds the real connection string.
-        patience: seconds that a statement may take.
+        patience: the seconds that a statement may take.
     """
 
     def __init__(self, name: str, server: PostgreSQL, resolve: ResolveConninfo, patience: float) -> None:
@@ -127,7 +131,7 @@ class PostgreSQLNode(Node):
 
     @property
     def major(self) -> int:
-        """The server's version."""
+        """The server's major version."""
         return self._server.major
 
     def run(self, text: str, session: str = "") -> str:
@@ -135,16 +139,17 @@ class PostgreSQLNode(Node):
         return self._session(session).run(text)
 
     def run_without(self, publication: str, query: str, session: str = "") -> str:
-        """What psql prints for a query that only reads, in a database without a publication that
-        nobody has typed.
+        """What psql prints for a query that only reads, while a publication is hidden.
+
+        The carrier is hidden in this way, because the session did not create it.
 
         Args:
-            publication: is there, and again afterwards.
+            publication: the publication to hide. It exists before and afterwards.
             query: one query.
-            session: as of :meth:`run`.
+            session: see :meth:`run`.
 
         Raises:
-            StatementTimeout: as :meth:`run`.
+            StatementTimeout: see :meth:`run`.
         """
         psql = self._session(session)
         if psql.transaction_failed:
@@ -156,13 +161,12 @@ class PostgreSQLNode(Node):
             psql.ask(sql.SQL("DROP PUBLICATION {}").format(sql.Identifier(publication)).as_string(None))
             return psql.run(query)
         finally:
-            # A transaction of the session's that has failed stays so, and takes the DROP back when
-            # it ends.
+            # If the query made the session's own transaction fail, its end undoes the DROP.
             if not (inside and psql.transaction_failed):
                 psql.ask(end)
 
     def last_error(self, session: str) -> ServerError | None:
-        """The server's error in the last query of a session; None where it had none."""
+        """The server's error in the last query of a session. None if there was no error."""
         return self._sessions[session].error if session in self._sessions else None
 
     def _session(self, name: str) -> PsqlSession:
@@ -210,12 +214,12 @@ class PostgreSQLNode(Node):
     @staticmethod
     def _settled(connection: psycopg.Connection[Any], watched: Mapping[str, _Watch]) -> bool:
         now = {one.name: one for one in _subscriptions(connection)}
-        # Every one is looked at each time, to see its workers come and go.
+        # Every subscription is checked each time, so that all its workers are counted.
         settled = {name: name not in now or watch.has_settled(now[name]) for name, watch in watched.items()}
         return all(settled.values())
 
 
-# What the catalogs say -------------------------------------------------------------------------
+# The server's catalogs -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ class _Subscription:
     """Tables that are not in state r, as ``table state``."""
     errors: int
     worker: int | None
-    """Process id of the apply worker."""
+    """Process ID of the apply worker."""
 
     def __str__(self) -> str:
         parts = ["enabled" if self.enabled else "disabled", f"{self.errors} errors"]
@@ -255,7 +259,7 @@ def _subscriptions(connection: psycopg.Connection[Any]) -> list[_Subscription]:
 
 
 class _Watch:
-    """One subscription that is waited for."""
+    """A subscription for which the node waits."""
 
     def __init__(self, subscription: _Subscription) -> None:
         self._first = subscription
@@ -264,8 +268,9 @@ class _Watch:
         self._barrier: str | None = None
 
     def write_barrier(self) -> None:
-        """Mark how far the publisher is; a publisher that cannot be reached leaves only errors to
-        wait for.
+        """Write a barrier at the publisher.
+
+        If the publisher cannot be reached, the waiting ends with the errors of the subscription.
         """
         try:
             self._publisher = psycopg.connect(self._first.conninfo, autocommit=True)
@@ -276,12 +281,14 @@ class _Watch:
         self._barrier = row[0]
 
     def has_settled(self, now: _Subscription) -> bool:
-        """Whether ``now`` it is disabled, caught up, or stands on an error."""
+        """Whether the subscription, whose state is ``now``, is disabled, caught up, or stopped on
+        an error.
+        """
         if now.worker is not None:
             self._workers.add(now.worker)
         if not now.enabled:
-            # Until its worker has gone, it refuses to be altered, and has not counted its last
-            # error.
+            # Until the worker has ended, the subscription cannot be altered, and its last error is
+            # not counted.
             return now.worker is None
         if now.errors - self._first.errors >= _FAILURES or len(self._workers) >= _WORKERS:
             return True
@@ -302,16 +309,17 @@ class _Watch:
 
 
 def node_conninfo(session: str, servers: Mapping[str, PostgreSQL], otherwise: PostgreSQL) -> str:
-    """The real connection string for a session's.
+    """The real connection string for a session's connection string.
 
     Args:
-        session: as written in the session: it names a node by ``dbname``.
+        session: the string in the session. It names a node by ``dbname``.
         servers: the server of every PostgreSQL node.
-        otherwise: the server for a database that is no node's, so that the error is PostgreSQL's.
+        otherwise: the server for a database that is not a node, so that PostgreSQL reports the
+            error.
 
     Returns:
-        ``session`` with host and port replaced, and the user where none is given; what is no
-        connection string is returned as it is, so that the error is the command's.
+        ``session`` with another host and port, and with a user if it has none. A string that cannot
+        be parsed is returned unchanged, so that the command reports the error.
     """
     try:
         given = conninfo_to_dict(session)

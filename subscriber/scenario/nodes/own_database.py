@@ -1,17 +1,17 @@
-r"""A target in which a session's statements run themselves, because it is PostgreSQL and nobody
-else's.
+r"""A disposable PostgreSQL target, in which a session's statements run directly.
 
 ::
 
     session ──▶ target ◀── apply
-                  ├─ public, …    what the session makes: its triggers, partitions, types and locks meet what is replicated
-                  └─ subscriber   the catalog's tables, where an unqualified name of the session's does not find them
+                  ├─ public, …    what the session creates: its triggers, partitions, types and locks affect replicated changes
+                  └─ subscriber   the catalog's tables, which an unqualified name in the session does not find
 
-Nothing is copied to and fro, so nothing has to wait: a transaction that stays open holds its locks,
-and a replicated change that needs one of them waits as PostgreSQL's worker does.
+Nothing is copied between two databases, so a session does not have to wait for replication. A
+transaction that stays open holds its locks. A replicated change that needs such a lock waits for
+it, as it does in PostgreSQL's worker.
 
-*Rejected:* the catalog's tables in ``public`` as elsewhere. They would stand in ``\dt`` between the
-session's own.
+*Rejected:* the catalog's tables in ``public``, as in other targets. ``\dt`` would list them between
+the tables of the session.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from subscriber.scenario.nodes.session_database import read_identity
 from subscriber.targets import Target, open_target
 
 SCHEMA: Final = "subscriber"
-"""Of the catalog's tables."""
+"""The schema of the catalog's tables."""
 
 
 class OwnDatabase:
-    """See the module.
+    """A :class:`SessionDatabase` that is the target itself.
 
     Args:
-        url: of the target, without the path to the catalog.
-        on_change: called after each change that is committed.
+        url: URL of the target, without the search path of the catalog.
+        on_change: called after each committed change.
     """
 
     is_target: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class OwnDatabase:
 
     @property
     def conninfo(self) -> str:
-        """Where sessions connect to: with the server's own search_path."""
+        """The connection string for sessions. It leaves ``search_path`` as the server has it."""
         given = self._url.translate_connect_args(username="user", database="dbname")
         return make_conninfo("", **given, **{name: str(value) for name, value in self._url.query.items()})
 
@@ -58,14 +58,17 @@ class OwnDatabase:
         return read_identity(self._connection)
 
     def is_stale(self) -> bool:
-        """Never: a session sees what is there."""
+        """Always false: a session sees the target's rows."""
         return False
 
     def refill(self) -> None:
-        """Everything is there already."""
+        """Do nothing: a session sees the target's rows."""
 
     def write_back(self, *, reshaping: bool) -> SubscriberError | None:
-        """Note a change, of whoever: what could not be applied may be applied now."""
+        """Call ``on_change`` if the session or replication has changed the database.
+
+        A change that could not be applied before may be applicable now.
+        """
         del reshaping
         snapshot = self._read_snapshot()
         if snapshot != self._snapshot:
@@ -74,19 +77,22 @@ class OwnDatabase:
         return None
 
     def close(self) -> None:
-        """The database is dropped by whoever has made it."""
+        """Close the connection. The database is dropped by the code that created it."""
         self._connection.close()
 
     def _read_snapshot(self) -> str:
-        """Another one after every transaction that has written."""
+        """The current snapshot of transactions. It differs after every transaction that has
+        written.
+        """
         ((snapshot,),) = self._connection.execute("SELECT txid_current_snapshot()::text").fetchall()
         return str(snapshot)
 
 
 def open_apart(target: Target) -> Target:
-    """The same target with its catalog in :data:`SCHEMA`; the given one is closed."""
+    """Open the same target with its catalog in the schema :data:`SCHEMA`, and close the given one."""
     with target.begin() as connection:
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
     target.close()
-    # Nothing else in the path: PostgreSQL's worker has an empty one, which triggers see too (C23).
+    # The path has no other schema: PostgreSQL's worker has an empty search path, and triggers see
+    # it too (C23).
     return open_target(target.url.update_query_dict({"options": f"-csearch_path={SCHEMA}"}))

@@ -1,16 +1,17 @@
-"""Where the rows of partitioned tables are in a target that has no partitions.
+"""The rows of partitioned tables in a target without partitions.
 
-There the root and its partitions are plain tables, side by side. A row that was replicated into the
-root is in the root's table, and one that was replicated into a partition is in the partition's. In
-PostgreSQL both are in the partition::
+In such a target the root and its partitions are separate ordinary tables. A row that was replicated
+into the root is in the root's table, and a row that was replicated into a partition is in the
+partition's table. In PostgreSQL both rows are in the partition::
 
     target                                PostgreSQL
     parent  (1)(2)                        parent
     child   (3)             ──────▶         └─ child  (1)(2)(3)
 
-The way there is easy: what is in the root's table goes through the root. The way back splits a
-partition's rows again: those that the root's table has stay there, and the others are the
-partition's own. Equal rows belong to the same partition, so comparing values is enough.
+From the target to PostgreSQL, the rows of the root's table are inserted into the root. In the other
+direction, the rows of a partition must be split: rows that the root's table already has stay there,
+and all other rows go to the partition's table. Equal rows belong to the same partition, so it is
+enough to compare values.
 """
 
 from __future__ import annotations
@@ -25,18 +26,21 @@ Parents = Mapping[int, int]
 """Partition → the table that it is a partition of, by oid."""
 
 Columns = Mapping[int, Sequence[ColumnShape]]
-"""The columns of every table that rows have values of; a partition may have its own order."""
+"""The columns of every table, in the order of the values in its rows.
+
+The order of a partition's columns may differ from that of its parent.
+"""
 
 
 def ancestors(table: int, parents: Parents) -> Iterator[int]:
-    """From a partition's parent to its root."""
+    """The ancestors of a partition, from its parent to its root."""
     while (parent := parents.get(table)) is not None:
         yield parent
         table = parent
 
 
 def families(parents: Parents) -> list[frozenset[int]]:
-    """The trees of partitioned tables: each a root and everything below it."""
+    """The trees of partitioned tables: each is a root with all its partitions."""
     members: dict[int, set[int]] = {}
     for table in parents:
         *_, root = ancestors(table, parents)
@@ -47,20 +51,19 @@ def families(parents: Parents) -> list[frozenset[int]]:
 def split(
     leaves: Mapping[int, Bag], above: Mapping[int, Bag], parents: Parents, columns: Columns, columns_above: Columns
 ) -> dict[int, Bag]:
-    """The rows of every table of a family in the target, after its rows in PostgreSQL, or its
-    columns, have changed.
+    """The rows of every table of a tree in the target, after its rows or columns changed in
+    PostgreSQL.
 
     Args:
-        leaves: the rows of every partition in PostgreSQL now.
-        above: the rows of every partitioned table in the target so far.
-        parents: of the family.
-        columns: the columns of every table now.
-        columns_above: the columns that the rows in ``above`` have; rows are told by those that are
-            still the same.
+        leaves: the current rows of every partition in PostgreSQL.
+        above: the previous rows of every partitioned table in the target.
+        parents: the parents of the partitions.
+        columns: the current columns of every table.
+        columns_above: the columns of the rows in ``above``. Rows are compared by the columns that
+            have not changed.
 
     Returns:
-        For the partitioned tables, those of their rows that are still there; for a partition the
-        others.
+        For each partitioned table, its rows that still exist; for each partition, all other rows.
     """
     rows = {leaf: Counter(bag) for leaf, bag in leaves.items()}
     kept: dict[int, Bag] = {table: Counter() for table in above}
@@ -73,7 +76,10 @@ def split(
 
 
 def _take(rows: Bag, wanted: Bag, columns: Sequence[ColumnShape], columns_wanted: Sequence[ColumnShape]) -> Bag:
-    """Take from ``rows`` those that are in ``wanted``, by the columns that both have."""
+    """Remove from ``rows`` the rows that are also in ``wanted``, and return them.
+
+    Rows are compared by the columns that both have.
+    """
     types = {column.name: column.type_name for column in columns}
     shared = [column.name for column in columns_wanted if types.get(column.name) == column.type_name]
     here, there = _names(columns), _names(columns_wanted)

@@ -1,9 +1,10 @@
-"""What a session on our engine may not say, so that no answer of its database is taken for the
-subscriber's.
+"""The statements that a session on a target cannot run.
 
+They are refused because their result would describe the session's database and not the subscriber.
 Refused are the catalogs and functions of replication that
-:mod:`subscriber.scenario.nodes.session_catalogs` does not answer; with a mirror statistics and WAL,
-triggers that fire for replicated rows, prepared transactions, and two transactions at once, too.
+:mod:`subscriber.scenario.nodes.session_catalogs` does not provide. With a mirror, these are refused
+too: statistics and WAL functions, triggers that fire for replicated rows, prepared transactions,
+and two transactions at the same time.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _ENGINES: Final = re.compile(
     r"|get_publication|show_replication_|xact_commit_timestamp|last_committed_xact)\w*",
     re.IGNORECASE,
 )
-"""Catalogs and functions that would tell what the session's database does."""
+"""The catalogs and functions that would describe the replication of the session's database."""
 _OF_THE_TARGET: Final = frozenset({session_catalogs.PREPARED, "pg_current_wal_lsn", "pg_current_xact_id"})
-"""What tells the truth where the session is in the target itself."""
+"""The catalogs and functions whose results are correct if the session runs in the target itself."""
 _HARMLESS: Final = frozenset({"pg_stat_clear_snapshot"})
-"""Changes nothing here: every statement sees the statistics as they are."""
+"""Functions without an effect here: every statement sees the current statistics."""
 _PREPARE: Final = ("prepare", "transaction")
 _PREPARED: Final = (_PREPARE, ("commit", "prepared"), ("rollback", "prepared"))
 _ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
@@ -37,14 +38,14 @@ _ENDS: Final = frozenset({"commit", "end", "rollback", "abort"})
 
 @dataclass(frozen=True)
 class Situation:
-    """Where a statement would run.
+    """The database and the transactions that a statement would run in.
 
     Attributes:
-        in_target: in the target itself, and not in its mirror.
-        in_transaction: the session has one open.
-        beside_another: another session has one open.
-        after_subscription_command: there was one in the open transaction.
-        is_stale: tells whether rows have been replicated that the open transaction does not see.
+        in_target: the statement runs in the target itself, and not in a mirror.
+        in_transaction: the session has an open transaction.
+        beside_another: another session has an open transaction.
+        after_subscription_command: the open transaction contains a subscription command.
+        is_stale: returns whether rows have been replicated that the open transaction does not see.
     """
 
     in_target: bool
@@ -55,20 +56,26 @@ class Situation:
 
 
 def is_subscription_command(words: Sequence[str]) -> bool:
-    """CREATE, ALTER or DROP of a subscription or publication, which is ours to carry out."""
+    """Whether the statement is CREATE, ALTER or DROP of a subscription or publication.
+
+    The node runs these commands itself.
+    """
     return len(words) > 1 and words[0] in _VERBS and words[1] in _OURS
 
 
 def check_statement(text: str, words: Sequence[str], situation: Situation) -> frozenset[str]:
-    """Refuse what would have a wrong answer, or effect; tells which of our catalogs are asked for.
+    """Refuse a statement that would have a wrong result or effect.
 
     Args:
         text: the statement.
-        words: its bare words, folded.
-        situation: where it would run.
+        words: its unquoted words, in lower case.
+        situation: the database and the transactions that it would run in.
+
+    Returns:
+        The catalogs from :data:`session_catalogs.ANSWERED` that the statement names.
 
     Raises:
-        NotSupportedError: it is refused.
+        NotSupportedError: the statement is refused.
     """
     first = words[0] if words else ""
     named = {name.lower(): name for name in _ENGINES.findall(text)}
@@ -93,7 +100,10 @@ def check_statement(text: str, words: Sequence[str], situation: Situation) -> fr
 
 
 def _check_mirrored(words: Sequence[str], *, beside_another: bool) -> None:
-    """Refuse what the target could not have, or would not see in time, from a mirror."""
+    """Refuse statements that a mirror cannot support.
+
+    The target could not have their effect, or would see it too late.
+    """
     if tuple(words[:2]) in _PREPARED:
         raise refusal(" ".join(words[:2]).upper())
     if _enables_for_replica(words):
@@ -103,7 +113,7 @@ def _check_mirrored(words: Sequence[str], *, beside_another: bool) -> None:
 
 
 def _enables_for_replica(words: Sequence[str]) -> bool:
-    """ENABLE REPLICA TRIGGER, ENABLE ALWAYS RULE."""
+    """Whether the statement contains ENABLE REPLICA or ENABLE ALWAYS for a TRIGGER or RULE."""
     return any(
         first == "enable" and second in ("replica", "always") and third in ("trigger", "rule")
         for first, second, third in zip(words, words[1:], words[2:], strict=False)
@@ -111,7 +121,7 @@ def _enables_for_replica(words: Sequence[str]) -> bool:
 
 
 def refusal(what: str) -> NotSupportedError:
-    """The error for what is not to be said here."""
+    """The error for a statement that is refused."""
     return NotSupportedError(
         f"{what} is not supported on this subscriber",
         detail="The PostgreSQL database that a session's statements run in is not what replicates here.",

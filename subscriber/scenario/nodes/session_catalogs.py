@@ -1,21 +1,21 @@
-r"""The catalogs of subscriptions, as a session on our subscriber asks for them.
+r"""The catalogs of subscriptions, as a session on a target can query them.
 
-The mirror in which a session's statements run subscribes to nothing, so its own catalogs would say
-so. For one statement that names a catalog, a temporary view of that name, with the columns of this
-PostgreSQL's, stands before it::
+The mirror in which a session's statements run has no subscriptions, so its own catalogs are empty.
+If a statement names such a catalog, a temporary view with the same name and with the columns of
+this PostgreSQL version is created for the duration of the statement::
 
     SELECT subname, subenabled FROM pg_subscription;
                                      │
     target's subscriber_* ──▶ rows ──▶ CREATE TEMPORARY VIEW pg_subscription … ──▶ the statement ──▶ DROP VIEW
 
-PostgreSQL looks for a relation among the temporary ones first, in a DO block too; ``pg_catalog.``
-in front of one is exchanged. Only statements that work with rows are answered: an object that is
-made (a view, a prepared statement) would outlive the rows. Nobody can change rows of such a view;
-the one writing function that there is, ``pg_stat_reset_subscription_stats``, notes what it was
-called with, and the reset is done here afterwards.
+PostgreSQL searches the temporary relations first, also in a DO block. A qualifying ``pg_catalog.``
+is replaced. Only statements that read or write rows can use these views: an object that a statement
+creates (a view, a prepared statement) would exist longer than the view's rows. The rows of the
+views cannot be changed. There is one function that writes, ``pg_stat_reset_subscription_stats``.
+Its replacement records its arguments, and the statistics are reset afterwards.
 
-*Rejected:* a schema of tables in front of ``pg_catalog``. It would be seen in ``\dn`` and ``\dt``,
-and be there for new objects.
+*Rejected:* a schema of tables in front of ``pg_catalog`` in the search path. It would be visible in
+``\dn`` and ``\dt``, and new objects would be created in it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ANSWERED: Final = frozenset(
         RESET,
     }
 )
-"""What of PostgreSQL's replication a session can ask for here."""
+"""The catalogs and functions of PostgreSQL's replication that a session can query here."""
 
 _WITH_ROWS: Final = frozenset(
     {"select", "values", "table", "with", "insert", "update", "delete", "merge", "copy", "do"}
@@ -65,16 +65,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is not in the target's catalog.
+    """Values for the views that are not in the target's catalog.
 
     Attributes:
         database: oid of the mirror.
-        owner: oid of the role that the subscriptions belong to.
+        owner: oid of the role that owns the subscriptions.
         major: version of the mirror's server.
-        shown_conninfo: a real connection string → what the session has written.
-        received: how far the workers that run have received, by subscription.
-        process: id of the process that they run in.
-        journals: where the journals are.
+        shown_conninfo: real connection string → connection string as the session wrote it.
+        received: the received LSN of each subscription whose worker is running.
+        process: ID of the process that contains the workers.
+        journals: location of the journals.
     """
 
     database: int
@@ -87,10 +87,10 @@ class Facts:
 
 
 def can_ask(first_word: str, text: str) -> bool:
-    """Whether a statement that names catalogs can be answered: see the module.
+    """Whether the views can replace the catalogs that a statement names (see the module).
 
     Args:
-        first_word: of the statement, folded.
+        first_word: the first word of the statement, in lower case.
         text: the statement.
     """
     strings = [lexeme.value for lexeme in lex(text) if lexeme.kind is Kind.STRING]
@@ -99,8 +99,10 @@ def can_ask(first_word: str, text: str) -> bool:
 
 
 def with_temporary_names(text: str) -> str:
-    """``text`` with the catalogs' schema exchanged for that of temporary objects, and put before
-    the function's name.
+    """Make a statement use the temporary views.
+
+    In ``text``, the schema ``pg_catalog`` of the catalogs is replaced with the temporary schema.
+    The temporary schema is also written before the name of the function.
     """
     lexemes = lex(text)
     pieces = []
@@ -127,16 +129,17 @@ def _is_name(lexeme: Lexeme) -> bool:
 
 
 def make_views(psql: PsqlSession, connection: sa.Connection, names: Iterable[str], facts: Facts) -> None:
-    """Make the temporary views, and the function, that a statement names.
+    """Create the temporary views, and the function, that a statement names.
 
     Args:
-        psql: the session that the statement is typed into.
-        connection: to the target's catalog.
-        names: those of :data:`ANSWERED` that it names.
+        psql: the session in which the statement will run.
+        connection: a connection to the target's catalog.
+        names: the names from :data:`ANSWERED` that the statement contains.
         facts: see :class:`Facts`.
 
     Raises:
-        UsageError: the session cannot make them, for example in a transaction that is READ ONLY.
+        UsageError: the session cannot create them, for example because its transaction is READ
+            ONLY.
     """
     for name in sorted(names):
         for statement in _FUNCTION if name == RESET else [_VIEWS[name](connection, facts)]:
@@ -144,8 +147,10 @@ def make_views(psql: PsqlSession, connection: sa.Connection, names: Iterable[str
 
 
 def drop_views(psql: PsqlSession, names: Iterable[str]) -> None:
-    """Drop them again; a transaction that has failed takes them along when it ends, and a
-    connection that was lost has.
+    """Drop the temporary views and the function.
+
+    Nothing is done in a failed transaction: its end removes them. They are also gone if the
+    connection was lost.
     """
     if not psql.transaction_failed:
         for name in names:
@@ -153,8 +158,9 @@ def drop_views(psql: PsqlSession, names: Iterable[str]) -> None:
 
 
 def reset_statistics(psql: PsqlSession, connection: sa.Connection) -> None:
-    """Do what calls of ``pg_stat_reset_subscription_stats`` have asked for; without an argument is
-    with all.
+    """Reset the statistics that calls of ``pg_stat_reset_subscription_stats`` have named.
+
+    A call with NULL resets the statistics of all subscriptions.
     """
     (noted,) = psql.ask(f"SELECT current_setting('{_NOTED}', true)") or [""]
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -175,8 +181,9 @@ _FUNCTION: Final = (
 
 
 def _view(name: str, rows: list[Row]) -> str:
-    """A view with the columns of the catalog of that name; a column that is not in a row is
-    NULL.
+    """The command that creates a view with the columns of the catalog ``name``.
+
+    A column that is missing in a row is NULL.
     """
     query = sql.SQL("CREATE TEMPORARY VIEW {0} AS SELECT * FROM json_populate_recordset(NULL::pg_catalog.{0}, {1})")
     return query.format(sql.Identifier(name), sql.Literal(json.dumps(rows))).as_string(None)
@@ -192,7 +199,7 @@ def _subscriptions(connection: sa.Connection, facts: Facts) -> str:
             "subowner": facts.owner,
             "subconninfo": facts.shown_conninfo(row["subconninfo"]),
             "subpublications": json.loads(row["subpublications"]),
-            # A boolean before 16.
+            # This column is a boolean before PostgreSQL 16.
             "substream": row["substream"] if facts.major >= 16 else row["substream"] != "f",
         }
         rows.append(row)
@@ -249,11 +256,12 @@ def _origin_status(connection: sa.Connection, facts: Facts) -> str:
 
 
 def _prepared(connection: sa.Connection, facts: Facts) -> str:
-    """What the publisher has prepared and apply has come past, without a verdict that it has come
-    past too (C49, C50).
+    """The view of prepared transactions (C49, C50).
 
-    So it is where the target prepares transactions itself, and where they are held back until
-    COMMIT PREPARED.
+    A transaction is listed if the publisher has prepared it, apply has passed its PREPARE
+    TRANSACTION, and apply has not passed its COMMIT PREPARED or ROLLBACK PREPARED. This holds both
+    for targets that prepare transactions and for targets where changes are held back until COMMIT
+    PREPARED.
     """
     rows = []
     applied = {subid: parse_lsn(remote) for subid, _, remote in _progress(connection)}
@@ -271,7 +279,7 @@ def _prepared(connection: sa.Connection, facts: Facts) -> str:
 
 
 def _progress(connection: sa.Connection) -> list[tuple[int, str, str]]:
-    """Number, name and remote LSN of every origin."""
+    """The number, the name and the remote LSN of every origin."""
     origins = [one.progress for one in catalog.list_subscriptions(connection)]
     applied = [(one.subid, one.name, one.find(connection)) for one in origins]
     return [(number, name, format_lsn(lsn)) for number, name, lsn in applied if lsn is not None]
@@ -292,7 +300,7 @@ _VIEWS: Final[Mapping[str, Callable[[sa.Connection, Facts], str]]] = {
 
 
 def describing_query(*, verbose: bool, major: int) -> str:
-    r"""The query whose result psql shows for ``\dRs``, or ``\dRs+``."""
+    r"""The query whose result psql shows for ``\dRs`` or ``\dRs+``."""
     columns = [
         'subname AS "Name"',
         'pg_catalog.pg_get_userbyid(subowner) AS "Owner"',
@@ -324,6 +332,6 @@ _VERBOSE: Final = (
 
 
 def with_title(title: str, table: str) -> str:
-    """A table as psql prints it, with its title centred above."""
+    """A table as psql prints it, with its title centred above it."""
     separator = table.splitlines()[1]
     return f"{' ' * ((len(separator) - len(title)) // 2)}{title}\n{table}"

@@ -1,4 +1,4 @@
-"""The PostgreSQL database in which the statements of a session on our subscriber run.
+"""The PostgreSQL database in which the statements of a session on a target run.
 
 There are two kinds::
 
@@ -16,48 +16,46 @@ from subscriber.errors import SubscriberError
 
 
 class SessionDatabase(Protocol):
-    """See the module.
+    """The interface of :class:`Mirror` and :class:`OwnDatabase` (see the module).
 
     Attributes:
-        is_target: what a statement does, it does in the target: triggers, locks and prepared
-            transactions are the target's own, and sessions and replication run side by side as they
-            do in PostgreSQL.
+        is_target: whether the database is the target itself. Then triggers, locks and prepared
+            transactions are the target's, and sessions and replication run at the same time, as
+            they do in PostgreSQL.
     """
 
     is_target: ClassVar[bool]
 
     @property
     def conninfo(self) -> str:
-        """Where sessions connect to."""
+        """The connection string for sessions."""
 
     def identity(self) -> tuple[int, int]:
-        """The oids of the database, and of the role that owns what is made in it."""
+        """The oid of the database, and the oid of the role that owns the objects created in it."""
 
     def is_stale(self) -> bool:
         """Whether replication has changed rows that a session's open transaction cannot see."""
 
     def refill(self) -> None:
-        """Let a statement, or a transaction, that is about to begin see what has been
-        replicated.
-        """
+        """Make replicated changes visible to the statement or transaction that begins next."""
 
     def write_back(self, *, reshaping: bool) -> SubscriberError | None:
-        """Let the target be as the database is after a statement, or a transaction, that is
-        committed.
+        """Make the target equal to the database after a committed statement or transaction.
 
         Args:
-            reshaping: it was TRUNCATE or DDL and nothing else.
+            reshaping: the statement was TRUNCATE or DDL, and nothing else.
 
         Returns:
-            Why the statement was undone, where the target cannot follow.
+            The reason why the statement was undone: the target cannot have its result. None if it
+            was not undone.
         """
 
     def close(self) -> None:
-        """Remove what sessions have made; they must have ended."""
+        """Remove what sessions have created. The sessions must have ended."""
 
 
 def read_identity(connection: psycopg.Connection[Any]) -> tuple[int, int]:
-    """See :meth:`SessionDatabase.identity`."""
+    """Read the oids that :meth:`SessionDatabase.identity` returns."""
     query = "SELECT d.oid::int8, r.oid::int8 FROM pg_database d, pg_roles r WHERE datname = current_database() AND rolname = current_user"
     ((database, role),) = connection.execute(query).fetchall()
     return int(database), int(role)

@@ -1,13 +1,13 @@
-r"""A subscriber node on our own engine: PostgreSQL's psql in front, any database behind.
+r"""A subscriber node whose engine is ``subscriber``: PostgreSQL's psql in front, any target behind.
 
 ::
 
-    CREATE/ALTER/DROP SUBSCRIPTION or PUBLICATION ──▶ our commands ──▶ catalog in the target ◀── engine (a thread)
+    CREATE/ALTER/DROP SUBSCRIPTION or PUBLICATION ──▶ subscriber.commands ──▶ catalog in the target ◀── engine (a thread)
     every other statement, and \d ──▶ a PostgreSQL database: the target itself, or a mirror of it that is refilled before and
                                       written back afterwards while nothing is applied (subscriber.scenario.nodes.session_database);
                                       the catalogs of subscriptions are the target's (subscriber.scenario.nodes.session_catalogs)
 
-What would tell about the database instead of the subscriber is refused
+Statements whose result would describe the PostgreSQL database instead of the subscriber are refused
 (:mod:`subscriber.scenario.nodes.refusals`).
 """
 
@@ -56,29 +56,29 @@ _SHOWS_REPLICATION: Final = re.compile(r"\\dR")
 _SHOWS_SUBSCRIPTIONS: Final = re.compile(r"\\dRs(\+?)\s*")
 
 _GID_PREFIX: Final = "pg_gid_"
-"""How the names of what subscriptions have prepared begin (C49)."""
+"""The start of the GIDs of the transactions that subscriptions have prepared (C49)."""
 _WRITES: Final = frozenset({"insert", "update", "delete", "merge", "copy", "do", "call", "execute", "with"})
 _RESHAPES: Final = frozenset({"create", "alter", "drop", "truncate"})
 _BELOW_A_TABLE: Final = (" row)", " rows)")
 
 
 class TargetNode(Node):
-    """See the module.
+    """A subscriber node whose engine is ``subscriber`` (see the module).
 
     Args:
-        name: of the node and of its mirror, if it has one.
-        target: a database in which there is no subscription and none of the session's tables.
-            Sessions run in it where it is PostgreSQL and disposable, else in a mirror.
-        server: where the mirror is made.
+        name: name of the node, and of its mirror if it has one.
+        target: a database without subscriptions and without the session's tables. Sessions run in
+            it if it is PostgreSQL and disposable, else in a mirror.
+        server: the server on which the mirror is created.
         resolve: finds the real connection string.
-        pipeline: starts queries, copies tables.
-        settings: of the engine; the walreceivers read theirs from the environment.
-        patience: seconds that a statement may take.
-        carrier: the server's publication that every subscription of the session gets as its
-            ``carrier``; None: the server's publications are subscribed to.
+        pipeline: starts queries and copies tables.
+        settings: settings of the engine. The walreceivers read their settings from the environment.
+        patience: the seconds that a statement may take.
+        carrier: the publication of the server that every subscription of the session gets as its
+            option ``carrier``. None: the server's publications are subscribed to.
 
     Raises:
-        UsageError: the target has subscriptions already, which would run too.
+        UsageError: the target already has subscriptions, which would run too.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class TargetNode(Node):
         self._server = server
         self._sessions: dict[str, PsqlSession] = {}
         self._blocks: dict[str, Block] = {}
-        """The subscription commands of every session's open transaction."""
+        """The subscription commands in the open transaction of each session."""
         self._typed_conninfo: dict[str, str] = {}
-        """Real connection strings → as they were typed."""
+        """Real connection string → connection string as it was typed."""
         self._written: set[str] = set()
-        """The first words of the statements of the open transaction, or of the last statement."""
+        """The first words of the statements in the open transaction, or of the last statement."""
         self._target = open_target(target.url)
         try:
             own = target.disposable and self._target.cluster is not None
@@ -126,8 +126,9 @@ class TargetNode(Node):
         """See :meth:`Node.run`.
 
         Raises:
-            SubscriberError: the target could not follow what was done in the mirror; the node is of
-                no use any more.
+            StatementTimeout: the statement did not end in time.
+            SubscriberError: the target could not get the result of a statement in the mirror. The
+                node cannot be used any more.
         """
         if is_backslash_command(text):
             return self._describe(text.strip(), session)
@@ -150,11 +151,13 @@ class TargetNode(Node):
         return self._engine.state()
 
     def close(self) -> None:
-        """See :meth:`Node.close`: slots, journals, tables, the catalog's if it was not there, and
-        the mirror.
+        """See :meth:`Node.close`.
+
+        This drops slots, journals, tables, the mirror, and the catalog's tables if the node created
+        them.
         """
         with contextlib.ExitStack() as steps:
-            # In reverse order, each whatever the others do.
+            # The steps run in reverse order, and each runs even if another fails.
             steps.callback(self._target.close)
             steps.callback(self._drop_catalog)
             steps.callback(self._database.close)
@@ -166,18 +169,19 @@ class TargetNode(Node):
             for block in self._blocks.values():
                 steps.callback(block.close)
 
-    # Publications of its own ----------------------------------------------------------------------
+    # Emulated publications ------------------------------------------------------------------------
 
     def at_rest(self, patience: float) -> contextlib.AbstractContextManager[None]:
         """See :meth:`Engine.at_rest`."""
         return self._engine.at_rest(patience)
 
     def run_publication_command(self, text: str, publisher: str) -> SubscriberError | None:
-        """Carry out CREATE, ALTER or DROP PUBLICATION; gives the error with which it was refused.
+        """Run CREATE, ALTER or DROP PUBLICATION. The result is the error if the command was
+        refused.
 
         Args:
             text: the command.
-            publisher: connection string of the database whose tables are meant.
+            publisher: connection string of the database whose tables the command names.
         """
         try:
             command = parse(text)
@@ -190,17 +194,16 @@ class TargetNode(Node):
         return None
 
     def publications(self) -> dict[str, Publication]:
-        """Those that it has, by name."""
+        """The emulated publications of the target, by name."""
         with self._target.reporting(), self._target.engine.connect() as connection:
             return {publication.name: publication for publication in catalog.list_publications(connection)}
 
     def store_publications(self, publications: Mapping[str, Publication | None], owner: str) -> None:
-        """Have these publications, whatever they were before; None for those that are there no
-        more.
+        """Store emulated publications in the target's catalog, without a check.
 
         Args:
-            publications: by name.
-            owner: of those that are new.
+            publications: the definitions by name. None: the publication is deleted.
+            owner: the owner of new publications.
         """
         with self._target.begin() as connection:
             for name, publication in publications.items():
@@ -217,7 +220,7 @@ class TargetNode(Node):
     # Statements -----------------------------------------------------------------------------------
 
     def _run(self, query: Query, session: str) -> list[str]:
-        """What is printed for one query, and for each that it generates."""
+        """What is printed for a query, and for each statement that it generates."""
         text = query.text
         words = query.words
         try:
@@ -243,7 +246,7 @@ class TargetNode(Node):
         return [*printed, generated.tag.rstrip("\n")]
 
     def _situation(self, session: str) -> Situation:
-        """Where the next statement of a session would run."""
+        """The database and the transactions that the next statement of a session would run in."""
         return Situation(
             in_target=self._database.is_target,
             in_transaction=self.in_transaction(session),
@@ -264,8 +267,8 @@ class TargetNode(Node):
             self._sessions[session] = PsqlSession(self._database.conninfo, lambda: self._server.psql, self._patience)
         psql = self._sessions[session]
         undone: SubscriberError | None = None
-        # In the target itself, replication may wait for the session's locks: the session must not
-        # wait for replication.
+        # In the target itself, replication may wait for the session's locks, so the session must
+        # not wait for replication.
         alone = contextlib.nullcontext() if self._database.is_target else self._engine.at_rest(self._patience)
         with alone:
             if not psql.in_transaction:
@@ -275,8 +278,8 @@ class TargetNode(Node):
             try:
                 printed = self._run_with_catalogs(psql, text, session, asked, run)
             finally:
-                # Also of a statement that was cancelled, and of a transaction that was lost with
-                # its connection.
+                # This is also needed after a statement that was cancelled, and after a transaction
+                # that ended with its connection.
                 if not psql.in_transaction:
                     reshaping = bool(self._written & _RESHAPES) and not self._written & _WRITES
                     undone = self._database.write_back(reshaping=reshaping)
@@ -287,9 +290,7 @@ class TargetNode(Node):
     def _run_with_catalogs(
         self, psql: PsqlSession, text: str, session: str, asked: Collection[str], run: Callable[[PsqlSession, str], str]
     ) -> str:
-        """Run it with our catalogs in the place of the database's own, as far as they are asked
-        for.
-        """
+        """Run a statement with temporary views in place of the catalogs that it names."""
         if not asked or psql.transaction_failed:
             return run(psql, text)
         source = self._blocks[session].catalog if session in self._blocks else self._target
@@ -329,7 +330,7 @@ class TargetNode(Node):
         )
 
     def _fail_transaction(self, session: str) -> None:
-        """An error ends the transaction that it happens in."""
+        """Make the open transaction fail, as an error in it does in PostgreSQL."""
         if self.in_transaction(session):
             self._sessions[session].run("SELECT 1 / 0")
 
@@ -339,7 +340,7 @@ class TargetNode(Node):
         """What psql prints for CREATE, ALTER and DROP of a subscription or publication.
 
         Raises:
-            SubscriberError: it failed; a transaction that is open fails with it.
+            SubscriberError: the command failed. An open transaction fails with it.
         """
         command = self._with_real_conninfo(parse(query))
         if any(other in self._blocks for other in self._sessions if other != session):
@@ -347,7 +348,7 @@ class TargetNode(Node):
         printed: list[str] = []
         if self.in_transaction(session):
             if self._sessions[session].transaction_failed:
-                return self._run_statement(query.text, session)  # says so
+                return self._run_statement(query.text, session)  # prints PostgreSQL's error for it
             printed.append(self._run_in_block(command, session, printed.append))
             return "\n".join(printed)
         try:
@@ -365,7 +366,7 @@ class TargetNode(Node):
         try:
             return block.run(command, notify)
         finally:
-            if not block.changed:  # the transaction has failed, and may go on from a savepoint
+            if not block.changed:  # the transaction has failed, and may continue from a savepoint
                 del self._blocks[session]
                 block.close()
 
@@ -382,8 +383,10 @@ class TargetNode(Node):
         return dataclasses.replace(command, conninfo=real)
 
     def _end_block(self, session: str, printed: str) -> str:
-        """Carry out, or forget, the subscription commands of a transaction that has ended; gives
-        what is printed.
+        """Run or discard the subscription commands of a transaction that has ended.
+
+        Returns:
+            What psql prints.
         """
         block = self._blocks.pop(session, None)
         if block is None:
@@ -402,9 +405,7 @@ class TargetNode(Node):
     # Leaving --------------------------------------------------------------------------------------
 
     def _end_prepared(self) -> None:
-        """Roll back what is prepared in the target: its locks would keep the tables from being
-        dropped.
-        """
+        """Roll back the prepared transactions of the target: their locks would prevent DROP TABLE."""
         if self._target.prepared is None:
             return
         with self._target.reporting(), self._target.engine.connect() as connection:
@@ -421,8 +422,8 @@ class TargetNode(Node):
             try:
                 run_command(self._target, command, self._settings, lambda _: None)
             except PublisherError:
-                # The publisher is gone already, and has taken the slot with it. The next one of
-                # that name begins anew.
+                # The publisher was dropped first, with the slot. Another publisher with its name
+                # starts with a new journal.
                 remove_journal(subscription, self._settings)
                 with self._target.begin() as connection:
                     catalog.delete_subscription(connection, subscription.name)
@@ -434,7 +435,14 @@ class TargetNode(Node):
 
 
 def _make_catalog(target: Target) -> bool:
-    """The catalog's tables, which must be empty; tells whether they were not there."""
+    """Create the catalog's tables.
+
+    Returns:
+        Whether the tables did not exist before.
+
+    Raises:
+        UsageError: the catalog contains a subscription.
+    """
     with target.reporting():
         there = sa.inspect(target.engine).has_table(catalog.SUBSCRIPTION.name)
         catalog.ensure_catalog(target.engine)

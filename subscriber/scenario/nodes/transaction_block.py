@@ -1,14 +1,15 @@
 """Subscription commands inside a transaction block.
 
-What only changes the catalog may stand in a block, and is undone with it; what talks to the
-publisher may not (C54)::
+A command that only changes the catalog is allowed in a block, and is undone with it. A command that
+connects to the publisher is not allowed (C54)::
 
-    BEGIN; ALTER SUBSCRIPTION s DISABLE;   ──▶ a copy of the catalog, in which the block's later statements see it
+    BEGIN; ALTER SUBSCRIPTION s DISABLE;   ──▶ a copy of the catalog, which the later statements of the block read
     COMMIT;                                ──▶ the target's catalog, command after command
-    ROLLBACK;                              ──▶ the copy is thrown away
+    ROLLBACK;                              ──▶ the copy is discarded
 
-*Rejected:* a transaction of the target's that stays open as long as the block. The engine writes
-there too, and where a database has one writer it would wait for the session, which waits for it.
+*Rejected:* a transaction of the target that is open as long as the block. The engine writes to the
+target too. In a database with only one writer, the engine would wait for the session, and the
+session would wait for the engine.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Block:
     """The subscription commands of an open transaction block.
 
     Args:
-        target: whose catalog they change at its end.
-        settings: for commands.
+        target: the target whose catalog the commands change at the end of the block.
+        settings: settings for the commands.
     """
 
     def __init__(self, target: Target, settings: Settings) -> None:
@@ -56,32 +57,35 @@ class Block:
         file = Path(self._folder.name) / "catalog.db"
         new_database(file)
         self._copy = open_target(f"sqlite:///{file}")
-        """Its tables of the target are missing: no command that may be here looks at them."""
+        """The copy of the catalog. It has none of the target's tables, because no command that is
+        allowed in a block reads them.
+        """
         self._copy_settings = dataclasses.replace(settings, journal=f"{self._folder.name}/journal")
         catalog.ensure_catalog(self._copy.engine)
         with target.begin() as source, self._copy.begin() as connection:
             for table in catalog.CATALOG.sorted_tables:
                 if rows := [dict(row) for row in source.execute(sa.select(table)).mappings()]:
-                    connection.execute(sa.delete(table))  # the copy has an identifier of its own
+                    connection.execute(sa.delete(table))  # the copy has another target identifier
                     connection.execute(sa.insert(table), rows)
 
     @property
     def catalog(self) -> Target:
-        """The catalog as the block sees it."""
+        """The catalog as the statements of the block see it."""
         return self._copy
 
     @property
     def changed(self) -> bool:
-        """Whether there is anything to commit."""
+        """Whether the block contains a command that must be committed."""
         return bool(self._commands)
 
     def run(self, command: SubscriptionCommand, notify: Notify) -> str:
-        """Carry out a command for the rest of the block; gives its tag.
+        """Run a command on the copy of the catalog, and return its command tag.
 
         Raises:
-            UsageError: 25001, it cannot run inside a transaction block; or the command's own error.
-            NotSupportedError: it asks the publisher, and only for that the target's tables would be
-                looked at.
+            UsageError: the command cannot run inside a transaction block (SQLSTATE 25001).
+            NotSupportedError: the command creates a subscription and connects to the publisher, so
+                it would need the target's tables.
+            SubscriberError: the command failed for another reason.
         """
         forbidden = self._forbidden(command)
         if forbidden is not None:
@@ -96,25 +100,26 @@ class Block:
         return tag
 
     def commit(self) -> None:
-        """Carry the commands out in the target.
+        """Run the commands on the target.
 
         Raises:
-            SubscriberError: one of them found another catalog than in the block: somebody else has
-                changed it.
+            SubscriberError: a command failed because somebody else has changed the catalog since
+                the block began.
         """
         for command in self._commands:
             run_command(self._target, command, self._settings, lambda _: None)
 
     def close(self) -> None:
-        """Throw the copy away."""
+        """Discard the copy."""
         self._copy.close()
         self._folder.cleanup()
 
     # What talks to the publisher ------------------------------------------------------------------
 
     def _forbidden(self, command: SubscriptionCommand) -> str | None:
-        """What PostgreSQL calls the command where it may not stand in a block; None where it may,
-        or has an error of its own.
+        """PostgreSQL's name for a command that is not allowed in a block.
+
+        None if the command is allowed, or if it fails with another error.
         """
         if isinstance(command, CreateSubscription):
             return "CREATE SUBSCRIPTION ... WITH (create_slot = true)" if command.options.create_slot else None
@@ -130,7 +135,7 @@ class Block:
             case RefreshSequences():
                 return "ALTER SUBSCRIPTION ... REFRESH SEQUENCES"
             case AlterPublications() if _may_refresh(subscription, command.options, REFRESHING):
-                # A list that is wrong is found first.
+                # An error in the list of publications is reported first.
                 run_command(self._copy, _without_refresh(command), self._copy_settings, lambda _: None)
                 return "ALTER SUBSCRIPTION with refresh"
             case AlterOptions() if not subscription.enabled and subscription.slot_name is not None:
@@ -143,7 +148,7 @@ _COPYING: Final = frozenset({"copy_data"})
 
 
 def _may_refresh(subscription: Subscription, options: OptionList, known: frozenset[str]) -> bool:
-    """Whether a refresh is asked for, and nothing speaks against it but the block (C52, C54)."""
+    """Whether the command asks for a refresh, and only the block prevents it (C52, C54)."""
     values = read_options(options.sql, options.given, known)
     copies = values.get("copy_data", True) and subscription.two_phase_state == "e"
     return values.get("refresh", True) and subscription.enabled and not copies
@@ -154,7 +159,10 @@ def _without_refresh(command: AlterPublications) -> AlterPublications:
 
 
 def _needs_slot(command: AlterOptions) -> str | None:
-    """Options that are the slot's too: two_phase is turned on by the worker, and off here."""
+    """The command's name if it changes an option that the slot has too, else None.
+
+    The worker turns two_phase on in the slot. The command turns it off.
+    """
     values = read_options(command.options.sql, command.options.given, ALTERABLE)
     if values.get("two_phase") is False:
         return "ALTER SUBSCRIPTION ... SET (two_phase)"

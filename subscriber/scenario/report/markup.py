@@ -1,4 +1,4 @@
-"""HTML from elements. Text is escaped unless it says that it is markup, so that nothing can be
+"""HTML elements. Every text is escaped unless it has the type of markup, so no escape can be
 forgotten.
 """
 
@@ -8,8 +8,9 @@ import html
 from typing import Final
 
 _VISIBLE: Final = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | {127: 0x2421}
-"""Control characters as pictures (U+2400): browsers drop some of them and take a carriage return
-for a line break.
+"""Control characters → pictures of them (U+2400).
+
+Browsers do not show some control characters, and show a carriage return as a line break.
 """
 
 
@@ -20,13 +21,13 @@ class Html(str):
 
 
 def element(name: str, /, *inside: str, **attributes: str | bool) -> Html:
-    """An element of ``name``: text inside it is escaped, markup is not.
+    """An HTML element. Text inside it is escaped, markup is not.
 
     Args:
-        name: of the element.
+        name: name of the element.
         inside: text and markup.
-        attributes: ``class_`` is class, ``aria_label`` is aria-label. True gives the name alone;
-            False and the empty string leave the attribute out.
+        attributes: ``class_`` is class, ``aria_label`` is aria-label. True writes only the name of
+            the attribute. False and the empty string leave the attribute out.
 
     >>> element("p", "a < b ", element("b", "or not"), class_="note", hidden=False)
     '<p class="note">a &lt; b <b>or not</b></p>'
@@ -35,17 +36,17 @@ def element(name: str, /, *inside: str, **attributes: str | bool) -> Html:
 
 
 def void(name: str, /, **attributes: str | bool) -> Html:
-    """An element that has no inside, such as ``<col>``."""
+    """An element without content, such as ``<col>``."""
     return Html(f"<{name}{_attributes(attributes)}>")
 
 
 def join(*pieces: str) -> Html:
-    """Text and markup, one after the other."""
+    """Text and markup, concatenated."""
     return Html("".join([piece if isinstance(piece, Html) else escape(piece) for piece in pieces]))
 
 
 def escape(text: str) -> Html:
-    """Text as markup; control characters become visible."""
+    """Text as markup, with control characters made visible."""
     return Html(html.escape(text.translate(_VISIBLE)))
 
 

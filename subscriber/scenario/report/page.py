@@ -1,14 +1,14 @@
-"""One HTML page of what came of scenarios.
+"""The HTML page with the results of scenarios.
 
-A table of scenarios by setup; a cell leads to the session, with expected and actual lines side by
-side. The page is one file without any reference to another, so that it can be kept, sent and opened
-from anywhere; it shows everything without JavaScript, which adds the filters only. Sessions are
-sections of their own that the address chooses (``#session:…``), so that they can be bookmarked, and
-the browser's own way back works.
+The page has a table of scenarios by setup. Each cell of the table is a link to the session, with
+expected and actual lines side by side. The page is one file without references to other files, so
+it can be kept, sent and opened everywhere. It shows everything without JavaScript, which only adds
+the filters. A session is a section that the address selects (``#session:…``), so it can be
+bookmarked, and the browser's Back button works.
 
-What stands in a session is somebody else's text. `subscriber.scenario.report.markup` escapes
-whatever does not say that it is markup, and the page's own policy (Content-Security-Policy) runs no
-script but ours and loads nothing.
+The text in a session may come from somebody else. `subscriber.scenario.report.markup` escapes
+everything that is not markup. The Content-Security-Policy of the page runs only the script of this
+package, and loads nothing.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ _WORST_FIRST: Final[tuple[Verdict, ...]] = (
     "passed",
 )
 _MANY: Final = 8
-"""More columns than these are narrow."""
+"""If there are more columns than this, they are narrow."""
 _STATES: Final = {"differs": "differs", "broken": "did not end", "unreached": "not run", "agrees": ""}
-"""What is said of a statement in each state; of one that agrees, nothing."""
+"""State of a statement → the text that is shown for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One result and where it is on the page."""
+    """One result, and its place on the page."""
 
     result: Result
     verdict: Verdict
     anchor: str
     row: str
-    """The anchor of its row in the table."""
+    """The anchor of the result's row in the table."""
 
 
 def write_report(path: Path, judged: Sequence[tuple[Result, Verdict]], expected: ExpectedFailures) -> None:
-    """Write the page to ``path``, over what is there.
+    """Write the page to ``path``. An existing file is replaced.
 
     Args:
-        path: of the file; its folder must exist.
-        judged: every result with what it means, of one run.
-        expected: why some of them were expected to fail.
+        path: the file. Its folder must exist.
+        judged: every result of a run with its verdict.
+        expected: why some of the scenarios were expected to fail.
 
     Raises:
         UsageError: the file cannot be written.
@@ -84,7 +84,7 @@ def write_report(path: Path, judged: Sequence[tuple[Result, Verdict]], expected:
     programs = [f"subscriber {__version__}", *[f"{name} {version(name)}" for name in ("pyspark", "sqlglot")]]
     page = report_page(judged, expected, ", ".join([made, *programs, f"Python {platform.python_version()}"]))
     try:
-        # A reference can stand for what UTF-8 cannot: half a surrogate pair.
+        # A character reference can represent half of a surrogate pair, which UTF-8 cannot.
         path.write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:
         raise UsageError(
@@ -93,12 +93,12 @@ def write_report(path: Path, judged: Sequence[tuple[Result, Verdict]], expected:
 
 
 def report_page(judged: Sequence[tuple[Result, Verdict]], expected: ExpectedFailures, made: str) -> str:
-    """The page.
+    """The text of the page.
 
     Args:
         judged: see :func:`write_report`.
         expected: see :func:`write_report`.
-        made: when and by what, in words.
+        made: the time, and the programs and their versions, as words.
     """
     entries = _entries(judged)
     setups = tuple(dict.fromkeys(entry.result.setup for entry in entries))
@@ -121,7 +121,7 @@ def report_page(judged: Sequence[tuple[Result, Verdict]], expected: ExpectedFail
     )
 
 
-# What is on the page ------------------------------------------------------------------------------
+# Entries ------------------------------------------------------------------------------------------
 
 
 def _entries(judged: Iterable[tuple[Result, Verdict]]) -> list[_Entry]:
@@ -130,7 +130,7 @@ def _entries(judged: Iterable[tuple[Result, Verdict]]) -> list[_Entry]:
     def anchor(*words: str) -> str:
         name = ":".join(re.sub(r"[^\w.-]+", "-", word) for word in words)
         anchors[name] += 1
-        # Two folders may hold scenarios of one name.
+        # Two folders may contain scenarios with the same name.
         return name if anchors[name] == 1 else f"{name}:{anchors[name]}"
 
     rows: dict[Scenario, str] = {}
@@ -150,7 +150,7 @@ def _words_of(setup: Setup) -> tuple[str, ...]:
 
 
 def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
-    """The entries of each scenario, scenarios by name: they may have run in any order."""
+    """The entries of each scenario, sorted by the scenario's name: they may have run in any order."""
     rows: defaultdict[str, list[_Entry]] = defaultdict(list)
     for entry in entries:
         rows[entry.row].append(entry)
@@ -158,8 +158,10 @@ def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
 
 
 def _next_failures(in_order: Sequence[_Entry]) -> dict[str, _Entry]:
-    """For every anchor the failure that comes next in the table, after the last one the first; none
-    that leads to itself.
+    """For every anchor, the next failure in the table. After the last failure comes the first
+    failure.
+
+    An entry has no next failure if that would be the entry itself.
     """
     following = next((entry for entry in in_order if entry.verdict in FAILURES), None)
     found = {}
@@ -172,7 +174,7 @@ def _next_failures(in_order: Sequence[_Entry]) -> dict[str, _Entry]:
 
 
 def _counts(entries: Iterable[_Entry]) -> list[tuple[Verdict, int]]:
-    """How often each verdict was given, the worst first, those without any left out."""
+    """The number of results with each verdict, worst verdict first, without zeros."""
     counter = Counter(entry.verdict for entry in entries)
     return [(verdict, counter[verdict]) for verdict in _WORST_FIRST if counter[verdict]]
 
@@ -217,12 +219,12 @@ _FILTERS: Final = element(
     element("output", name="shown", class_="dim"),
     id="filters",
     class_="filters",
-    hidden=True,  # until the script is there that makes it work
+    hidden=True,  # the script shows it, since it does not work without the script
 )
 
 
 def _headings(entries: Sequence[_Entry], setups: Sequence[Setup]) -> Iterator[Html]:
-    """Subscribers, and below each the versions of PostgreSQL."""
+    """The subscribers, and below each subscriber its versions of PostgreSQL."""
     subscribers = [
         element("th", name, scope="colgroup", colspan=str(len(list(those))), title=name)
         for name, those in groupby(setups, key=attrgetter("subscriber_name"))
@@ -327,7 +329,7 @@ def _other(entry: _Entry, *, current: bool) -> Html:
 
 
 def _reasons(entry: _Entry, expected: ExpectedFailures) -> Iterator[Html]:
-    """Why the verdict is what it is, beside what the statements say."""
+    """The reasons for the verdict that are not visible at the statements."""
     result = entry.result
     known = expected.get(expected_key(result))
     if result.skipped:
@@ -396,7 +398,7 @@ def _to_statement(entry: _Entry, exchange: Exchange, text: str) -> Html:
 
 
 def _typed(statement: Statement) -> Iterator[str]:
-    """What was typed, behind prompts as psql shows them."""
+    """What was typed, after prompts as psql shows them."""
     node = f"{statement.node}/{statement.session}" if statement.session else statement.node
     kind = "prompt publisher" if is_publisher(statement.node) else "prompt"
     for number, line in enumerate(statement.text.split("\n")):
@@ -408,7 +410,7 @@ def _typed(statement: Statement) -> Iterator[str]:
 # Side by side -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)  # most statements print the same in every setup, and those of one scenario follow each other
+@lru_cache(maxsize=1000)  # most statements print the same in all consecutive setups
 def _sides(statement: Statement, printed: str | None) -> Html:
     pairs = side_by_side(statement, printed)
     if not pairs:
@@ -417,13 +419,14 @@ def _sides(statement: Statement, printed: str | None) -> Html:
 
 
 def _side(lines: Sequence[Line | None]) -> Html:
-    """One side. Lines that have nothing of their own to show share an element, because there are
-    many.
+    """One of the two sides.
+
+    Consecutive lines without marks share an element, because there are many such lines.
     """
     shown: list[Html] = []
     for mark, run in groupby(lines, key=lambda line: line.mark if line else None):
         if mark in (None, Mark.AGREES, Mark.ASIDE):
-            # Without a blank, a line that the other side has alone would have no height here.
+            # A blank keeps the height of a line that only the other side has.
             text = "\n".join([line.text if line else " " for line in run])
             shown.append(element("div", text, class_="aside" if mark is Mark.ASIDE else ""))
         else:
@@ -437,7 +440,7 @@ def _marked(line: Line) -> Html:
     return element("div", *inside, class_=line.mark.value)
 
 
-# What every page has ------------------------------------------------------------------------------
+# Style, script and policy -------------------------------------------------------------------------
 
 
 def _resource(name: str) -> Html:
@@ -445,6 +448,6 @@ def _resource(name: str) -> Html:
 
 
 def _policy(script: str) -> str:
-    """No script but ours, and nothing from anywhere else."""
+    """A Content-Security-Policy that allows only this script, and loads nothing."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"

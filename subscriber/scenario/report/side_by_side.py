@@ -1,13 +1,12 @@
-"""Expected and printed lines beside each other, for people; `subscriber.scenario.session.expect`
-decides what counts.
+"""Expected and printed lines side by side, for people.
 
-::
+`subscriber.scenario.session.expect` decides which lines are equal. This module pairs them::
 
-    compared lines of both sides ── which of them agree ──▶ lines that agree stand in one row, in the order of each side
-                                                            what is between them: changed, missing, unexpected, aside
+    compared lines of both sides ── which of them agree ──▶ lines that agree share a row, in the order of each side
+                                                            lines between them: changed, missing, unexpected, aside
 
-Rows of a table without order agree wherever they stand, so a row of the page may hold two different
-rows of such a table and neither is marked: each side keeps the order in which it was written or
+The rows of a table without a defined order agree at any place. So a row of the page may show two
+different rows of such a table without a mark: each side keeps the order in which it was written or
 printed.
 """
 
@@ -27,13 +26,17 @@ from subscriber.scenario.session.session_file import Statement
 
 
 class Mark(Enum):
-    """What is to be said of a line.
+    """The mark of a line.
 
-    AGREES: it is on both sides, or there is nothing to compare it with.
-    ASIDE: it is not compared.
-    MISSING: expected and not printed.
-    UNEXPECTED: printed and not expected.
-    CHANGED: it differs from the line beside it.
+    AGREES: the line is on both sides, or there is nothing to compare it with.
+
+    ASIDE: the line is not compared.
+
+    MISSING: the line is expected and was not printed.
+
+    UNEXPECTED: the line was printed and is not expected.
+
+    CHANGED: the line differs from the line beside it.
     """
 
     AGREES = "agrees"
@@ -48,10 +51,10 @@ class Line:
     """A line of one side.
 
     Attributes:
-        text: as written or printed, without blanks at the end.
-        mark: what is to be said of it.
-        start: of a changed line, where it begins to differ from the line beside it.
-        stop: of a changed line, where both are the same again.
+        text: the line as written or printed, without blanks at the end.
+        mark: its mark.
+        start: in a changed line, where it begins to differ from the line beside it.
+        stop: in a changed line, where both are equal again.
     """
 
     text: str
@@ -63,18 +66,18 @@ class Line:
 _LANDMARK: Final = re.compile(r"(?P<separator>-+(\+-+)*$)|(?P<footer>\(\d+ rows?\)$)|(?P<label>[A-Z]+):  ")
 
 Pair = tuple[Line | None, Line | None]
-"""Expected and printed; None where the other side has a line more."""
+"""The expected and the printed line. None: only the other side has a line here."""
 
 
 def side_by_side(statement: Statement, printed: str | None) -> list[Pair]:
-    """The lines of both sides, pair by pair; blank lines, which mean nothing, are left out.
+    """The lines of both sides in pairs. Blank lines, which have no meaning, are left out.
 
-    A line is marked as missing, unexpected or changed exactly where the comparison fails for it.
+    A line is marked as missing, unexpected or changed exactly if the comparison fails for it.
 
     Args:
-        statement: with what was expected.
-        printed: what was printed; None when nothing was, because the scenario ended before, and
-            nothing differs.
+        statement: the statement with its expected lines.
+        printed: what was printed. None: the scenario ended before the statement, so no line
+            differs.
     """
     expected = _without_blanks(statement.expected)
     if printed is None:
@@ -84,12 +87,12 @@ def side_by_side(statement: Statement, printed: str | None) -> list[Pair]:
 
 
 class _Sides:
-    """Which lines agree.
+    """The lines of both sides, and which of them agree.
 
     Attributes:
         left: expected lines.
         right: printed lines.
-        agreeing: as many places of lines on either side, in the order of each.
+        agreeing: pairs of places on the left and on the right, each in ascending order.
         left_aside: places of expected lines that are not compared.
         right_aside: places of printed lines that are not compared.
     """
@@ -116,8 +119,9 @@ def _pairs(sides: _Sides) -> Iterator[Pair]:
 
 
 def _between(sides: _Sides, left: range, right: range) -> Iterator[Pair]:
-    """Lines of which none agrees: each pairs with one of its kind, as long as the order
-    allows it.
+    """Pairs of lines that do not agree.
+
+    Each line is paired with a line of the same kind, as far as the order allows it.
     """
     kinds = [_kind(sides.left[place], aside=place in sides.left_aside) for place in left]
     other_kinds = [_kind(sides.right[place], aside=place in sides.right_aside) for place in right]
@@ -135,9 +139,7 @@ def _between(sides: _Sides, left: range, right: range) -> Iterator[Pair]:
 
 
 def _kind(line: str, *, aside: bool) -> str:
-    """What a line is to the eye: not compared, a separator, a footer, a message of some kind, or
-    anything else.
-    """
+    """The kind of a line: not compared, a separator, a footer, a message with its label, or other."""
     if aside:
         return "aside"
     landmark = _LANDMARK.match(line)
@@ -155,13 +157,15 @@ def _beside(text: str, other: str, *, aside: bool) -> Pair:
 
 
 def _same_beginning(text: str, other: str) -> int:
-    """How many characters."""
+    """The number of characters at the beginning that are equal."""
     return sum(1 for _ in takewhile(lambda both: both[0] == both[1], zip(text, other, strict=False)))
 
 
 def _places(compared: Sequence[str], lines: Sequence[str]) -> list[int]:
-    """Where each compared line stands: lines are compared in another order only among those of a
-    table without order.
+    """The place of each compared line in the output.
+
+    The order of comparison differs from the order of the output only within a table without a
+    defined order.
     """
     where: defaultdict[str, deque[int]] = defaultdict(deque)
     for place, line in enumerate(lines):

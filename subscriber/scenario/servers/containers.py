@@ -1,4 +1,4 @@
-"""Database servers in containers, where this machine has none of its own and Docker answers."""
+"""Database servers in containers, for a machine that has Docker but no server programs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from subscriber.scenario.servers.postgresql_server import PostgreSQL
 MARIADB_IMAGE: Final = "mariadb:11"
 
 _HOST_ONLY: Final = frozenset({"listen_addresses", "unix_socket_directories"})
-"""Settings that the image sets itself: a container listens on all of its own addresses."""
+"""Settings that the image sets itself: a server in a container listens on all addresses of the
+container.
+"""
 
 
 class _PostgreSQLContainer(PostgreSQL):
-    """A PostgreSQL that ends with its container."""
+    """A PostgreSQL server that ends with its container."""
 
     def __init__(self, conninfo: str, major: int, container: Any) -> None:
         super().__init__(conninfo, major)
@@ -30,7 +32,7 @@ class _PostgreSQLContainer(PostgreSQL):
 
 
 class _MariaDBContainer(MariaDB):
-    """A MariaDB that ends with its container."""
+    """A MariaDB server that ends with its container."""
 
     def __init__(self, url: str, container: Any) -> None:
         super().__init__(url)
@@ -43,21 +45,21 @@ class _MariaDBContainer(MariaDB):
 
 
 def docker_answers() -> bool:
-    """Whether the libraries are installed and a Docker daemon answers."""
+    """Whether the libraries for Docker are installed and a Docker daemon answers."""
     try:
         import docker
-        import testcontainers  # noqa: F401  (the other half of the question)
+        import testcontainers  # noqa: F401  (only checked, not used)
     except ImportError:
         return False
     try:
         docker.from_env(timeout=5).ping()
-    except Exception:  # every way in which Docker is not there
+    except Exception:  # whatever the error is, Docker is not available
         return False
     return True
 
 
 def postgresql_container(major: int, settings: Mapping[str, str]) -> PostgreSQL | None:
-    """A running container of ``postgres:<major>`` with ``settings``; None when Docker does not
+    """A running container of ``postgres:<major>`` with ``settings``. None if Docker does not
     answer.
     """
     if not docker_answers():
@@ -72,7 +74,7 @@ def postgresql_container(major: int, settings: Mapping[str, str]) -> PostgreSQL 
 
 
 def mariadb_container() -> MariaDB | None:
-    """A running container of `MARIADB_IMAGE`; None when Docker does not answer."""
+    """A running container of `MARIADB_IMAGE`. None if Docker does not answer."""
     if not docker_answers():
         return None
     from testcontainers.mysql import MySqlContainer

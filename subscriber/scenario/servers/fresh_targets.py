@@ -1,4 +1,4 @@
-"""An empty database for a subscriber node of ours."""
+"""An empty database for a subscriber node that is a target."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ TARGET_KINDS: Final = ("sqlite", "postgresql", "duckdb", "mariadb")
 
 @dataclass(frozen=True, slots=True)
 class TargetServers:
-    """Where databases are made; each server is asked for when one is.
+    """The servers on which databases are created. Each server is started when it is first needed.
 
     Attributes:
-        postgresql: a PostgreSQL server that is nobody's publisher.
-        mariadb: a MariaDB server.
+        postgresql: gives a PostgreSQL server that is not a publisher.
+        mariadb: gives a MariaDB server.
     """
 
     postgresql: Callable[[], PostgreSQL]
@@ -34,8 +34,9 @@ class FreshTarget:
     """A database for a node.
 
     Attributes:
-        url: SQLAlchemy's.
-        disposable: it was made for the node and goes with it; else it is somebody's.
+        url: its SQLAlchemy URL.
+        disposable: whether the database was created for the node, and is dropped with it. Otherwise
+            it is a database that the user has named.
     """
 
     url: str = field(repr=False)  # it may hold a password
@@ -44,17 +45,18 @@ class FreshTarget:
 
 @contextlib.contextmanager
 def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> Iterator[FreshTarget]:
-    """An empty database, gone when the block ends.
+    """An empty database, which is dropped at the end of the ``with`` block.
 
     Args:
-        kind: one of :data:`TARGET_KINDS`, or the URL of a database, which is used as it is: a node
-            refuses one with subscriptions or tables of the session's names, and drops what it made.
-        name: of the node, and of a database on a server.
-        folder: for files.
-        servers: for databases on servers; a leftover of the same name is dropped first.
+        kind: one of :data:`TARGET_KINDS`, or the URL of a database. A database with a URL is used
+            as it is: a node refuses it if it has subscriptions, or tables with names that the
+            session uses, and drops the tables that the node has created.
+        name: name of the node, and of the database on a server.
+        folder: folder for files.
+        servers: the servers for databases. An existing database with this name is dropped first.
 
     Raises:
-        UsageError: it is neither a kind nor a URL, or there is no such server.
+        UsageError: ``kind`` is neither a kind nor a URL, or there is no such server.
     """
     match kind:
         case "sqlite":
@@ -83,7 +85,10 @@ def fresh_target(kind: str, name: str, folder: Path, servers: TargetServers) -> 
 
 @contextlib.contextmanager
 def _file(file: Path) -> Iterator[Path]:
-    """A file that is not there, removed at the end with what its database has put beside it."""
+    """The path of a file that does not exist.
+
+    At the end the file is removed, with the files that its database has created beside it.
+    """
     _remove(file)
     try:
         yield file

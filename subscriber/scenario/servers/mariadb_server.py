@@ -1,4 +1,4 @@
-"""MariaDB servers: one that can be reached, and one that is ours."""
+"""MariaDB servers: a server that can be connected to, and a private server that is started here."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from subscriber.scenario.servers.installations import MariaDBInstallation, find_
 from subscriber.scenario.servers.processes import GuardedProcesses, free_port
 
 START_SECONDS: Final = 90.0
-"""Patience with a server that starts."""
+"""Seconds that a server may take to start."""
 
 _STOP_SECONDS: Final = 20.0
 
 
 class MariaDB:
-    """A MariaDB server that can be reached, whoever runs it.
+    """A MariaDB server that can be connected to.
 
     Args:
-        url: SQLAlchemy's URL of a user that may create databases.
+        url: SQLAlchemy URL with a user that may create databases.
     """
 
     def __init__(self, url: str) -> None:
         self._url = make_url(url)
 
     def url(self, dbname: str | None = None) -> str:
-        """SQLAlchemy's URL of a database (or of none); it holds the password if there is one."""
+        """The SQLAlchemy URL of a database, or of the server, with the password if there is one."""
         return self._url.set(database=dbname).render_as_string(hide_password=False)
 
     def execute(self, sql: str, dbname: str | None = None) -> list[tuple[Any, ...]]:
-        """Run one statement in autocommit, on a connection of its own, and return its rows.
+        """Run one statement in autocommit mode, on a new connection, and return its rows.
 
         Raises:
-            sqlalchemy.exc.SQLAlchemyError: what the server said.
+            sqlalchemy.exc.SQLAlchemyError: the statement failed.
         """
         engine = create_engine(self.url(dbname), isolation_level="AUTOCOMMIT")
         try:
@@ -53,8 +53,9 @@ class MariaDB:
         self.execute(f"CREATE DATABASE {_backquote(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop a database with what is prepared in it, which would hold it; nothing happens when it
-        does not exist.
+        """Drop a database. Nothing happens if it does not exist.
+
+        Its prepared transactions are rolled back first, because their locks would block the DROP.
         """
         for _, length, _, data in self.execute("XA RECOVER"):
             gid, database = data[:length], data[length:]
@@ -63,13 +64,13 @@ class MariaDB:
         self.execute(f"DROP DATABASE IF EXISTS {_backquote(name)}")
 
     def start(self) -> None:
-        """Make the server ready; this one is."""
+        """Do nothing: the server is running already."""
 
     def stop(self) -> None:
-        """End the server if it is ours."""
+        """Stop the server if this program has started it."""
 
     def close(self) -> None:
-        """End the server if it is ours, and remove what it kept."""
+        """Stop the server and remove its data if this program has started it."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -82,7 +83,9 @@ class MariaDB:
 
 
 class MariaDBServer(MariaDB):
-    """A private MariaDB server of ours: user ``subscriber``, no password, 127.0.0.1 only, UTC,
+    """A private MariaDB server from programs on this machine.
+
+    Its user is ``subscriber`` without a password. It listens on 127.0.0.1 only, and uses UTC and
     utf8mb4.
     """
 
@@ -92,10 +95,10 @@ class MariaDBServer(MariaDB):
         self._processes: GuardedProcesses | None = None
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections; nothing happens when it runs.
+        """Start the server and wait until it accepts connections. Nothing happens if it is running.
 
         Raises:
-            TargetUnavailable: it does not come up; the detail is the end of its log.
+            TargetUnavailable: the server does not start. The detail is the end of its log.
         """
         processes = self._prepared()
         if processes.is_running():
@@ -134,7 +137,7 @@ class MariaDBServer(MariaDB):
             self._processes.end(["SIGTERM"], _STOP_SECONDS)
 
     def kill(self) -> None:
-        """Kill the server; the next start recovers."""
+        """Kill the server. The next start recovers its data."""
         if self._processes is not None:
             self._processes.end(["SIGKILL"], _STOP_SECONDS)
 

@@ -1,19 +1,21 @@
 """Private database servers for the demo, the scenarios and the tests.
 
-Where a server comes from (design, "where databases come from"), in this order::
+A server is taken from the first of these places that has one::
 
-    environment    SUBSCRIBER_TEST_POSTGRESQL_18='host=… user=…'     someone else's; never started or stopped
+    environment    SUBSCRIBER_TEST_POSTGRESQL_18='host=… user=…'     the user's; never started or stopped
     this machine   wheel, /usr/lib/postgresql, PATH, Homebrew        PostgreSQLServer, MariaDBServer
     container      testcontainers, when Docker answers               ended by testcontainers
 
-Invariants of a server that we start: its own data directory, a port of its own that only loopback
-can reach, an unprivileged user when we are root (PostgreSQL refuses root), and its end when this
-process ends, however that happens (see `subscriber.scenario.servers.guard`). It has no password,
-because nobody else can reach it but this machine's users, and no durability (fsync is off), because
-nothing in it is worth keeping: a *process* killed and restarted still finds everything, a machine
-would not.
+Invariants of a server that this program starts:
 
-A server's port stays the same over a restart, so that a subscriber can find it again.
+- It has a separate data directory, and a separate port on the loopback address.
+- It runs as an unprivileged user if this process is root, because PostgreSQL refuses root.
+- It ends when this process ends, for whatever reason (see `subscriber.scenario.servers.guard`).
+- It has no password, because only users of this machine can connect to it.
+- It has fsync off, because its data need not survive a crash of the machine. After its *process* is
+  killed and restarted, it still has all data.
+
+A server keeps its port over a restart, so that a subscriber can connect to it again.
 """
 
 from __future__ import annotations
@@ -57,13 +59,14 @@ _Server = TypeVar("_Server", PostgreSQL, MariaDB)
 
 
 def open_postgresql(major: int = 18, settings: Mapping[str, str] | None = None) -> PostgreSQL:
-    """A started PostgreSQL of this version: the environment's, this machine's, or a container's.
+    """A started PostgreSQL server of this version, from the first place that has one (see the
+    module).
 
-    Settings go over `PUBLISHER_SETTINGS`; the environment's server keeps its own.
+    ``settings`` override `PUBLISHER_SETTINGS`. The server of the environment keeps its settings.
 
     Raises:
-        UsageError: there is none to be had; it says where was looked.
-        PublisherUnavailable: there is one, and it does not start.
+        UsageError: there is no server. The error lists the places that were searched.
+        PublisherUnavailable: there is a server, but it does not start.
     """
     variable = f"SUBSCRIBER_TEST_POSTGRESQL_{major}"
     if given := os.environ.get(variable):
@@ -76,12 +79,13 @@ def open_postgresql(major: int = 18, settings: Mapping[str, str] | None = None) 
 
 
 def open_mariadb() -> MariaDB:
-    """A started MariaDB: the environment's (``SUBSCRIBER_TEST_MARIADB``, a URL), this machine's, or
-    a container's.
+    """A started MariaDB server, from the first place that has one (see the module).
+
+    The variable of the environment is ``SUBSCRIBER_TEST_MARIADB``, a URL.
 
     Raises:
-        UsageError: there is none to be had; it says where was looked.
-        TargetUnavailable: there is one, and it does not start.
+        UsageError: there is no server. The error lists the places that were searched.
+        TargetUnavailable: there is a server, but it does not start.
     """
     variable = "SUBSCRIBER_TEST_MARIADB"
     if given := os.environ.get(variable):

@@ -1,4 +1,4 @@
-"""PostgreSQL servers: one that can be reached, and one that is ours."""
+"""PostgreSQL servers: a server that can be connected to, and a private server that is started here."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ REQUIRED_SETTINGS: Final[Mapping[str, str]] = {
     "max_replication_slots": "40",
     "max_prepared_transactions": "20",
 }
-"""What the code needs of a publisher wherever it runs; docker-compose.yml must agree (a test
-compares).
+"""The settings that every publisher needs. docker-compose.yml must have the same (a test compares).
 """
 
 PUBLISHER_SETTINGS: Final[Mapping[str, str]] = {
@@ -48,13 +47,14 @@ PUBLISHER_SETTINGS: Final[Mapping[str, str]] = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
 }
-"""A conformance server's settings: 64kB of decoding memory makes streaming start early. Callers may
-override any.
+"""The settings of a server for tests. With 64kB of decoding memory, streaming starts early.
+
+A caller may override each setting.
 """
 
 START_SECONDS: Final = 90.0
-"""Patience with a server that starts: it takes one second, on a loaded machine of one core some
-ten.
+"""Seconds that a server may take to start. It takes about 1 second, or 10 on a busy machine with
+one core.
 """
 
 _STOP_SECONDS: Final = 20.0
@@ -62,7 +62,7 @@ _PORT_ATTEMPTS: Final = 5
 
 
 class PostgreSQL:
-    """A PostgreSQL server that can be reached, whoever runs it.
+    """A PostgreSQL server that can be connected to.
 
     Attributes:
         major: its major version.
@@ -74,7 +74,11 @@ class PostgreSQL:
 
     @property
     def port(self) -> int:
-        """The TCP port."""
+        """The TCP port.
+
+        Raises:
+            UsageError: the port in the connection string is not a valid number (SQLSTATE 22023).
+        """
         port = str(self._parameters.get("port") or 5432)
         if not (port.isascii() and port.isdecimal() and integer_of(port) < 2**16):
             raise UsageError(f'invalid integer value "{port}" for connection option "port"', sqlstate="22023")
@@ -82,7 +86,7 @@ class PostgreSQL:
 
     @property
     def psql(self) -> Path:
-        """A psql program of this machine, of the server's version if there is one.
+        """A psql program on this machine, of the server's version if there is one.
 
         Raises:
             UsageError: there is none.
@@ -90,11 +94,11 @@ class PostgreSQL:
         return find_psql(self.major)
 
     def conninfo(self, dbname: str = "postgres", **parameters: str | int) -> str:
-        """libpq's connection string of a database, with any further ``parameters`` of libpq."""
+        """The connection string of a database, with further ``parameters`` of libpq."""
         return make_conninfo("", **{**self._parameters, "dbname": dbname, **parameters})
 
     def url(self, dbname: str = "postgres") -> str:
-        """SQLAlchemy's URL of a database, for psycopg 3; it holds the password if there is one."""
+        """The SQLAlchemy URL of a database, for psycopg 3, with the password if there is one."""
         known = self._parameters
         rest = {name: str(value) for name, value in known.items() if name not in _URL_PARTS}
         url = URL.create(
@@ -103,13 +107,15 @@ class PostgreSQL:
         return url.render_as_string(hide_password=False)
 
     def execute(self, sql: str, dbname: str = "postgres") -> list[tuple[Any, ...]]:
-        """Run SQL in autocommit, on a connection of its own; the rows of the last statement that
-        returned any.
+        """Run SQL in autocommit mode, on a new connection.
 
         Several statements in one string are one implicit transaction, as in psql -c.
 
+        Returns:
+            The rows of the last statement that returned rows.
+
         Raises:
-            psycopg.Error: what the server said.
+            psycopg.Error: a statement failed.
         """
         rows: list[tuple[Any, ...]] = []
         with psycopg.connect(self.conninfo(dbname), autocommit=True) as connection:
@@ -125,16 +131,17 @@ class PostgreSQL:
         self.execute(f"CREATE DATABASE {_quote(name)}")
 
     def drop_database(self, name: str) -> None:
-        """Drop a database with everything that would hold it: sessions, slots, subscriptions,
-        prepared transactions.
+        """Drop a database. Nothing happens if it does not exist.
 
-        Replication origins of the cluster, of which there are few, that were made for it as a
-        target go with it. Nothing happens when it does not exist.
+        First everything is removed that would prevent the DROP: its sessions, slots, subscriptions
+        and prepared transactions. If the database was a target, its replication origins are dropped
+        too: they belong to the whole server, which can have only few of them.
         """
         found = self.execute(f"SELECT oid FROM pg_database WHERE datname = {_literal(name)}")
         if not found:
             return
-        # Disabled subscriptions without a slot drop at once; their publisher may be gone already.
+        # A disabled subscription without a slot can be dropped even if its publisher does not exist
+        # any more.
         for (subscription,) in self.execute(
             "SELECT subname FROM pg_subscription s JOIN pg_database d ON d.oid = subdbid"
             f" WHERE datname = {_literal(name)}"
@@ -160,19 +167,19 @@ class PostgreSQL:
             try:
                 self.execute(f"SELECT pg_drop_replication_slot(slot_name) {of_it} AND NOT active")
             except psycopg.errors.ObjectInUse:
-                pass  # its receiver was faster; once more
+                pass  # a receiver has started to use the slot again, so try again
             if time.monotonic() > deadline:
                 raise PublisherUnavailable(f'replication slots of database "{database}" could not be dropped')
             time.sleep(0.05)
 
     def start(self) -> None:
-        """Make the server ready; this one is, or it is somebody else's to start."""
+        """Do nothing: the server is running already, or the user has to start it."""
 
     def stop(self) -> None:
-        """End the server if it is ours."""
+        """Stop the server if this program has started it."""
 
     def close(self) -> None:
-        """End the server if it is ours, and remove what it kept."""
+        """Stop the server and remove its data if this program has started it."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -185,14 +192,16 @@ class PostgreSQL:
 
 
 class PostgreSQLServer(PostgreSQL):
-    """A private PostgreSQL server of ours, from programs on this machine.
+    """A private PostgreSQL server from programs on this machine.
 
-    ``with PostgreSQLServer() as server: server.execute("SELECT
-    1")``. The superuser is ``postgres``, without a password, on 127.0.0.1 only.
+    Its superuser is ``postgres`` without a password. It listens on 127.0.0.1 only. Example::
+
+        with PostgreSQLServer() as server:
+            server.execute("SELECT 1")
 
     Args:
-        installation: which programs; `find_postgresql` otherwise.
-        settings: over `PUBLISHER_SETTINGS`; they are read again at every start.
+        installation: the programs. By default the result of `find_postgresql`.
+        settings: settings that override `PUBLISHER_SETTINGS`. They are read again at every start.
     """
 
     def __init__(
@@ -210,24 +219,24 @@ class PostgreSQLServer(PostgreSQL):
 
     @property
     def psql(self) -> Path:
-        """The psql of the server's own version."""
+        """The psql program of the server's version."""
         return self.bin / "psql"
 
     @property
     def data_directory(self) -> Path:
-        """The data directory; it exists from the first start until `close`."""
+        """The data directory. It exists from the first start until `close`."""
         return self._prepared().directory / "data"
 
     @property
     def running(self) -> bool:
-        """Whether the server's process is there."""
+        """Whether the server's process is running."""
         return self._processes is not None and self._processes.is_running()
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections; nothing happens when it runs.
+        """Start the server and wait until it accepts connections. Nothing happens if it is running.
 
         Raises:
-            PublisherUnavailable: it does not come up; the detail is the end of its log.
+            PublisherUnavailable: the server does not start. The detail is the end of its log.
         """
         if self.running:
             return
@@ -240,7 +249,8 @@ class PostgreSQLServer(PostgreSQL):
                 return
             if "Address already in use" not in processes.last_lines(5):
                 break
-            # Somebody took the port between our look and the server's. Only a new server may move.
+            # Another process took the port after it was found free. Only a new server may change
+            # its port.
             if fresh:
                 self._parameters["port"] = str(free_port())
             else:
@@ -248,18 +258,20 @@ class PostgreSQLServer(PostgreSQL):
         raise self._failure(f"PostgreSQL {self.major} did not start")
 
     def stop(self) -> None:
-        """Stop the server in order (fast shutdown: sessions end, slots keep their positions)."""
+        """Stop the server by a fast shutdown: sessions are ended, and slots keep their positions."""
         if self._processes is not None:
             self._processes.end(["SIGINT", "SIGQUIT"], _STOP_SECONDS)
 
     def kill(self) -> None:
-        """Stop the server at once (immediate shutdown); the next start recovers from its WAL."""
+        """Stop the server by an immediate shutdown. The next start recovers from WAL."""
         if self._processes is not None:
             self._processes.end(["SIGQUIT"], _STOP_SECONDS)
 
     def restart(self, settings: Mapping[str, str] | None = None) -> None:
-        """Stop in order and start again on the same port, with ``settings`` changed; raises as
-        `start` does.
+        """Stop the server, and start it again on the same port, with ``settings`` changed.
+
+        Raises:
+            PublisherUnavailable: the server does not start. The detail is the end of its log.
         """
         self.settings.update(settings or {})
         self.stop()
@@ -273,7 +285,7 @@ class PostgreSQLServer(PostgreSQL):
             self._processes = None
 
     def _prepared(self) -> GuardedProcesses:
-        """The server's directory and data directory, made once."""
+        """The server's processes. The first call creates the data directory."""
         if self._processes is None:
             self._processes = GuardedProcesses(f"pg{self.major}")
             self._programs = _runnable(self._installation, self._processes)
@@ -303,7 +315,7 @@ class PostgreSQLServer(PostgreSQL):
             configuration.write("include = 'subscriber.conf'\n")
 
     def _write_settings(self) -> None:
-        # A file of our own, below ALTER SYSTEM's, so that a test may use that too.
+        # A separate file, which ALTER SYSTEM overrides, so that a test may use ALTER SYSTEM too.
         lines = [f"{name} = {_setting(value)}\n" for name, value in (self.settings | {"port": str(self.port)}).items()]
         path = self.data_directory / "subscriber.conf"
         path.write_text("".join(lines))
@@ -313,14 +325,15 @@ class PostgreSQLServer(PostgreSQL):
         deadline = time.monotonic() + START_SECONDS
         while processes.is_running() and time.monotonic() < deadline:
             try:
-                # Whoever has the port may be silent, so each attempt has a limit (libpq's least is
-                # 2 seconds).
+                # Another process that uses the port may send no answer, so each attempt has a limit
+                # (libpq's minimum is 2 seconds).
                 with psycopg.connect(self.conninfo(connect_timeout=2)) as connection:
                     ((directory,),) = connection.execute("SHOW data_directory").fetchall()
             except psycopg.Error:
                 time.sleep(0.05)
             else:
-                # Another server on this port would answer too: the data directory tells them apart.
+                # Another server on this port would answer too, so the data directories are
+                # compared.
                 return os.path.realpath(str(directory)) == os.path.realpath(self.data_directory)
         processes.end(["SIGQUIT"], _STOP_SECONDS)
         return False
@@ -338,8 +351,9 @@ _URL_PARTS: Final = frozenset({"user", "password", "host", "port", "dbname"})
 
 
 def _runnable(installation: PostgreSQLInstallation, processes: GuardedProcesses) -> PostgreSQLInstallation:
-    """The installation, or a copy that the server's user can read (a clone below /root is closed to
-    it).
+    """The installation, or a copy of it if the server's user cannot run the programs.
+
+    For instance, this user cannot read a clone of the repository below /root.
     """
     user = processes.user
     if user is None or _can_run(installation, user):
@@ -347,7 +361,8 @@ def _runnable(installation: PostgreSQLInstallation, processes: GuardedProcesses)
     package = installation.root.parent
     copy = processes.directory / "programs" / package.name
     shutil.copytree(installation.root, copy / installation.root.name, symlinks=True)
-    # A wheel's programs look for their libraries beside the package (Linux) or in it (macOS).
+    # The programs of a wheel load their libraries from beside the package (Linux) or from within it
+    # (macOS).
     for libraries, place in ((f"{package}.libs", f"{copy}.libs"), (package / ".dylibs", copy / ".dylibs")):
         if os.path.isdir(libraries):
             shutil.copytree(libraries, place, symlinks=True)
@@ -375,5 +390,5 @@ def _literal(value: str) -> str:
 
 
 def _setting(value: str) -> str:
-    """A value in postgresql.conf's quotes, where a backslash escapes."""
+    """A value in quotes, as in postgresql.conf, where a backslash is an escape character."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Commands that end with us, as a user that may run a database server."""
+"""Commands that end with this process, run as a user that may run a database server."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from typing import Final
 GUARD: Final = Path(__file__).with_name("guard.py")
 
 SERVER_USERS: Final = ("postgres", "_postgres", "subscriber")
-"""Users to run a server as when we are root: PostgreSQL's own on Debian and macOS, then the one
-that we create.
+"""The users that a server is run as if this process is root: PostgreSQL's users on Debian and
+macOS, then the user that :func:`server_user` creates.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SystemUser:
-    """A user of this machine: its name, and the ids that a process started for it gets."""
+    """A user of this machine.
+
+    Attributes:
+        name: its name.
+        uid: the user ID of its processes.
+        gid: the group ID of its processes.
+    """
 
     name: str
     uid: int
@@ -33,10 +39,10 @@ class SystemUser:
 
 
 def server_user() -> SystemUser | None:
-    """The user to start servers as: None (ourselves) unless we are root, whom PostgreSQL refuses.
+    """The user that servers are run as. None: the current user.
 
-    As root, the first of `SERVER_USERS` that exists; else a new system user ``subscriber``; else
-    ``nobody``.
+    PostgreSQL refuses to run as root. If this process is root, the result is the first user in
+    `SERVER_USERS` that exists, else a new system user ``subscriber``, else ``nobody``.
     """
     if os.geteuid() != 0:
         return None
@@ -49,8 +55,9 @@ def server_user() -> SystemUser | None:
 
 
 def free_port() -> int:
-    """A TCP port on loopback that nobody listens on now (somebody may take it before it is
-    used).
+    """A TCP port on the loopback address on which no process is listening now.
+
+    Another process may take the port before it is used.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -59,11 +66,11 @@ def free_port() -> int:
 
 
 class GuardedProcesses:
-    """Commands that run under a guard, and the private directory they work in.
+    """Commands that run under a guard, and the private directory in which they work.
 
-    The directory has a short path (socket names are limited to about 100 bytes), belongs to the
-    server's user, and is removed by `close`, when the object is collected, or by the guard when
-    this process dies. Output of the commands goes to ``log`` in it.
+    The directory has a short path, because names of sockets are limited to about 100 bytes. It
+    belongs to the server's user. It is removed by `close`, when the object is collected, or by the
+    guard when this process ends. The commands write their output to the file ``log`` in it.
     """
 
     def __init__(self, name: str) -> None:
@@ -76,17 +83,17 @@ class GuardedProcesses:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def is_running(self) -> bool:
-        """Whether the command of the last `spawn` is still there."""
+        """Whether the command of the last `spawn` is running."""
         return self._guard is not None and self._guard.poll() is None
 
     def hand_over(self, *paths: Path) -> None:
-        """Give files or directories of ours to the server's user."""
+        """Make the server's user the owner of files or directories."""
         if self.user is not None:
             for path in paths:
                 os.chown(path, self.user.uid, self.user.gid)
 
     def spawn(self, command: Sequence[str | Path], *, stop_signal: str = "SIGTERM") -> None:
-        """Start a command under a guard; `stop_signal` is what ends it when this process dies."""
+        """Start a command under a guard. If this process ends, `stop_signal` ends the command."""
         identity = () if self.user is None else (f"--uid={self.user.uid}", f"--gid={self.user.gid}")
         guard = [sys.executable, "-I", str(GUARD), f"--log={self.log}", f"--stop={stop_signal}"]
         self._guard = subprocess.Popen(
@@ -98,21 +105,25 @@ class GuardedProcesses:
         )
 
     def signal(self, name: str) -> None:
-        """Send the running command a signal by its name (``SIGINT``); nothing happens when it has
-        ended.
+        """Send a signal to the running command, by its name (``SIGINT``).
+
+        Nothing happens if the command has ended.
         """
         if self._guard is not None and self._guard.stdin is not None and self.is_running():
             try:
                 self._guard.stdin.write(name.encode("ascii") + b"\n")
                 self._guard.stdin.flush()
             except BrokenPipeError:
-                pass  # it ended by itself in this moment, which is what signals are sent for
+                pass  # the command has ended by itself, so it needs no signal
 
     def wait(self, timeout: float) -> int:
-        """The exit code of the command, once it has ended (128 + n for signal n).
+        """Wait for the end of the command.
+
+        Returns:
+            The exit code of the command. It is 128 + n if signal n has ended the command.
 
         Raises:
-            subprocess.TimeoutExpired: it has not within ``timeout`` seconds.
+            subprocess.TimeoutExpired: the command has not ended within ``timeout`` seconds.
         """
         if self._guard is None:
             return 0
@@ -122,15 +133,18 @@ class GuardedProcesses:
         return code
 
     def run(self, command: Sequence[str | Path], timeout: float) -> int:
-        """Run a command to its end under a guard and return its exit code; raises as `wait`
-        does.
+        """Run a command to its end under a guard, and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: the command has not ended within ``timeout`` seconds.
         """
         self.spawn(command)
         return self.wait(timeout)
 
     def end(self, signals: Sequence[str], patience: float) -> None:
-        """End the command: each signal in turn, with ``patience`` seconds after each, and SIGKILL
-        after the last.
+        """End the command: send each signal in turn and wait ``patience`` seconds after each.
+
+        The last signal is SIGKILL.
         """
         for name in (*signals, "SIGKILL"):
             self.signal(name)
@@ -141,11 +155,11 @@ class GuardedProcesses:
             return
 
     def last_lines(self, count: int = 20) -> str:
-        """The end of the log."""
+        """The last lines of the log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
 
     def close(self) -> None:
-        """Remove the directory; the command must have ended."""
+        """Remove the directory. The command must have ended."""
         self._remove()
 
 
@@ -158,11 +172,13 @@ def _lookup(name: str) -> SystemUser | None:
 
 
 def _short_temporary_directory() -> str | None:
-    # macOS's own (/var/folders/…) is private to the user, long, and of no use to another user.
+    # The temporary folder of macOS (/var/folders/…) has a long path, and another user cannot use
+    # it.
     return "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else None
 
 
 def _server_environment() -> Mapping[str, str]:
-    # libpq's variables (PGDATA, PGPORT, PGOPTIONS …) are for the user's own servers.
+    # Variables such as libpq's (PGDATA, PGPORT, PGOPTIONS …) are meant for other servers of the
+    # user.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "MYSQL", "MARIADB"))}
     return kept | {"LC_ALL": "C", "TZ": "UTC"}

@@ -1,17 +1,16 @@
-r"""psql's aligned table format, byte for byte (``print_aligned_text`` and ``mbprint`` of its
-sources).
+r"""psql's aligned table format (``print_aligned_text`` and ``mbprint`` in psql's source code).
 
 ::
 
      a |    note         header centred
     ---+------------
-     1 | two lines +     a newline in a value is marked with +, and the value goes on in the next line
+     1 | two lines +     a newline in a value is marked with +, and the value continues in the next line
        | of text
      2 |                 NULL prints nothing
     (2 rows)
 
-That is border 1 with header and footer, the format of a psql without settings. Blanks at the end of
-a line are printed where psql prints them.
+The result is equal to psql's, byte for byte. This is border 1 with header and footer, the format of
+a psql without settings. Blanks at the end of a line are printed where psql prints them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from itertools import zip_longest
 from typing import Final
 
 _NUMERIC_TYPES: Final = frozenset({20, 21, 23, 26, 28, 29, 700, 701, 790, 1700, 5069})
-"""int8, int2, int4, oid, xid, cid, float4, float8, money, numeric and xid8: the types that psql
-aligns to the right.
+"""The types that psql aligns to the right: int8, int2, int4, oid, xid, cid, float4, float8, money,
+numeric and xid8.
 """
 
 _TAB: Final = 8
@@ -32,8 +31,11 @@ _TAB: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a query's result: its name, and the OID of its type, which decides the
-    alignment.
+    """A column of a query's result.
+
+    Attributes:
+        name: its name.
+        type_oid: the OID of its type, which decides the alignment.
     """
 
     name: str
@@ -41,12 +43,13 @@ class Column:
 
 
 def aligned_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]]) -> str:
-    """The table as psql prints it, each line with its newline, without the blank line that psql
-    puts after it.
+    """The table as psql prints it, without the blank line that psql prints below it.
+
+    Each line ends with a newline.
 
     Args:
-        columns: of the result; a query may have none.
-        rows: values as the server writes them; None is NULL.
+        columns: the columns of the result. There may be none.
+        rows: the values as the server writes them. None is NULL.
     """
     headers = [displayed_lines(column.name) for column in columns]
     cells = [[displayed_lines(value or "") for value in row] for row in rows]
@@ -60,8 +63,10 @@ def aligned_table(columns: Sequence[Column], rows: Sequence[Sequence[str | None]
 
 
 def displayed_lines(value: str) -> list[str]:
-    r"""The lines of a value, with what psql makes visible: ``\r``, tabs as blanks, other control
-    characters in hex.
+    r"""The lines of a value, with control characters made visible as in psql.
+
+    ``\r`` is shown as such, tabs become blanks, and other control characters are shown in
+    hexadecimal.
 
     >>> displayed_lines("a\tb\n\x01")
     ['a       b', '\\x01']
@@ -70,15 +75,16 @@ def displayed_lines(value: str) -> list[str]:
 
 
 def display_width(text: str) -> int:
-    """Columns of a terminal that ``text`` fills for psql: none for a combining character, two for a
-    wide one.
+    """The number of terminal columns that psql counts for ``text``.
+
+    A combining character counts 0, and a wide character counts 2.
     """
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def _character_width(character: str) -> int:
-    # psql makes its tables from the same two properties. (rich.cells draws terminals, and has other
-    # widths for a thousand characters, Devanagari's vowels among them.)
+    # psql's width tables are computed from the same two properties. rich.cells cannot be used: its
+    # widths differ for a thousand characters, for instance the vowels of Devanagari.
     category = unicodedata.category(character)
     if category in ("Mn", "Me", "Cf"):
         return 0
@@ -135,6 +141,6 @@ def _row(cells: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[
             if right[index] and value is not None:
                 text = blanks + text
             elif index < last or goes_on:
-                text += blanks  # what is left-aligned is padded only where something follows
+                text += blanks  # a left-aligned value is padded only if something follows
             parts.append(" " + text + ("+" if goes_on else " " if index < last else ""))
         yield "|".join(parts)

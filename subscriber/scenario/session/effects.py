@@ -1,5 +1,6 @@
-"""What a statement of a session does, as far as the runner must know: does it read rows, or make a
-subscription?
+"""The effects of a statement that the runner of a session must know.
+
+For instance, a statement reads rows, or creates a subscription.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from subscriber.sql.lexer import Kind, scan
 
 
 class Effect(Flag):
-    """What makes a session wait.
+    """The effects for which a session waits.
 
-    ROWS: it reads or writes rows: the node's subscriptions settle before it.
-    SUBSCRIPTION: it makes or alters a subscription: they settle after it.
+    ROWS: the statement reads or writes rows. The node's subscriptions settle before it.
+
+    SUBSCRIPTION: it creates or alters a subscription. The node's subscriptions settle after it.
+
     OTHER: neither.
     """
 
@@ -50,9 +53,9 @@ _ROWS: Final = frozenset(
 
 
 def effect_of(text: str) -> Effect:
-    r"""The effects of the statements in ``text``; a backslash command shows definitions only.
+    r"""The effects of the statements in ``text``. A backslash command only shows definitions.
 
-    What ``\gexec`` runs is not known before it runs, and may be anything.
+    The statements that ``\gexec`` runs are not known in advance, and may have any effect.
 
     >>> effect_of("SELECT 1"), effect_of("ALTER SUBSCRIPTION s DISABLE"), effect_of("DROP TABLE t")
     (<Effect.ROWS: 1>, <Effect.SUBSCRIPTION: 2>, <Effect.OTHER: 0>)
@@ -67,9 +70,7 @@ def effect_of(text: str) -> Effect:
 
 
 def publication_command(text: str) -> str | None:
-    """The CREATE, ALTER or DROP PUBLICATION that ``text`` is; None where it is, or holds, anything
-    else.
-    """
+    """The CREATE, ALTER or DROP PUBLICATION command in ``text``. None if ``text`` is anything else."""
     queries = _cut(text)
     if len(queries) != 1 or queries[0].executes or not _names_publication(queries[0]):
         return None
@@ -77,8 +78,8 @@ def publication_command(text: str) -> str | None:
 
 
 def may_change_publications(text: str) -> bool:
-    """Whether a publication may be another one after ``text``: also because of what becomes of its
-    tables.
+    """Whether ``text`` may change a publication. A change of a published table is such a change
+    too.
 
     >>> may_change_publications("ALTER TABLE t RENAME TO u"), may_change_publications("CREATE TABLE t (a int)")
     (True, False)
@@ -89,12 +90,12 @@ def may_change_publications(text: str) -> bool:
 
 
 def may_commit(text: str) -> bool:
-    """Whether an open transaction may be committed by ``text``."""
+    """Whether ``text`` may commit an open transaction."""
     return any(query.executes or _first_words(query)[0] in ("commit", "end") for query in _cut(text))
 
 
 def reads_publications(text: str) -> bool:
-    """Whether ``text`` is one query that shows which publications there are."""
+    """Whether ``text`` is one query that reads the catalogs of publications."""
     queries = _cut(text)
     if len(queries) != 1 or queries[0].executes or _first_words(queries[0])[0] not in _READING:
         return False
@@ -103,8 +104,9 @@ def reads_publications(text: str) -> bool:
 
 
 def _cut(text: str) -> list[Query]:
-    """The queries of ``text``; none in a backslash command, or where the server will say that it
-    cannot be read.
+    """The queries of ``text``.
+
+    Empty for a backslash command, and if the server will report a syntax error.
     """
     try:
         return [] if is_backslash_command(text) else cut(text)
@@ -123,10 +125,10 @@ _PUBLICATIONS: Final = re.compile(r"pg_publication|pg_get_publication_tables")
 
 
 def replace_conninfo(text: str, resolve: Callable[[str], str]) -> str:
-    """``text`` with the string after every CONNECTION of a subscription replaced by what
-    ``resolve`` gives.
+    """Replace the connection strings of subscriptions in ``text``.
 
-    What PostgreSQL would not read is left to the server to refuse.
+    The string after each CONNECTION is replaced by the result of ``resolve``. Text that PostgreSQL
+    cannot parse is returned unchanged, so that the server reports the error.
     """
     try:
         if Effect.SUBSCRIPTION not in effect_of(text):

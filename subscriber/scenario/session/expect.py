@@ -1,20 +1,20 @@
-r"""Is what a statement printed what the file expects?
+r"""Compares what a statement printed with what the scenario file expects.
 
-Text is compared, as printed: column widths, tags and errors are part of it. What is not compared,
-on either side::
+The printed text is compared, so column widths, command tags and errors are part of the comparison.
+The following is ignored in both texts::
 
     blank lines, blanks at the end of a line, comments
-    NOTICE, WARNING, INFO, LOG, DEBUG             where and whether the server says such things is its own affair
-    DETAIL, HINT, CONTEXT, QUERY, LOCATION        so is what it says beside an error
+    NOTICE, WARNING, INFO, LOG, DEBUG             a server may print such messages or not
+    DETAIL, HINT, CONTEXT, QUERY, LOCATION        the fields of an error after the message
     LINE 1: SELEC 1;  and the caret below
 
-Such a message may go on in lines that nothing marks. They end at the next message, command tag or
-table, since psql prints nothing else - but the data of COPY TO STDOUT: where a text has that, only
-marked lines are left out.
+An ignored message may continue in further lines, which have no mark. It ends at the next message,
+command tag or table, since psql prints nothing else, except for the data of COPY TO STDOUT. In a
+text with such data, only marked lines are ignored.
 
-The rows of a table are compared in order where its statement has ORDER BY, and as a bag otherwise,
-because the order is then nobody's promise. So are the lines of a COPY TO STDOUT. What a backslash
-command prints is compared in order.
+The rows of a table are compared in order if the statement has ORDER BY. Otherwise they are compared
+as a bag, because their order is not defined. The same is true of the lines of COPY TO STDOUT. The
+output of a backslash command is compared in order.
 
 ::
 
@@ -48,18 +48,20 @@ _COMMANDS_WITH_ROWS: Final = ("INSERT ", "UPDATE ", "DELETE ", "MERGE ")
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """What differs.
+    """The lines of two outputs that differ.
 
     Attributes:
-        expected: the expected lines, as compared.
-        printed: the printed lines, as compared.
+        expected: the expected lines, as they are compared.
+        printed: the printed lines, as they are compared.
     """
 
     expected: tuple[str, ...]
     printed: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Both in one column: ``-`` is only expected, ``+`` only printed, a blank both."""
+        """The lines of both: ``-`` marks a line that is only expected, ``+`` a line that is only
+        printed.
+        """
         lines: list[str] = []
         matcher = SequenceMatcher(None, self.expected, self.printed, autojunk=False)
         for what, start, stop, other_start, other_stop in matcher.get_opcodes():
@@ -72,11 +74,11 @@ class Mismatch:
 
 
 def compare_output(statement_text: str, expected: Sequence[str], printed: str) -> Mismatch | None:
-    """Compare what a statement printed with what was expected; None if they are the same.
+    """Compare what a statement printed with what was expected. None if both are equal.
 
     Args:
         statement_text: what was typed at the prompt.
-        expected: lines of the file.
+        expected: the lines of the file.
         printed: what psql printed.
     """
     here = compared_lines(statement_text, expected)
@@ -85,8 +87,9 @@ def compare_output(statement_text: str, expected: Sequence[str], printed: str) -
 
 
 def compared_lines(statement_text: str, lines: Sequence[str]) -> list[str]:
-    """The lines that count, without blanks at their ends, in the order in which they are compared:
-    two outputs are the same when these are.
+    """The lines that are compared, without blanks at their ends, in the order of comparison.
+
+    Two outputs are equal if these lines are equal.
 
     Args:
         statement_text: what was typed at the prompt.
@@ -109,7 +112,7 @@ def compared_lines(statement_text: str, lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table: the lines of its header, separator included, of each row, and its footer."""
+    """The lines of a table: its header with the separator, its rows, and its footer."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -126,7 +129,7 @@ _Block = _Table | str
 
 
 def _blocks(lines: Sequence[str]) -> list[_Block]:
-    """The lines of no table one by one, those of a table together."""
+    """The lines of an output, with the lines of each table as one block."""
     blocks: list[_Block] = []
     position = 0
     while position < len(lines):
@@ -145,7 +148,7 @@ def _blocks(lines: Sequence[str]) -> list[_Block]:
 
 
 def _footer_after(lines: Sequence[str], separator: int) -> int | None:
-    """Where the table ends whose separator is there; None if it is no table's."""
+    """The line number of the footer of the table with this separator. None if it is not a table."""
     for position in range(separator + 1, len(lines)):
         if _FOOTER.fullmatch(lines[position]):
             return position
@@ -155,7 +158,7 @@ def _footer_after(lines: Sequence[str], separator: int) -> int | None:
 
 
 def _mark_positions(separator: str) -> frozenset[int]:
-    """The columns of the terminal where psql puts a + when a value goes on in the next line."""
+    """The columns of the terminal in which psql prints + if a value continues in the next line."""
     positions = []
     start = 0
     for dashes in separator.split("+"):
@@ -176,7 +179,10 @@ def _goes_on(line: str, marks: frozenset[int]) -> bool:
 
 
 def _take_header(blocks: list[_Block], marks: frozenset[int]) -> list[str]:
-    """The lines above a separator that are its header: a column's name may have several lines."""
+    """Remove the lines of a table's header from ``blocks``, and return them.
+
+    A column name may have several lines.
+    """
     header: list[str] = []
     while blocks and isinstance(line := blocks[-1], str) and (not header or _goes_on(line, marks)):
         header.insert(0, line)
@@ -203,11 +209,11 @@ def _flat(blocks: Sequence[_Block]) -> list[str]:
 
 
 def _without_messages(blocks: Sequence[_Block], *, marked_only: bool) -> Iterator[_Block]:
-    """The blocks but those that are not compared.
+    """The blocks without the messages that are ignored.
 
     Args:
-        blocks: of one side.
-        marked_only: leave no line out for what stands above it, but carets.
+        blocks: the blocks of one output.
+        marked_only: ignore only lines that are marked as messages, and carets.
     """
     leaving_out = False
     caret = False
@@ -234,13 +240,13 @@ def _without_messages(blocks: Sequence[_Block], *, marked_only: bool) -> Iterato
 
 
 def _sorted_bags(blocks: list[_Block], queries: Sequence[Query]) -> list[_Block]:
-    """The rows of tables whose statement promises no order, sorted."""
+    """The blocks, with the rows of a table sorted if its statement does not define their order."""
     promises = [ordered for query in queries for ordered in query.ordered]
     if all(promises):
         return blocks
     owners = _owners(blocks)
     if any(promises) and len(set(owners)) != len(promises):
-        return blocks  # no telling whose table is whose
+        return blocks  # it is not clear which statement printed which table
     return [
         block.sorted() if isinstance(block, _Table) and not (any(promises) and promises[owner]) else block
         for block, owner in zip(blocks, owners, strict=True)
@@ -248,8 +254,9 @@ def _sorted_bags(blocks: list[_Block], queries: Sequence[Query]) -> list[_Block]
 
 
 def _owners(blocks: Sequence[_Block]) -> list[int]:
-    """Which of the statements printed each block: one prints a table, a tag, both (RETURNING), or
-    an error.
+    """The number of the statement that printed each block.
+
+    A statement prints a table, a command tag, both (RETURNING), or an error.
     """
     owners = []
     owner = -1
@@ -264,6 +271,6 @@ def _owners(blocks: Sequence[_Block]) -> list[int]:
 
 
 def _is_tag(line: str, above: _Block | None) -> bool:
-    """Whether it is a command tag that is all its statement printed."""
+    """Whether the line is a command tag, and the statement printed nothing else."""
     below_rows = isinstance(above, _Table) and line.startswith(_COMMANDS_WITH_ROWS)
     return _TAG.fullmatch(line) is not None and not below_rows

@@ -1,14 +1,14 @@
-r"""A psql session: text that is typed → text that psql prints.
+r"""A psql session: it runs what is typed, and returns what psql would print.
 
 ::
 
-    text ── cut as psql cuts it ──▶ query ── simple protocol ──▶ notices, results or an error ──▶ as psql prints them
-         ── a backslash command ──▶ the psql program itself, on a connection of its own
+    text ── split as psql splits it ──▶ query ── simple protocol ──▶ notices, results or an error ──▶ as psql prints them
+         ── a backslash command ──▶ the psql program itself, on a separate connection
 
-The statements run here and not in a psql process, because a session must know when a statement has
-ended, end one that does not, and keep its connection while another session types. Values come as
-text, so every type prints as the server writes it; messages come from libpq, so errors print as
-psql prints them, ``LINE 1:`` and the caret included.
+Statements run in this process and not in psql. A session must know when a statement has ended, must
+cancel a statement that does not end, and must keep its connection while another session is used.
+Values are requested as text, so every type is printed as the server writes it. Messages are
+formatted by libpq, so errors are printed as psql prints them, with ``LINE 1:`` and the caret.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ from subscriber.scenario.session.aligned import Column, aligned_table
 from subscriber.scenario.session.psql_input import check_backslash_command, cut, is_backslash_command
 
 NO_INPUT: Final = "a session has no input to copy from"
-"""What COPY FROM STDIN is answered."""
+"""The error that COPY FROM STDIN gets."""
 
 _CANCEL_SECONDS: Final = 10.0
-"""Patience with a server that was asked to cancel a statement; then the connection is given up."""
+"""Seconds to wait for the end of a cancelled statement. Then the connection is closed."""
 _LEAST_CONNECT_SECONDS: Final = 2
 _ERROR: Final = "ERROR:  "
 _COMMANDS_WITH_ROWS: Final = (b"INSERT", b"UPDATE", b"DELETE", b"MERGE")
-"""Commands whose tag psql prints below the rows of their RETURNING."""
+"""Commands with RETURNING: psql prints their command tag below the rows."""
 
 
 @dataclass
 class Generated:
-    r"""What a query with ``\gexec`` has given.
+    r"""The result of a query with ``\gexec``.
 
     Attributes:
-        statements: its values row by row; a NULL is none.
-        tag: printed after what they print, with its newline; empty for most queries.
+        statements: the values of the result, row by row, without NULLs.
+        tag: the command tag with a newline, which is printed after the output of the statements.
+            Empty for most queries.
     """
 
     statements: list[str] = field(default_factory=list)
     tag: str = ""
 
     def add(self, result: PGresult) -> None:
-        """Take a result with rows."""
+        """Add the rows of a result."""
         values = (result.get_value(row, i) for row in range(result.ntuples) for i in range(result.nfields))
         self.statements += (_text(value) for value in values if value is not None)
         self.tag += _tag_below_rows(result)
@@ -64,12 +65,12 @@ class Generated:
 
 @dataclass(frozen=True, slots=True)
 class ServerError:
-    """An error of the server's, by its parts.
+    """The parts of an error that the server reported.
 
     Attributes:
         message: the primary message.
-        detail: DETAIL; empty where there is none.
-        sqlstate: five characters; empty for a lost connection.
+        detail: DETAIL. Empty if the error has none.
+        sqlstate: five characters. Empty if the connection was lost.
     """
 
     message: str
@@ -78,18 +79,17 @@ class ServerError:
 
 
 class PsqlSession:
-    """One psql session on a database, in autocommit as psql's are; it connects when it is first
-    used.
+    """One psql session on a database, in autocommit mode as in psql. It connects at its first use.
 
     Args:
         conninfo: libpq's connection string of the database.
-        program: finds the psql program for backslash commands (raising UsageError if it does not);
-            None for none.
-        patience: seconds that a statement may take.
-        rewrite: what is sent for a statement, also for one that another has generated.
+        program: finds the psql program for backslash commands, and raises UsageError if there is
+            none. None: there is no psql program.
+        patience: the seconds that a statement may take.
+        rewrite: replaces the text of a statement before it is sent, also of a generated statement.
 
     Attributes:
-        error: of the last query; None where it had none.
+        error: the error of the last query. None if it had no error.
     """
 
     def __init__(
@@ -117,28 +117,28 @@ class PsqlSession:
 
     @property
     def transaction_failed(self) -> bool:
-        """Whether nothing but the end of the open transaction block would be carried out."""
+        """Whether the open transaction block has failed, so that only its end would be run."""
         return self._connection is not None and self._connection.transaction_status == pq.TransactionStatus.INERROR
 
     def run(self, text: str) -> str:
         r"""What psql prints for ``text``, without newlines at the end.
 
-        Every statement runs, also after one that failed. A connection that is lost, or cannot be
-        made, prints libpq's message, and the next statement connects again; what a lost session had
-        set is gone.
+        Every statement runs, even after a statement that failed. If the connection is lost or
+        cannot be made, libpq's message is printed, and the next statement connects again, without
+        the settings of the lost session.
 
         Args:
-            text: one or more statements, or one backslash command. That runs on a connection of its
-                own, and knows nothing of this one's ``SET`` and temporary tables.
+            text: one or more statements, or one backslash command. A backslash command runs on a
+                separate connection, so it does not see this session's ``SET`` and temporary tables.
 
         Raises:
-            StatementTimeout: a statement took longer than the session's patience. It was cancelled;
-                the session goes on.
-            SQLSyntaxError: ``text`` holds a string, quoted identifier or comment that does not end.
-                Nothing has run.
-            NotSupportedError: a backslash command that does more than describe, stands behind a
-                statement, or in a transaction block.
-            UsageError: a backslash command, and no psql program.
+            StatementTimeout: a statement took longer than the session's patience. It was cancelled,
+                and the session can be used further.
+            SQLSyntaxError: ``text`` contains a string, quoted identifier or comment that does not
+                end. Nothing was run.
+            NotSupportedError: a backslash command does more than describe objects, follows a
+                statement on its line, or is inside a transaction block.
+            UsageError: there is a backslash command, and no psql program.
         """
         self._printed = []
         if is_backslash_command(text):
@@ -156,23 +156,26 @@ class PsqlSession:
         return "".join(self._printed).rstrip("\n")
 
     def send(self, query: str) -> str:
-        """What psql prints for one query, which is sent as it is.
+        """What psql prints for one query, which is not split.
 
         Raises:
-            StatementTimeout: as :meth:`run`.
+            StatementTimeout: see :meth:`run`.
         """
         self._printed = []
         self._run_query(query)
         return "".join(self._printed).rstrip("\n")
 
     def generate(self, query: str) -> tuple[str, Generated]:
-        r"""What psql prints for a query before it comes to what ``\gexec`` runs, and what that is.
+        r"""Run the query of a ``\gexec``, without the statements that it generates.
 
         Args:
             query: one query, without its ``\gexec``.
 
+        Returns:
+            What psql prints before it runs the generated statements, and these statements.
+
         Raises:
-            StatementTimeout: as :meth:`run`.
+            StatementTimeout: see :meth:`run`.
         """
         self._printed = []
         generated = Generated()
@@ -180,11 +183,11 @@ class PsqlSession:
         return "".join(self._printed).rstrip("\n"), generated
 
     def ask(self, query: str) -> list[str]:
-        """The values of a query that nobody has typed: nothing of it is printed.
+        """The values of a query that is not part of the session's text. Nothing of it is printed.
 
         Raises:
-            UsageError: it failed, in the server's words.
-            StatementTimeout: as :meth:`run`.
+            UsageError: the query failed. The message is the server's.
+            StatementTimeout: see :meth:`run`.
         """
         printed, generated = self.generate(query)
         if (place := printed.find(_ERROR)) >= 0:
@@ -193,8 +196,9 @@ class PsqlSession:
         return generated.statements
 
     def close(self) -> None:
-        """End the session; an open transaction is rolled back. It would connect again if it was
-        used again.
+        """End the session. An open transaction is rolled back.
+
+        The next use of the session would connect again.
         """
         if self._connection is not None:
             self._connection.finish()
@@ -203,7 +207,7 @@ class PsqlSession:
     # Statements -----------------------------------------------------------------------------------
 
     def _run_query(self, query: str, generated: Generated | None = None) -> None:
-        """Run it, and print its results, or gather them."""
+        """Run a query, and print its results, or add them to ``generated``."""
         self.error = None
         connection = self._connected()
         if connection is None:
@@ -212,8 +216,7 @@ class PsqlSession:
             connection.send_query(self._rewrite(query).encode())
             self._print_results(connection, time.monotonic() + self._patience, generated)
         except psycopg.OperationalError:
-            # What could not be sent or received at all has no result, only the connection's
-            # message.
+            # If sending or receiving fails there is no result, only the message of the connection.
             self._print_message(connection.error_message)
         except TimeoutError:
             database = connection.db.decode()
@@ -241,8 +244,9 @@ class PsqlSession:
         return self._connection
 
     def _cancel(self, connection: PGconn) -> None:
-        """Cancel the running query and pass over what it still prints; give the connection up if it
-        goes on.
+        """Cancel the running query and ignore its remaining results.
+
+        If it does not end, the connection is closed.
         """
         try:
             connection.get_cancel().cancel()
@@ -256,12 +260,16 @@ class PsqlSession:
             hint="Look for a lock that another session holds, or give it more time.",
         )
 
-    # What comes back ------------------------------------------------------------------------------
+    # Results --------------------------------------------------------------------------------------
 
     def _print_results(self, connection: PGconn, deadline: float, generated: Generated | None = None) -> None:
-        """Print the results of what was sent; TimeoutError at the deadline."""
+        """Print the results of the query that was sent.
+
+        Raises:
+            TimeoutError: the query has not ended at ``deadline``.
+        """
         copied = False
-        error = b""  # of several, each holds those before it: how libpq reports that a connection was lost
+        error = b""  # of several errors (a lost connection), the last contains all
         while (result := _next_result(connection, deadline)) is not None:
             match result.status:
                 case pq.ExecStatus.COPY_OUT:
@@ -272,7 +280,7 @@ class PsqlSession:
                     generated.add(result)
                 case pq.ExecStatus.TUPLES_OK:
                     self._print_rows(result)
-                case pq.ExecStatus.COMMAND_OK if not copied:  # psql prints no tag where it has printed the data
+                case pq.ExecStatus.COMMAND_OK if not copied:  # psql prints no tag below COPY data
                     self._print_tag(result)
                 case pq.ExecStatus.FATAL_ERROR:
                     error = result.error_message
@@ -301,7 +309,7 @@ class PsqlSession:
         self._printed.append(_text(result.command_status) + "\n")
 
     def _print_message(self, message: bytes) -> None:
-        """An error or notice as libpq has formatted it."""
+        """Print an error or a notice as libpq has formatted it."""
         self._printed.append(_text(message).rstrip("\n") + "\n")
 
     # Backslash commands ---------------------------------------------------------------------------
@@ -322,7 +330,7 @@ class PsqlSession:
         parameters = conninfo_to_dict(self._conninfo)
         environment = {**os.environ, "PGCLIENTENCODING": "UTF8", "PG_COLOR": "never", "LC_ALL": "C"}
         if (password := parameters.pop("password", None)) is not None:
-            environment["PGPASSWORD"] = str(password)  # others can read a command line
+            environment["PGPASSWORD"] = str(password)  # other users can read a command line
         conninfo = make_conninfo("", **parameters)
         arguments = [str(self._program()), "-X", "-P", "pager=off", "-d", conninfo, "-c", command]
         try:
@@ -341,14 +349,22 @@ class PsqlSession:
 
 
 def _next_result(connection: PGconn, deadline: float) -> PGresult | None:
-    """The next result of what was sent, or None after the last; TimeoutError at the deadline."""
+    """The next result of the query that was sent. None after the last result.
+
+    Raises:
+        TimeoutError: there is no result at ``deadline``.
+    """
     while connection.is_busy():
         _receive(connection, deadline)
     return connection.get_result()
 
 
 def _receive(connection: PGconn, deadline: float) -> None:
-    """Wait until the server sends something, and take it; TimeoutError at the deadline."""
+    """Wait until the server sends data, and read it.
+
+    Raises:
+        TimeoutError: the server has sent nothing at ``deadline``.
+    """
     poll = select.poll()
     poll.register(connection.socket, select.POLLIN)
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
@@ -363,13 +379,13 @@ def _server_error(result: PGresult) -> ServerError:
 
 
 def _tag_below_rows(result: PGresult) -> str:
-    """The tag of a command that has RETURNING; other commands with rows have none."""
+    """The command tag of a command with RETURNING. Empty for other commands with rows."""
     tag = result.command_status or b""
     return _text(tag) + "\n" if tag.startswith(_COMMANDS_WITH_ROWS) else ""
 
 
 def _text(printed: bytes | None) -> str:
-    # UTF-8 but for what a database of encoding SQL_ASCII holds.
+    # The text is UTF-8, except for values of a database with the encoding SQL_ASCII.
     return (printed or b"").decode(errors="replace")
 
 

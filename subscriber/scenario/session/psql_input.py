@@ -1,7 +1,8 @@
-r"""What is typed in a session: queries, and backslash commands.
+r"""What is typed in a session: queries and backslash commands.
 
-:mod:`subscriber.sql.statements` cuts where psql cuts; here is what a session has to know of each
-query. ``\gexec`` lets psql run every value of the result as a statement.
+:mod:`subscriber.sql.statements` splits text into statements at the same places as psql. This module
+adds what a session needs to know of each query. ``\gexec`` makes psql run every value of the result
+as a statement.
 """
 
 from __future__ import annotations
@@ -19,22 +20,25 @@ from subscriber.sql.statements import cut as cut_statements
 __all__ = ["Query", "check_backslash_command", "cut", "is_backslash_command", "query_of"]
 
 _READING: Final = re.compile(r"\\(d\S*|l\+?|list\+?|z|sf\+?|sv\+?)(\s|$)")
-"""Backslash commands that describe what is in the database."""
+"""Backslash commands that describe the objects of the database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Lexed):
-    r"""What psql sends at once.
+    r"""What psql sends to the server in one message.
 
     Attributes:
-        sql: from the first lexeme to the semicolon, as typed, but a semicolon for every ``\;``;
-            without its ``\gexec``.
-        lexemes: those of ``sql``.
-        ended: whether a semicolon or ``\gexec`` ended it; only the last of a text may lack one.
-        ordered: for each statement in it, whether it has ORDER BY at its outermost level (of COPY,
-            in its query); what ``\gexec`` runs is not in the text, and promises none.
+        sql: the text from the first lexeme to the semicolon, as typed. A semicolon replaces every
+            ``\;``, and ``\gexec`` is removed.
+        lexemes: the lexemes of ``sql``.
+        ended: whether a semicolon or ``\gexec`` ended it. Only the last query of a text may lack
+            both.
+        ordered: for each statement in it, whether it has ORDER BY at its outermost level (for COPY,
+            in its query). It is false for ``\gexec``, since the statements that this runs are not
+            in the text.
         copies_out: whether it is COPY … TO STDOUT, which prints data and no table.
-        executes: whether ``\gexec`` ended it: every value of its result is a statement to run.
+        executes: whether ``\gexec`` ended it, so that every value of its result is run as a
+            statement.
     """
 
     ended: bool
@@ -44,27 +48,27 @@ class Query(Lexed):
 
     @property
     def text(self) -> str:
-        """What is sent."""
+        """The text that is sent."""
         return self.sql
 
     @property
     def words(self) -> list[str]:
-        """Its bare words, folded; none where the server will say that it cannot be read."""
+        """The unquoted words, in lower case. Empty if the server will report a syntax error."""
         if any(lexeme.fault for lexeme in self.lexemes):
             return []
         return [lexeme.value for lexeme in self.lexemes if lexeme.kind is Kind.WORD]
 
 
 def check_backslash_command(text: str) -> None:
-    r"""Refuse what a session cannot do.
+    r"""Refuse a backslash command that a session cannot run.
 
-    A backslash command runs in a psql of its own. What would change the session it is typed into
-    (``\c``, ``\x``, ``\set``) would do nothing there, and what runs programs or writes files has no
-    place in a file that one gets from somebody else.
+    A backslash command runs in a separate psql process. A command that changes its session (``\c``,
+    ``\x``, ``\set``) would have no effect there. A command that runs programs or writes files must
+    not be in a file that may come from somebody else.
 
     Raises:
-        NotSupportedError: it is not one that only describes, or has more than one line, or a `` `
-            `` in it.
+        NotSupportedError: the command does more than describe objects, has more than one line, or
+            contains a backquote.
     """
     command = text.strip()
     if not _READING.match(command):
@@ -80,7 +84,7 @@ def check_backslash_command(text: str) -> None:
 
 
 def cut(text: str) -> list[Query]:
-    r"""The queries of ``text`` in order, as psql sends them; empty ones are left out.
+    r"""The queries of ``text`` in order, as psql sends them. Empty queries are left out.
 
     Raises:
         SQLSyntaxError: a string, quoted identifier or comment is not terminated.
@@ -91,7 +95,7 @@ def cut(text: str) -> list[Query]:
 
 
 def query_of(text: str) -> Query:
-    """A statement that is sent as it is, and whose result promises no order."""
+    """A query of one statement that is sent unchanged, and whose result has no defined order."""
     return Query(text, scan(text).lexemes, ended=True, ordered=(False,), copies_out=False)
 
 
@@ -114,7 +118,7 @@ def _query(statement: Statement) -> Query:
 
 
 def _parts(statement: Statement) -> list[list[Lexeme]]:
-    r"""Its statements: what ``\;`` separates."""
+    r"""The lexemes of each statement of a query. ``\;`` separates the statements."""
     parts: list[list[Lexeme]] = [[]]
     for lexeme in statement.lexemes:
         if lexeme.start in statement.joints:

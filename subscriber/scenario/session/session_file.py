@@ -1,11 +1,11 @@
-r"""The format of a scenario: a psql session with a title, as it scrolls by, pasted into a file.
+r"""The format of a scenario: a psql session with a title, copied from a terminal into a file.
 
 ::
 
     -- Rows that a filter lets through                    the title: always the first line
     -- requires: two_phase, pg>=15, pg<18                 what it needs (header lines: only before the first prompt)
 
-    -- Comments start with two dashes and a blank, and may stand anywhere.
+    -- Comments start with two dashes and a blank, and are allowed everywhere.
     test_pub=# CREATE TABLE t (a int,                     a prompt: this goes to node test_pub
     test_pub(# b text);                                   a continued prompt: the same statement
     CREATE TABLE                                          what psql prints, up to the next prompt
@@ -14,20 +14,21 @@ r"""The format of a scenario: a psql session with a title, as it scrolls by, pas
     ---+---
     (0 rows)
 
-**Prompts** are psql's own: the database, then ``=`` where a statement starts, and ``-``, ``(``,
-``'``, ``"``, ``$`` or ``*`` where one goes on, then ``*``, ``!`` or ``?`` in a transaction block,
-then ``#`` or ``>``. Only whether a statement starts or goes on is read out of all that. A node's
-name is an identifier that needs no quotes, without ``$``: that is a state.
+**Prompts** are psql's prompts. They start with the database. Next is ``=`` where a statement
+starts, or ``-``, ``(``, ``'``, ``"``, ``$`` or ``*`` where it continues. Next is ``*``, ``!`` or
+``?`` in a transaction block, and last is ``#`` or ``>``. The parser uses only the database, and
+whether a statement starts or continues. The name of a node is an identifier that needs no quotes
+and contains no ``$``, because ``$`` is part of the prompt.
 
-**Statements** end as they end in psql (`subscriber.scenario.session.psql_input`), which is why one
-that does not is an error here: psql would still be waiting. Several may stand at one prompt. A
-backslash command has a prompt of its own.
+**Statements** end where they end in psql (`subscriber.scenario.session.psql_input`). A statement
+without an end is an error here, because psql would still be waiting. One prompt may have several
+statements. A backslash command needs a separate prompt.
 
-**Blank lines** mean nothing: psql prints them below every table, people delete and add them.
+**Blank lines** have no meaning: psql prints them below every table, and people delete and add them.
 
-**Comments** can be told from output, because psql's separator lines have no blank, with one
-exception: ``--`` alone is the separator of a table without columns where ``(N rows)`` comes next,
-and a comment anywhere else.
+**Comments** differ from output, because psql's separator lines contain no blank. There is one
+exception: ``--`` alone is the separator of a table without columns if the next line is ``(N
+rows)``, and otherwise it is a comment.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from subscriber.errors import ScenarioError, SQLSyntaxError, UsageError
 from subscriber.scenario.session.psql_input import check_backslash_command, cut, is_backslash_command
 
 FEATURES: Final = ("psql", "two_phase")
-"""What a scenario may require of the setup: a psql program for backslash commands, servers with
+"""The features that a scenario may require: a psql program for backslash commands, and servers with
 prepared transactions.
 
-What a subscriber of ours cannot do yet is no such thing: it is a failure, listed with its reason
-(`subscriber.scenario.expected_failures`).
+A function that ``subscriber`` does not have yet is not such a feature. Its scenarios fail, and are
+listed with the reason (`subscriber.scenario.expected_failures`).
 """
 
 _PROMPT: Final = re.compile(
@@ -64,14 +65,15 @@ class Statement:
     r"""What is typed at one prompt, and what psql prints.
 
     Attributes:
-        node: the database it is typed into.
-        session: which session of that database: empty for the first, ``2`` for ``test_pub/2=#``.
-        line: of its prompt, from 1.
-        text: as typed, without prompts, lines joined by newlines: one or more SQL statements, or
-            one backslash command.
-        expected: what psql prints, as written; without comments, and without blank lines at the
-            end.
-        end: the last of its prompt lines.
+        node: the database in which it is typed.
+        session: the session of that database: empty for the first session, ``2`` for
+            ``test_pub/2=#``.
+        line: the number of its first prompt line. The first line of a file is 1.
+        text: one or more SQL statements, or one backslash command, as typed, without prompts. Lines
+            are joined by newlines.
+        expected: what psql prints, as written in the file, without comments and without blank lines
+            at the end.
+        end: the number of its last prompt line.
     """
 
     node: str
@@ -84,11 +86,11 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """What a setup must have for a scenario to make sense.
+    """The features and versions that a scenario needs.
 
     Attributes:
         least: the lowest major version of PostgreSQL.
-        most: the highest, or None for any.
+        most: the highest major version. None: any.
         features: some of `FEATURES`.
     """
 
@@ -97,11 +99,11 @@ class Requires:
     features: frozenset[str] = frozenset()
 
     def missing(self, major: int, features: frozenset[str]) -> str | None:
-        """What a setup lacks, in a sentence; None when it has everything.
+        """What a setup does not have, as a sentence. None if it has everything.
 
         Args:
             major: PostgreSQL's version in the setup.
-            features: what the setup has.
+            features: the features of the setup.
         """
         if major < self.least:
             return f"needs PostgreSQL {self.least} or newer, and this is {major}"
@@ -113,13 +115,13 @@ class Requires:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A session.
+    """A scenario: its title, its requirements and its statements.
 
     Attributes:
-        name: the file's name without its ending.
-        title: its first line.
-        requires: where it can run.
-        statements: in the order in which they are typed; at least one.
+        name: the name of the file without its suffix.
+        title: the first line of the file.
+        requires: the features and versions that it needs.
+        statements: the statements in the order of the file. There is at least one.
     """
 
     name: str
@@ -129,19 +131,19 @@ class Scenario:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of its nodes, in the order in which they appear."""
+        """The names of the nodes, in the order in which they first occur."""
         return tuple(dict.fromkeys(statement.node for statement in self.statements))
 
 
 def parse_scenario(text: str, name: str) -> Scenario:
-    """Read a session.
+    """Parse the text of a scenario file.
 
     Args:
-        text: of the file.
-        name: of the file, without its ending.
+        text: the content of the file.
+        name: the name of the file without its suffix.
 
     Raises:
-        ScenarioError: it is none; the context is ``file:line``.
+        ScenarioError: the text is not a scenario. The context is ``file:line``.
     """
     reader = _Reader(name)
     for line in _lines(text):
@@ -150,18 +152,18 @@ def parse_scenario(text: str, name: str) -> Scenario:
 
 
 def with_output(text: str, scenario: Scenario, printed: Sequence[str]) -> str:
-    """The file again, with what was printed in the place of what was expected.
+    """The text of the file, with what was printed in place of what was expected.
 
-    Comments stay; one amid the lines of an output moves behind it. Blanks at the end of lines are
-    not kept.
+    Comments are kept. A comment between the lines of an output moves below the output. Blanks at
+    the end of lines are removed.
 
     Args:
-        text: of the file.
-        scenario: the same, read.
-        printed: for each of its statements.
+        text: the content of the file.
+        scenario: the scenario that was parsed from the text.
+        printed: the output of each statement.
 
     Raises:
-        ScenarioError: something was printed that would be read as a prompt; the context is the
+        ScenarioError: a statement printed a line that would be read as a prompt. The context is the
             statement's ``file:line``.
     """
     lines = list(_lines(text))
@@ -180,7 +182,9 @@ def with_output(text: str, scenario: Scenario, printed: Sequence[str]) -> str:
 
 
 def without_comments(lines: Sequence[str]) -> list[str]:
-    """Lines of an output but those that a file would take for comments, and blank ones."""
+    """The lines of an output without blank lines, and without lines that a file would take for
+    comments.
+    """
     return [line.text for line in _kinds(lines) if line.kind in (_Kind.OUTPUT, _Kind.PROMPT)]
 
 
@@ -203,7 +207,7 @@ class _Line:
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    # Not splitlines(): it would cut at characters that a value may hold.
+    # splitlines() would also split at characters that a value may contain.
     return _kinds([line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")])
 
 
@@ -242,7 +246,7 @@ def _file(name: str) -> str:
 
 @dataclass
 class _Typed:
-    """A statement while its lines are read."""
+    """A statement whose lines are being read."""
 
     node: str
     session: str
@@ -256,7 +260,9 @@ class _Typed:
         return "\n".join(self.lines)
 
     def fault(self) -> UsageError | None:
-        """Why psql would not run it, or would still wait; None when it ends as it should."""
+        """Why psql would not run the statement, or would wait for more text. None if it is
+        complete.
+        """
         try:
             if is_backslash_command(self.text):
                 check_backslash_command(self.text)
