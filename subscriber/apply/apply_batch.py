@@ -53,7 +53,7 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
 
     Raises:
         ColumnsToAdd: the publisher must be asked first (:func:`asking`).
-        Stopped: the applier was told to end.
+        Stopped: the applier was interrupted.
         SubscriberError: a change cannot be applied; the error carries its
             :class:`~subscriber.apply.failure.ApplyFailure`. The transactions before the failing one
             are committed.
@@ -73,7 +73,7 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
                 apply_before(applier, read, start, good)
                 start = good
             else:
-                applier.add_columns(missing)  # at least one more than there was, so this ends
+                applier.add_columns(missing)  # adds at least one column, so the loop ends
         except SubscriberError as error:
             failure = ApplyFailure.of(error)
             good = failure.applied_before

@@ -135,7 +135,7 @@ class Conflict:
     version: RowVersion | None = None
 
 
-# What is said -------------------------------------------------------------------------------------
+# Messages -----------------------------------------------------------------------------------------
 
 
 def headline(kind: ConflictKind, relation: str) -> str:

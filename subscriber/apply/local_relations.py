@@ -272,7 +272,7 @@ class RelationMap:
     def _check_new(
         self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: KeptShape | None
     ) -> None:
-        """Refuse columns that the publisher may not have added, and those that must not be added."""
+        """Refuse columns that the publisher may not have added, or that must not be added."""
         replaced = self._replaced(remote, table, before)
         if not self._adds_columns:
             raise self._missing_error(remote, table, missing, before, () if before is None else replaced)

@@ -61,7 +61,7 @@ def write_to_prepare(
     here = prepared_names(target, connection)
     if known is not None and known.is_of(message) and (known.committed or known.gid in here):
         return None
-    assert target.prepared is not None  # a PREPARE is written down only where it can be done
+    assert target.prepared is not None  # a row is written only if the target can prepare
     gid = target.prepared.free_gid(connection, prepared_gid(subid, xid))
     if gid in here:
         raise ApplyError(

@@ -163,7 +163,7 @@ class RowSearch:
         table = search.table.clause()
         inexact = [one for one in columns if one.equality.canonical is not None and bound[one.name] is not None]
         if present is None and not inexact:
-            return None  # the statement has looked for just that
+            return None  # the statement has already searched for these values
         conditions = [self._condition(table, search, one, bound[one.name]) for one in columns if one not in inexact]
         conditions.extend(condition for one in inexact for condition in _narrowed(table, one, bound[one.name]))
         if present is not None:

@@ -348,7 +348,7 @@ def _columns_of(batch: pa.RecordBatch | None) -> set[str]:
 
 
 def _parameter_names(table: TargetTable) -> Iterator[str]:
-    # Core reserves the names of columns.
+    # SQLAlchemy Core reserves the names of columns for its own parameters.
     prefix = "p"
     while any(column.name.startswith(prefix) for column in table.columns):
         prefix += "_"

@@ -31,7 +31,7 @@ from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 
 class Progress(Protocol):
-    """The applied LSN, stored in the target and moved with the data (invariant progress_with_data)."""
+    """The applied LSN in the target, moved with the data (invariant progress_with_data)."""
 
     @property
     def name(self) -> str:

@@ -77,7 +77,7 @@ def forget_shapes(connection: sa.Connection, subid: int, relations: Iterable[tup
 
 
 def forget_all_shapes(connection: sa.Connection, subid: int) -> None:
-    """Delete the shapes of all relations of a subscription, because its number may be used again."""
+    """Delete all shapes of a subscription, because its number may be used again."""
     connection.execute(sa.delete(RELATION_SHAPE).where(RELATION_SHAPE.c.subid == subid))
 
 

@@ -105,7 +105,7 @@ def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Ma
 
 
 def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
-    """The row of ``subscriber_stat_subscription_stats``, by column name; empty if there is no row."""
+    """The row of ``subscriber_stat_subscription_stats`` by column name; empty if there is none."""
     stats = SUBSCRIPTION_STATS
     row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).mappings().one_or_none()
     return dict(row or {})

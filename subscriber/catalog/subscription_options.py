@@ -1,4 +1,4 @@
-"""The options of subscriptions as they are stored, with PostgreSQL 18's names and defaults (C53)."""
+"""The stored options of subscriptions, with PostgreSQL 18's names and defaults (C53)."""
 
 from __future__ import annotations
 

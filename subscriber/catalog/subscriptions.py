@@ -38,7 +38,7 @@ class Subscription:
 
     subid: int
     name: str
-    conninfo: str = field(repr=False)  # may hold a password
+    conninfo: str = field(repr=False)  # may contain a password
     publications: tuple[str, ...]
     options: SubscriptionOptions
     """The options as stored; ``enabled`` and ``slot_name`` have their current values."""
@@ -279,7 +279,7 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
         UsageError: 42704, ``subscription "…" does not exist``.
     """
     subscription = get_subscription(connection, name)
-    note_change(connection, subscription.subid)  # so that its row is locked before those of its tables
+    note_change(connection, subscription.subid)  # locks its row before those of its tables
     connection.execute(sa.delete(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subscription.subid))
     subscription.progress.drop(connection)

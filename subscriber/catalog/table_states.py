@@ -34,7 +34,7 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 
 
 class RelationState(StrEnum):
-    """The states of a table that the catalog stores (D1); w and c exist in a worker's memory only."""
+    """The table states that the catalog stores (D1); w and c exist in a worker's memory only."""
 
     INIT = "i"
     DATASYNC = "d"
@@ -86,7 +86,7 @@ def relations_of(connection: sa.Connection, subid: int) -> list[SubscriptionRela
     return [_relation(row) for row in connection.execute(query)]
 
 
-class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a place
+class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a __dict__
     """The tables of a subscription, for caching, together with values that are computed from them
     once.
 

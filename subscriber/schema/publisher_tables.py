@@ -168,7 +168,7 @@ class PublisherTables:
         return sorted(found, key=lambda one: one.oid)
 
 
-# Kept as text -----------------------------------------------------------------------------------
+# JSON -------------------------------------------------------------------------------------------
 
 
 def to_json(tables: PublisherTables) -> str:

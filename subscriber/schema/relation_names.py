@@ -121,7 +121,7 @@ def _source(cursor: Cursor) -> tuple[str, str | None]:
     schema = read_name(cursor)
     cursor.expect(".")
     lexeme = cursor.peek()
-    if lexeme.kind is Kind.OPERATOR and lexeme.value == "*=>":  # without a blank that is one operator
+    if lexeme.kind is Kind.OPERATOR and lexeme.value == "*=>":  # without a space "*" and "=>" are a single operator
         cursor.take(Kind.OPERATOR)
         return schema, None
     name = None if cursor.accept("*") else read_label(cursor)
