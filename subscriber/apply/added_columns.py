@@ -11,9 +11,9 @@ in older rows.
 *Names.* The stream identifies columns by their names only. A renamed column looks like one column
 that has disappeared and one that is new. A column that was dropped while another was added looks
 the same. The messages do not show which of the two happened, and treating one as the other would be
-wrong, so the program asks the user. Columns are announced in the order of their attribute numbers,
-which never change. Therefore a common column in another place was also renamed, or it was dropped
-and added again.
+wrong, so the user must decide. Columns are announced in the order of their attribute numbers, which
+never change. Therefore a common column in another place was also renamed, or it was dropped and
+added again.
 
 *Values.* ALTER TABLE ADD COLUMN computes the value of the new column for the rows that already
 exist, once. This is the *missing value* (``attmissingval``). No later command changes it, but it is

@@ -90,9 +90,9 @@ class Following:
         changes: the schema changes in the catalog.
         answers: the publisher's answers, by relation message.
         is_shared: whether another subscription also writes to the target's table of a relation.
-        copies: the table is about to be copied, so no existing row of the target matters.
-        mixed: the transaction that is applied next writes rows of the table with the previous
-            shape, too.
+        copies: the table is about to be copied, so the target has no rows from before.
+        mixed: the transaction that is applied next also writes rows of the table with the previous
+            shape.
     """
 
     changes: SchemaChanges

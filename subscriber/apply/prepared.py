@@ -5,11 +5,11 @@ The publisher's transaction 731 is prepared with the GID ``pg_gid_<subid>_731``.
 GID does not contain is stored in the catalog, in one row for each transaction. A crash between any
 two steps leaves one of these states::
 
-    row            target              means                                  the stream has b … P      K                r
-    none           -                   never prepared here                    prepare it                error            nothing to do
-    false          -                   not prepared yet, or rolled back here  prepare it                error            delete the row
-    false          prepared            prepared                               do not apply it           COMMIT PREPARED  ROLLBACK PREPARED
-    true           -                   committed                              do not apply it           delete the row   delete the row
+    row            target              means                                     the stream has b … P      K                r
+    none           -                   never prepared here                       prepare it                error            nothing to do
+    false          -                   not prepared yet, or rolled back by hand  prepare it                error            delete the row
+    false          prepared            prepared                                  do not apply it           COMMIT PREPARED  ROLLBACK PREPARED
+    true           -                   committed                                 do not apply it           delete the row   delete the row
 
 The row is committed before the transaction is prepared. The prepared transaction itself sets
 ``committed`` in the row. So this value becomes visible at the same moment as its other changes.

@@ -306,7 +306,7 @@ class _Builder:
         column = self._column(name)
         parameter = Parameter(side, column, self._types[name], finds=True)
         equality = self.target.matching.equality(parameter.type_oid, column)
-        # The target may have a key on a type that has no equality in PostgreSQL.
+        # In the target, a type that has no equality in PostgreSQL may be part of a key.
         return ComparedColumn(name, parameter, equality if equality.exists or whole_row else EXACT)
 
     def _first_match(self, locators: Sequence[str]) -> sa.ColumnElement[bool]:

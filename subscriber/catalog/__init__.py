@@ -2,22 +2,22 @@
 pg_subscription, pg_publication and related catalogs, for any database.
 
 - ``own_tables`` defines the tables and creates them; ``column_types`` has their column types.
-- Subscriptions: ``subscriptions`` and ``subscription_options``, ``table_states`` of their tables,
+- Subscriptions: ``subscriptions`` and ``subscription_options``; ``table_states`` of their tables;
   ``catalog_version`` with the versions that show whether a cached reading is still valid.
-- Emulated publications: ``publications``, and ``kept_publishing`` for what a subscription uses of
-  them.
-- Written by :mod:`subscriber.apply` in the transaction of the data: ``progress``, ``statistics``,
-  ``conflicts`` and ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``,
-  ``relation_shapes`` and ``schema_changes``; ``row_numbers`` numbers their rows.
+- Emulated publications: ``publications``, and ``kept_publishing`` with the definitions and tables
+  by which a subscription evaluates them.
+- Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
+  ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
+  ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
 - Written by commands and workers: ``released_slots``, ``runner``, ``schema_differences``.
 
-Commands write the subscriptions and publications. Table synchronization writes the table states,
-and apply reads both at the beginning of each batch. Decisions are not made here: what to apply is
-decided in :mod:`subscriber.apply`, and where a slot begins in :mod:`subscriber.positions`.
+Commands write the subscriptions and publications. Commands and table synchronization write the
+table states. Each batch reads them first, and then :mod:`subscriber.apply` writes the progress and
+the other rows with the data. Decisions are made elsewhere: :mod:`subscriber.apply` decides what to
+apply, and :mod:`subscriber.positions` determines where a slot begins.
 
-Every function works in the caller's transaction. The database's errors are translated by the
-target, not here. Names are looked up exactly as they are stored, because the grammar has already
-folded them.
+Every function works in the caller's transaction. The target translates the database's errors. Names
+are looked up exactly as they are stored, because the grammar has already folded them.
 """
 
 from __future__ import annotations

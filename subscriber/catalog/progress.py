@@ -41,8 +41,8 @@ class Progress(Protocol):
     def of_subscription(self) -> bool:
         """Whether this is the progress of a subscription, and not that of a single table.
 
-        Only in the first case the target's transactions are marked with the origin, and may be
-        prepared (rule C52).
+        The target's transactions are marked with the origin, and may be prepared, only if it is
+        True (rule C52).
         """
 
     def read(self, connection: sa.Connection) -> LSN:

@@ -12,13 +12,12 @@ durable in the journal::
 So a slot's position is adopted only with proof that publisher, journal and target agree (invariant
 slot_after_disk). P is determined as follows:
 
-1. If a subscription of this target has released the slot, the target's catalog contains P
-(``subscriber_released_slot``). If the journal is on this machine, its consumers contain P, too. The
-greater of the two is used, because a consumer may be a moment behind, and another target may have
-used the slot meanwhile.
+1. If a subscription of this target has released the slot, P is in the target's catalog
+   (``subscriber_released_slot``). If the journal is on this machine and has consumers, P is also
+   the position of its consumers. If both are known, the greater one is used, because a consumer may
+   be a moment behind, and another target may have used the slot meanwhile.
 2. Otherwise, if the journal is on this machine, P is its beginning: nothing of it was applied.
-3. Otherwise, as far as can be known, no subscription of this program has used the slot: then P is
-C.
+3. Otherwise, as far as can be known, no subscription of this program has used the slot, so P is C.
 
 If P is before C, the journal must be on this machine and contain the changes between them.
 Otherwise the slot is refused, with both positions in the message.
