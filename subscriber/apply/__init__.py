@@ -1,9 +1,25 @@
-"""Changes into one target transaction, progress included (section C of the rules).
+"""Apply batches of changes to a target, each in one transaction that includes the progress (section
+C of the rules).
 
-Read :mod:`~subscriber.protocol.changes` first: it is the contract with the stage before. Then
-:mod:`~subscriber.apply.exact`, the definition of correct; it leans on ``relations`` (which table),
-``identity`` (which row), ``statements`` (which SQL), ``transactions`` (which changes belong
-together), ``conflict`` and ``conflict_tally`` (what is said and counted of conflicts; ``examine``
-and ``collisions`` find out about them, ``origins`` about rows of others). What it writes beside the
-data, the progress first, are tables of :mod:`subscriber.catalog`.
+A batch comes as frames (:mod:`subscriber.protocol.changes`; read that module first) and passes
+these modules in this order:
+
+- ``apply_batch`` applies a batch and handles failures; ``deferred`` handles those at COMMIT.
+  ``applier`` is the interface that they use.
+- ``exact`` implements that interface and defines what is correct; ``local`` has the target's
+  transactions of a batch.
+- ``batch`` follows the publisher's messages; ``walk`` gives them in their order,
+  ``transaction_bounds`` checks where transactions begin and end. ``batch_rules`` has the catalog's
+  settings, ``skip`` the transaction to leave out, ``prepared`` the prepared transactions.
+- ``change_writer`` executes runs of changes. ``local_relations`` finds the table and its columns,
+  ``added_columns`` decides about columns that are new or renamed, ``identity`` and ``leaves``
+  decide how a row is found, ``statements`` builds the SQL, ``search`` finds rows that the statement
+  did not find.
+- ``conflict`` describes conflicts, ``conflict_policy`` decides about them, ``conflict_tally``
+  counts and logs them. ``collisions``, ``examine`` and ``origins`` find out more about them.
+  ``failure`` is the data that an error carries.
+- ``logical_messages`` delivers logical messages to a listener after the commit.
+
+The tables that are written besides the data, with the progress, are those of
+:mod:`subscriber.catalog`. :mod:`subscriber.targets` has what differs between databases.
 """

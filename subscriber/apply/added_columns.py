@@ -1,5 +1,5 @@
-"""What a new relation message says beside the one before it: columns renamed or replaced, and which
-value older rows have in a new one.
+"""Columns that a new relation message adds, renames or replaces, and the value of an added column
+in older rows.
 
 ::
 
@@ -8,29 +8,30 @@ value older rows have in a new one.
             c was added   b was renamed,  b was dropped;     b and c were renamed, or dropped
                           or replaced     nothing to do      and added again
 
-*Names.* The stream tells columns apart by their names alone. A column that is renamed is one that
-is gone and one that is new, and so is one that is dropped while another is added. Which of them it
-was nobody can tell from the messages, and each answer is wrong for the other, so people are asked.
-Columns are announced in the order of their numbers, which they keep for life; so a common column in
-another place has been renamed, too, or was dropped and added again.
+*Names.* The stream identifies columns by their names only. A renamed column looks like one column
+that has disappeared and one that is new. A column that was dropped while another was added looks
+the same. The messages do not show which of the two happened, and treating one as the other would be
+wrong, so the user must decide. Columns are announced in the order of their attribute numbers, which
+never change. Therefore a common column in another place was also renamed, or it was dropped and
+added again.
 
-*Values.* The rows that were there when the publisher's table got a column have its *missing value*
-(``attmissingval``), which ALTER TABLE ADD COLUMN works out once; nothing changes it later, but it
-is gone when the table is written anew. A change of such a row brings the column's value with it,
-and comes later in the stream. So it is exact to give the missing value to all rows of the target in
-the place of the new message, whatever the publisher has done with its rows since. Without a missing
-value they have NULL, provided that the table was not written anew: a default that is volatile does
-that, and so does VACUUM FULL. What must be known besides:
+*Values.* ALTER TABLE ADD COLUMN computes the value of the new column for the rows that already
+exist, once. This is the *missing value* (``attmissingval``). No later command changes it, but it is
+removed when the table is rewritten. A later change of such a row sends the column's value, and that
+change comes later in the stream. So it is exact to give the missing value to all rows of the target
+at the place of the new message, whatever the publisher has done with its rows since. Without a
+missing value these rows have NULL, provided that the table was not rewritten. A volatile default
+rewrites the table, and so does VACUUM FULL. Two more conditions must hold:
 
-- The column is new. A column of before may have come into a column list, or the list may be gone;
-  its number tells, beside the highest one that the table had when it was copied or last looked at
-  (:class:`Baseline`).
-- The publisher's catalog still speaks of the column that the message means. Numbers are never given
-  twice, and a table that has all columns of the message in the message's order, and others only
-  behind them, is the one of the message.
+- The column is new. An older column may have been added to a column list, or the column list may
+  have been removed. The program compares the column's number with the highest number that the table
+  had when it was copied or last examined (:class:`Baseline`).
+- The publisher's catalog still describes the column that the message means. PostgreSQL never reuses
+  a number. If a table has all columns of the message in the same order, and other columns only
+  after them, then it is the table of the message.
 
-*Rejected:* reading the values of the rows from the publisher. They are of another moment than the
-place in the stream.
+*Rejected:* reading the values of the rows from the publisher. Those values belong to another moment
+than the place in the stream.
 """
 
 from __future__ import annotations
@@ -45,11 +46,12 @@ from subscriber.schema.kept_shape import Baseline, KeptColumn
 
 @dataclass(frozen=True, slots=True)
 class OlderRows:
-    """What the rows from before a column have in it.
+    """The value of an added column in the rows that existed before it.
 
     Attributes:
-        value: the text of the value that all of them have; None is NULL.
-        unknown: why nobody can tell, as the end of a sentence; None where ``value`` is exact.
+        value: the text of the value that all of these rows have; None is NULL.
+        unknown: why the value cannot be determined, as the end of a sentence; None where ``value``
+            is exact.
     """
 
     value: str | None = None
@@ -60,10 +62,10 @@ class OlderRows:
 
 
 def renames(before: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> list[tuple[str, str]]:
-    """The renames that may be what has happened: pairs of the old and the new name.
+    """The renames that may have happened: pairs of the old and the new name.
 
-    Between two columns that are in both, those that are gone and those that are new belong together
-    in their order, if their types do.
+    Between two columns that are in both lists, the columns that have disappeared and the new
+    columns are paired in their order, if their types are the same.
     """
     common = {column.name for column in before} & {column.name for column in now}
     pairs = []
@@ -92,7 +94,7 @@ def _type(column: KeptColumn) -> tuple[int, int]:
 
 
 def moved(before: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> tuple[str, ...]:
-    """The columns that are in both, where they are not in the same order; else none."""
+    """The columns that are in both lists, if their order differs; otherwise an empty tuple."""
     earlier, later = [one.name for one in before], [one.name for one in now]
     common = [name for name in earlier if name in later]
     return tuple(common) if common != [name for name in later if name in common] else ()
@@ -104,13 +106,13 @@ def moved(before: Sequence[KeptColumn], now: Sequence[KeptColumn]) -> tuple[str,
 def older_rows(
     column: RelationColumn, remote: Relation, baseline: Baseline | None, now: TableAttributes | None
 ) -> OlderRows:
-    """What the rows from before ``column`` have in it.
+    """Determine the value of ``column`` in the rows that existed before it.
 
     Args:
-        column: one that has come up in ``remote``.
-        remote: the message.
-        baseline: what is known from before.
-        now: what the publisher's catalog says; None where there is no such table any more.
+        column: a column of ``remote`` that is new there.
+        remote: the relation message.
+        baseline: what is known of the table from before the message.
+        now: the table in the publisher's catalog; None where the table no longer exists.
     """
     found = _attributes_of(remote, now)
     if now is None or found is None:
@@ -135,10 +137,10 @@ def older_rows(
 
 
 def next_baseline(remote: Relation, baseline: Baseline | None, now: TableAttributes | None) -> Baseline | None:
-    """What is known when ``remote`` has been applied.
+    """The baseline after ``remote`` has been applied.
 
-    Files are those of the moment of the question. With columns that the message has not they may
-    have been written anew for one of those.
+    The files are those of the moment when the publisher was asked. If the table has columns that
+    the message does not have, the files may have been rewritten for one of these columns.
     """
     found = _attributes_of(remote, now)
     if now is None or found is None or not now.whole:
@@ -151,7 +153,7 @@ def next_baseline(remote: Relation, baseline: Baseline | None, now: TableAttribu
 
 
 def _attributes_of(remote: Relation, now: TableAttributes | None) -> Mapping[str, Attribute] | None:
-    """The attributes that a message speaks of, by name; None where they are not those of today."""
+    """The attributes that a message describes, by name; None where the catalog has others now."""
     if now is None:
         return None
     names = {column.name for column in remote.columns}

@@ -1,13 +1,12 @@
-"""What applies batches of one subscription to one target, as those see it who hand the batches
-over.
+"""The interface by which batches of one subscription are applied to one target.
 
 ::
 
     start, end, frames ──▶ Applier.apply ──┬─▶ ApplyResult             the progress is ``end``
                                            └─▶ error, ApplyFailure     nothing of the batch is in the target
 
-:class:`~subscriber.apply.exact.ExactApplier` is the first, and the definition of correct. What is
-to be done after a failure is the same for every applier: :mod:`subscriber.apply.apply_batch`.
+:class:`~subscriber.apply.exact.ExactApplier` implements it, and defines what is correct. The
+handling of a failure is the same for every applier: :mod:`subscriber.apply.apply_batch`.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from subscriber.targets import Interruption, Target
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What one batch did.
+    """The result of one batch.
 
     Attributes:
-        progress: the applied LSN in the target now.
+        progress: the applied LSN that the target has now.
         transactions: how many of the publisher's transactions were applied.
-        changes: row changes and truncates in them.
-        conflicts: kind to number, such as ``{"update_missing": 2}``.
-        commit_timestamp: the last applied transaction's commit time at its origin (microseconds
-            since 2000-01-01 UTC), None when there was none.
+        changes: how many row changes and truncates these transactions have.
+        conflicts: the number of conflicts by kind, such as ``{"update_missing": 2}``.
+        commit_timestamp: the commit time of the last applied transaction at its origin
+            (microseconds since 2000-01-01 UTC), None when no transaction was applied.
     """
 
     progress: LSN
@@ -49,7 +48,7 @@ class Applier(Protocol):
 
     @property
     def target(self) -> Target:
-        """Where to."""
+        """The target that changes are written to."""
 
     @property
     def origin(self) -> str:
@@ -57,12 +56,12 @@ class Applier(Protocol):
 
     @property
     def interruption(self) -> Interruption:
-        """By which another thread ends a batch in progress."""
+        """The object by which another thread ends a batch in progress."""
 
     @property
     def two_phase(self) -> bool:
-        """Whether frames are to have prepared transactions where they were prepared, for the target
-        to prepare them.
+        """Whether the frames must contain prepared transactions at the place of their PREPARE, so
+        that the target can prepare them.
         """
 
     def apply(self, frames: Iterable[Frame], *, start: LSN, end: LSN, before: LSN | None = None) -> ApplyResult:
@@ -70,34 +69,35 @@ class Applier(Protocol):
         progress.
 
         Args:
-            frames: the batch, consumed one at a time.
-            start: where the batch begins: the end of the batch before it.
-            end: where it ends, at a finish LSN.
-            before: stop after the transaction that finished here; ``end`` must be the same.
+            frames: the frames of the batch; they are consumed one at a time.
+            start: where the batch begins: the end of the previous batch.
+            end: where the batch ends, at a finish LSN.
+            before: stop after the transaction that finished at this LSN; ``end`` must be the same
+                LSN.
 
         Raises:
-            SubscriberError: nothing of the batch is in the target; where trying again does not
-                help, the error carries an :class:`~subscriber.apply.failure.ApplyFailure`.
+            SubscriberError: nothing of the batch is in the target. If trying again does not help,
+                the error carries an :class:`~subscriber.apply.failure.ApplyFailure`.
         """
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
-        """All of what a conflict that stopped :meth:`apply` violates; None where that cannot be
-        found out.
+        """Find all keys that are violated by a conflict that stopped :meth:`apply`; None where that
+        is not possible.
         """
 
     def has_not_asked(self, needed: ColumnsToAdd) -> bool:
-        """Whether the publisher is to be asked about columns, and has not been."""
+        """Whether the publisher must be asked about the columns, and was not asked yet."""
 
     def ask_publisher(self, needed: ColumnsToAdd) -> None:
-        """Ask the publisher what older rows have in columns that are to be added.
+        """Ask the publisher for the values that older rows have in the columns to be added.
 
         Raises:
-            PublisherError: it cannot be asked.
+            PublisherError: the publisher cannot be asked.
         """
 
     def add_columns(self, needed: ColumnsToAdd) -> None:
-        """Alter a table of the target by itself, where that cannot be a part of the batch's
-        transaction.
+        """Alter a table of the target in a separate transaction, where that cannot be part of the
+        batch's transaction.
 
         Raises:
             TargetRelationError: the target refused.
@@ -107,6 +107,6 @@ class Applier(Protocol):
         """The progress that the target has.
 
         Raises:
-            ProgressConflict: none is tracked here (any more).
+            ProgressConflict: the target does not track this progress, or no longer does.
             TargetUnavailable: try again.
         """

@@ -1,8 +1,8 @@
-"""One batch into the target, with what a failure asks for: commit what comes before it, ask the
-publisher, look for every violated key.
+"""Apply one batch, and handle a failure: commit the transactions before it, ask the publisher, or
+find every violated key.
 
-An :class:`~subscriber.apply.applier.Applier` applies a batch or raises. Here is what happens
-between two of its attempts. Spark's sink and :func:`subscriber.emulate` both call it.
+An :class:`~subscriber.apply.applier.Applier` applies a batch or raises an error. This module has
+the steps between two of its attempts. Spark's sink and :func:`subscriber.emulate` both call it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _Result = TypeVar("_Result")
 
 
 def asking(applier: Applier, attempt: Callable[[], _Result]) -> _Result:
-    """Make an attempt, and another whenever the publisher has been asked about columns that are to
-    be added.
+    """Make an attempt, and repeat it each time after the publisher was asked about columns to be
+    added.
 
-    It is asked here, after the attempt, so that nothing of the target is held while it is waited
-    for.
+    The publisher is asked here, after the attempt, so that the target holds no lock and no
+    transaction while the program waits for the answer.
 
     Raises:
-        PublisherError: it cannot be asked.
-        SubscriberError: what the attempt raised.
+        PublisherError: the publisher cannot be asked.
+        SubscriberError: the error that the attempt raised.
     """
     while True:
         try:
@@ -41,21 +41,22 @@ def asking(applier: Applier, attempt: Callable[[], _Result]) -> _Result:
 def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LSN, end: LSN) -> ApplyResult:
     """Apply a batch; when a change cannot be applied, commit the transactions before it and raise.
 
-    PostgreSQL's worker would have committed each of them before it met the bad one (rule C35). A
-    unique violation is examined, so that the error tells all keys that are violated (rule C22).
+    PostgreSQL's worker would have committed each of these transactions before it reached the change
+    that fails (rule C35). A unique violation is examined, so that the error names all keys that are
+    violated (rule C22).
 
     Args:
-        applier: what applies it.
-        read: gives the batch's frames, as often as asked.
-        start: end of the batch before.
-        end: end of this one.
+        applier: the applier of the subscription.
+        read: gives the batch's frames; it may be called several times.
+        start: the end of the previous batch.
+        end: the end of this batch.
 
     Raises:
-        ColumnsToAdd: the publisher is to be asked (:func:`asking`).
-        Stopped: the applier was told to end.
-        SubscriberError: a change cannot be applied, with its
-            :class:`~subscriber.apply.failure.ApplyFailure`; what comes before its transaction is
-            committed.
+        ColumnsToAdd: the publisher must be asked first (:func:`asking`).
+        Stopped: the applier was interrupted.
+        SubscriberError: a change cannot be applied; the error carries its
+            :class:`~subscriber.apply.failure.ApplyFailure`. The transactions before the failing one
+            are committed.
     """
     while True:
         try:
@@ -67,12 +68,12 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
                 raise
             good = ApplyFailure.of(missing).applied_before
             if good is not None and good > start:
-                # Then only the transaction that brings the columns is left to be applied with them
-                # there.
+                # After this, only the transaction that brings the columns is left. It is applied
+                # when the columns are there.
                 apply_before(applier, read, start, good)
                 start = good
             else:
-                applier.add_columns(missing)  # at least one more than there was, so this ends
+                applier.add_columns(missing)  # adds at least one column, so the loop ends
         except SubscriberError as error:
             failure = ApplyFailure.of(error)
             good = failure.applied_before

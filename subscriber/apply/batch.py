@@ -1,4 +1,4 @@
-"""The walk through one batch: a state machine over the publisher's messages.
+"""The steps through one batch: a state machine over the publisher's messages.
 
 ::
 
@@ -7,13 +7,13 @@
                       │  ▲
                       └──┘ changes, O, T, P
 
-With ``two_phase`` the target prepares what the publisher has prepared (rules C49, C50), in a
-transaction of its own::
+With ``two_phase`` the target prepares the transactions that the publisher has prepared (rules C49,
+C50). Each one is a separate transaction of the target::
 
             b                P             K, r
     (none) ───▶ transaction ───▶ (none) ─────────▶ (none), applied := the message's end
 
-Each of these steps may be met again after a crash, and then finds its work done
+After a crash each of these steps may be executed again. It then finds that its work is already done
 (:mod:`subscriber.apply.prepared`).
 """
 
@@ -48,17 +48,17 @@ from subscriber.protocol.messages import Relation
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a batch is about.
+    """The subscription and the limits of a batch.
 
     Attributes:
-        origin: the replication origin, for messages.
-        subscription: its name, for messages.
-        subid: its number.
-        end: nothing may finish beyond it.
-        before: stop after the transaction that finished here.
-        two_phase: the target prepares what the publisher has prepared; else it is applied when it
-            commits.
-        listens: logical messages are kept for a listener.
+        origin: the replication origin's name, for messages.
+        subscription: the subscription's name, for messages.
+        subid: the subscription's number.
+        end: no transaction may finish after this LSN.
+        before: stop after the transaction that finished at this LSN.
+        two_phase: the target prepares the transactions that the publisher has prepared; otherwise
+            they are applied when they commit.
+        listens: logical messages are stored for a listener.
         policy: decides about conflicts.
     """
 
@@ -73,7 +73,7 @@ class Scope:
 
 
 class Batch:
-    """The state of one batch: which transaction is open, and what has been done."""
+    """The state of one batch: which transaction is open, and what has been applied."""
 
     def __init__(self, scope: Scope, local: LocalTransactions) -> None:
         self.scope = scope
@@ -94,8 +94,9 @@ class Batch:
         """Apply all frames.
 
         Raises:
-            SubscriberError: with an :class:`~subscriber.apply.failure.ApplyFailure` that says where
-                the last whole transaction before it finished, unless trying again may help.
+            SubscriberError: a change cannot be applied. The error carries an
+                :class:`~subscriber.apply.failure.ApplyFailure` with the LSN where the last whole
+                transaction before it finished, unless trying again may help.
         """
         try:
             for frame in frames:
@@ -108,7 +109,7 @@ class Batch:
             raise with_failure(error, applied_before=self.applied) from None
 
     def commit(self, applied: LSN) -> None:
-        """Commit what is done, with ``applied`` as the progress."""
+        """Commit what was applied, with ``applied`` as the progress."""
         self._note_in_target()
         self._local.commit(applied, self.commit_timestamp)
 
@@ -156,8 +157,8 @@ class Batch:
     def _apply_control(self, control: Control) -> None:
         tag = chr(control.message[0])
         if (tag == "M" and not self.scope.listens) or (tag == "r" and not self.scope.two_phase):
-            # Messages are not for us (C38); a rolled back prepared transaction was never in a frame
-            # (C50).
+            # Without a listener, logical messages are ignored (C38). A prepared transaction that
+            # was rolled back was never in a frame (C50).
             return
         message = decode(control.message)
         match message:
@@ -185,7 +186,7 @@ class Batch:
             raise out_of_order(tag)
         if isinstance(message, messages.Begin):
             transaction = RemoteTransaction.begin(message, self.applied)
-            # Its end is not known yet, but lies behind its commit record.
+            # The end of the transaction is not known yet, but it is after its commit record.
             beyond = self.scope.before is not None and transaction.final_lsn >= self.scope.before
         else:
             transaction = RemoteTransaction.begin_prepare(message, finish, self.applied)
@@ -215,7 +216,9 @@ class Batch:
     # Prepared transactions ------------------------------------------------------------------------
 
     def _begin_prepared(self, transaction: RemoteTransaction, message: messages.BeginPrepare) -> None:
-        """Begin what is to be prepared, unless a replay finds that it was (rules C49, C50a)."""
+        """Begin a transaction that is to be prepared, unless it was already prepared before a
+        replay (rules C49, C50a).
+        """
         local = self._local
         with self._at("b", transaction.xid, transaction.final_lsn):
             known = write_to_prepare(local.target, local.connection, self.scope.subid, message)
@@ -228,7 +231,7 @@ class Batch:
         self._continue()
 
     def _prepare(self, message: messages.Prepare) -> None:
-        """What was applied since b is complete, empty or not (rule C50)."""
+        """Prepare the changes since BEGIN PREPARE, even if there are none (rule C50)."""
         transaction = self._in_transaction("P")
         transaction.prepare(message)
         if not self.scope.two_phase:
@@ -242,7 +245,8 @@ class Batch:
         self._open, self._open_tally = None, ConflictTally()
         if transaction.finish_lsn > self.applied:
             self._skip.use_up(transaction.final_lsn, skipped=self._skip.covers(transaction.final_lsn))
-            # With its COMMIT PREPARED in the same entry it lies before what is applied (rule C51).
+            # If its COMMIT PREPARED is in the same entry, the end of PREPARE is before the applied
+            # LSN (rule C51).
             self._advance(LSN(max(self.applied, message.end_lsn)))
 
     def _commit_prepared(self, message: messages.CommitPrepared) -> None:
@@ -262,8 +266,10 @@ class Batch:
             self._advance(LSN(message.end_lsn))
 
     def _rollback_prepared(self, message: messages.RollbackPrepared) -> None:
-        """What was never prepared here, as another transaction of this number may have been, is
-        nothing to us (rule C50).
+        """Roll back a prepared transaction.
+
+        A transaction that was never prepared here is ignored (rule C50). Another transaction with
+        the same number may have been prepared.
         """
         if not self._is_due(message):
             return
@@ -281,8 +287,8 @@ class Batch:
         self._continue()
 
     def _is_due(self, message: messages.CommitPrepared | messages.RollbackPrepared) -> bool:
-        """Whether a COMMIT PREPARED or ROLLBACK PREPARED is still to be carried out, and in this
-        batch.
+        """Whether a COMMIT PREPARED or ROLLBACK PREPARED has not been executed yet, and belongs to
+        this batch.
         """
         if self._open is not None:
             raise out_of_order(message.type_byte)
@@ -290,12 +296,14 @@ class Batch:
         return not self.done and message.end_lsn > self.applied
 
     def _continue(self) -> None:
-        """Another transaction of the target has begun."""
+        """Read the rules and open the frame again, because another transaction of the target has
+        begun.
+        """
         self._skip = SkipLSN(self.scope.subscription, self._local.rules.skip_lsn)
         self._local.writer.open_frame(self._frame)
 
     def _advance(self, finish: LSN) -> None:
-        """What has finished here is done, except for what is still to be committed."""
+        """Move the applied LSN to ``finish``; what was applied is committed later."""
         self._check_end(finish, finish)
         self.applied = finish
         self.done = self.scope.before is not None and finish >= self.scope.before
@@ -303,9 +311,7 @@ class Batch:
     # ----------------------------------------------------------------------------------------------
 
     def _finish(self, finish: LSN, timestamp: int) -> None:
-        """The open transaction is complete; ``finish`` is what feedback and progress speak of
-        (C32).
-        """
+        """Finish the open transaction; feedback and progress use the LSN ``finish`` (C32)."""
         transaction = self._in_transaction("C")
         self._check_end(finish, transaction.final_lsn)
         self._open = None
@@ -339,7 +345,7 @@ class Batch:
             )
 
     def _commit_messages(self, xid: int, final_lsn: LSN, timestamp: int) -> None:
-        """Those of a prepared transaction come in the order of its commit."""
+        """Put the logical messages of a prepared transaction into the order of commits."""
         if self.scope.listens:
             commit_messages(
                 self._local.connection, self.scope.subid, xid, final_lsn=final_lsn, commit_timestamp=timestamp
@@ -357,7 +363,9 @@ class Batch:
         self._uncounted.merge(self._open_tally)
 
     def _note_in_target(self) -> None:
-        """What belongs to the open transaction of the target, besides the changes."""
+        """Write what belongs to the target's open transaction besides the changes: skip LSN,
+        counters, conflicts.
+        """
         rules, connection = self._local.rules, self._local.connection
         if self._skip.lsn != rules.skip_lsn:
             rules.clear_skip(connection)
@@ -370,7 +378,14 @@ class Batch:
         return self._local.rules.names.qualified(relation.namespace, relation.name)
 
     def _fail(self, error: SubscriberError, message_type: str, relation: Relation, count: int = 0) -> NoReturn:
-        """Describe an error of ``count`` changes where it happened (C37), and raise it."""
+        """Add to an error the place where it happened (C37), and raise it.
+
+        Args:
+            error: the error of the target or of the conversion.
+            message_type: the type byte of the message that failed.
+            relation: the publisher's relation.
+            count: how many changes the failing run has.
+        """
         transaction = self._in_transaction(message_type)
         local = self._local_name(relation)
         if not error.transient:
@@ -382,7 +397,7 @@ class Batch:
 
     @contextmanager
     def _at(self, message_type: str, xid: int, final_lsn: LSN) -> Iterator[None]:
-        """Errors of the block happened at this message."""
+        """Add the place of this message to errors of the block."""
         try:
             yield
         except SubscriberError as error:
@@ -391,7 +406,7 @@ class Batch:
     def _placed(
         self, error: SubscriberError, message_type: str, xid: int, final_lsn: LSN, relation: str | None = None
     ) -> SubscriberError:
-        """The error with its place in the stream; one that trying again may help has none."""
+        """The error with its place in the stream; a transient error is returned unchanged."""
         if error.transient:
             return error
         place = transaction_context(xid, final_lsn)

@@ -1,5 +1,5 @@
-"""What the catalog says about the transactions of one batch; the subscription reads it, apply goes
-by it.
+"""The catalog's settings for the transactions of one batch. :mod:`subscriber.catalog` reads them,
+and this package follows them.
 """
 
 from __future__ import annotations
@@ -14,27 +14,28 @@ from subscriber.protocol.messages import Relation
 from subscriber.schema.relation_names import SAME_NAMES, RelationNames
 
 ShouldApply = Callable[[Relation, LSN], bool]
-"""Whether changes of a relation are applied in a transaction of this commit LSN (rules C4, D5); its
-table is looked up either way.
+"""Whether changes of a relation are applied in a transaction with this commit LSN (rules C4, D5).
+The relation's table is looked up in both cases.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the catalog says about a batch.
+    """The catalog's settings for a batch.
 
     Attributes:
-        should_apply: relations it says no to are looked up, and ignored (rules C4, D5).
-        skip_lsn: the transaction to leave out (rule C40); 0/0 is none.
-        clear_skip: forgets ``skip_lsn`` in the batch's transaction, when it is used up (rule C41).
-        synchronous_commit: how the target is to commit, see
-            :meth:`Transactions.set_synchronous_commit`.
+        should_apply: relations for which it returns False are looked up, and their changes are
+            ignored (rules C4, D5).
+        skip_lsn: the transaction to leave out (rule C40); 0/0 means no transaction.
+        clear_skip: clears ``skip_lsn`` in the batch's transaction, after it was used (rule C41).
+        synchronous_commit: how the target commits, see :meth:`Transactions.set_synchronous_commit`.
         names: the target's names of the publisher's relations.
         add_columns: a column that the target's table lacks is added to it.
-        is_shared: whether another subscription writes to the target's table of a relation, too.
-        log_conflict_values: conflicts are said and kept with the values of their rows (rule C21).
-        binary: what came in binary form is only for columns that read it; else it is converted as
-            texts are (rule C5).
+        is_shared: whether another subscription also writes to the target's table of a relation.
+        log_conflict_values: conflicts are logged and stored with the values of their rows (rule
+            C21).
+        binary: values in binary form are accepted only by columns that read this form; otherwise
+            they are converted in the same way as text values (rule C5).
     """
 
     should_apply: ShouldApply = field(default=lambda _relation, _lsn: True)
@@ -49,5 +50,6 @@ class Rules:
 
 
 ReadRules = Callable[[sa.Connection], Rules]
-"""Reads the rules of one batch in its transaction: what a command has changed meanwhile holds from
-the next batch on, and a table that was handed over before the batch is in it."""
+"""Reads the rules of one batch in the batch's transaction. A setting that a command changes
+meanwhile is used from the next batch on. A table that was handed over before the batch is included.
+"""

@@ -1,8 +1,8 @@
-"""Runs of changes become statements on the target's connection.
+"""Execute runs of changes as statements on the target's connection.
 
-What is worked out once is kept where it stays true: compiled SQL for the life of the applier (a
-shape of change on a shape of table never changes its SQL), tables for one batch, converted rows for
-one frame.
+Results are cached as long as they stay valid: compiled SQL for the life of the applier (the same
+shape of change on the same shape of table always has the same SQL), tables for one batch, converted
+rows for one frame.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ from subscriber.targets import Target
 StatementCache = dict[tuple[LocalRelation, tuple[object, ...]], Statement]
 
 ROWS_AT_A_TIME: Final = 1_024
-"""Rows of one ``executemany``: enough that a call costs nothing beside them, and few enough to be
-taken back between two calls.
+"""Rows of one ``executemany``. The number is large enough that the cost of a call does not matter,
+and small enough that the batch can be rolled back soon between two calls.
 """
 
 _MOST_STATEMENTS = 1_000
-"""Compiled statements to keep: far more than shapes in any real stream, and some megabytes at most.
+"""The greatest number of compiled statements to cache: far more than the shapes in any real stream,
+and a few megabytes at most.
 """
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """A group made ready: its statement, and all its rows unless one of them cannot be
-    converted.
+    """A group that is ready to be executed: its statement, and all its rows. ``rows`` is None if
+    one of the rows cannot be converted.
     """
 
     statement: Statement
@@ -55,14 +56,15 @@ class ChangeWriter:
     """Writes the changes of one batch through one connection.
 
     Args:
-        target: where to.
-        connection: of the batch's transaction.
-        statements: compiled SQL, kept from batch to batch.
+        target: the target that changes are written to.
+        connection: the connection of the batch's transaction.
+        statements: compiled SQL, cached across batches.
         relations: the target's tables.
-        show_values: conflicts are told with their rows' values.
+        show_values: conflicts are reported with the values of their rows.
         policy: decides about conflicts.
         binary: see :class:`~subscriber.apply.batch_rules.Rules`.
-        check: raises where the batch is to end; called before every few changes.
+        check: raises an error when the batch must end; it is called before every part of
+            :data:`ROWS_AT_A_TIME` rows.
     """
 
     def __init__(
@@ -91,12 +93,14 @@ class ChangeWriter:
 
     @property
     def alterations(self) -> Sequence[Alteration]:
-        """What was altered in the transaction."""
+        """The alterations of tables in the transaction."""
         return self._relations.alterations
 
     def look_up(self, relation: Relation) -> None:
-        """Find the table of a relation whose changes are not applied, as PostgreSQL's worker does
-        before it asks (rule C4).
+        """Find the table of a relation whose changes are not applied.
+
+        PostgreSQL's worker also looks up the table before it checks whether to apply its changes
+        (rule C4).
 
         Raises:
             TargetRelationError: as :meth:`RelationMap.look_up`.
@@ -104,25 +108,27 @@ class ChangeWriter:
         self._relations.look_up(relation)
 
     def describe(self, error: SubscriberError, relation: Relation) -> SubscriberError:
-        """The error with what the two shapes of the table are, where it may be about them."""
+        """The error with the shapes of the two tables, where the difference may have caused it."""
         return self._relations.with_shapes(error, relation)
 
     def open_frame(self, frame: Frame) -> None:
-        """Runs are of ``frame`` from now on."""
+        """Use ``frame`` for the following runs."""
         self._check()
         self._frame = frame
         self._prepared = {}
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
-        """Apply a run in order; gives the conflicts that do not stop it, each with how often it was
-        met.
+        """Apply a run in order.
 
         Args:
-            run: of the open frame.
-            place: its first change, where it is one of the publisher's.
+            run: a run of the open frame.
+            place: the place of the run's first change, where it is a change of the publisher.
+
+        Returns:
+            The conflicts that do not stop the run, each with the number of times that it occurred.
 
         Raises:
-            ApplyError: a change that cannot be applied.
+            ApplyError: a change cannot be applied.
             TargetUnavailable: try again.
         """
         group = self._frame.groups[run.group]
@@ -130,15 +136,15 @@ class ChangeWriter:
         if prepared is None:
             prepared = self._prepared[run.group] = self._prepare(group)
         if prepared.rows is None:
-            # Some other change of the group cannot be converted; only its own transaction shall
-            # suffer.
+            # Another change of the group cannot be converted. Only the transaction of that change
+            # may fail.
             rows = self._bind(prepared.statement, group.slice(run.start, run.stop))
         else:
             rows = prepared.rows[run.start : run.stop]
         if group.action == "I":
             self._execute(prepared.statement, rows, count=False)
             return ()
-        # Which of several rows is missing, a row count does not tell.
+        # A row count does not show which of several rows is missing.
         table = self._relations.open(group.relation).table
         step = 1 if self._shows_values or self._target.writing.may_suppress(table) else len(rows)
         conflicts: list[tuple[Conflict, int]] = []
@@ -159,14 +165,14 @@ class ChangeWriter:
             yield conflict, number
 
     def _change(self, statement: Statement, rows: Rows, changes: ChangeGroup) -> int:
-        """Run an UPDATE or DELETE for each row; returns how many were there."""
+        """Execute an UPDATE or DELETE for each row; returns how many of the rows were found."""
         if statement.search is not None:
             return self._search(statement, statement.search, rows, changes)
         return self._execute(statement, rows, count=True)
 
     def _touched(self, changes: ChangeGroup, place: ChangePlace) -> Iterator[tuple[Conflict, int]]:
-        """The rows that somebody else has written, where the target can tell; they are changed all
-        the same.
+        """The conflicts of rows that another origin has written, where the target can report
+        origins. The rows are changed nevertheless.
         """
         origins = self._target.origins
         differs = None if origins is None else origins.others(self._connection)
@@ -179,7 +185,9 @@ class ChangeWriter:
                 yield conflict if self._shows_values else without_values(conflict), 1
 
     def _is_suppressed(self, changes: ChangeGroup) -> bool:
-        """Whether the row of one change is there all the same: a trigger has left it as it is."""
+        """Whether the row of one change exists although the row count is zero: a trigger has
+        suppressed the change.
+        """
         local = self._relations.open(changes.relation)
         if not self._target.writing.may_suppress(local.table):
             return False
@@ -192,7 +200,7 @@ class ChangeWriter:
             )
 
     def _missing(self, changes: ChangeGroup, place: ChangePlace) -> Conflict:
-        """The conflict of rows that are not there (rule C18)."""
+        """The conflict of rows that do not exist (rule C18)."""
         local = self._relations.open(changes.relation)
         return Conflict(
             MISSING[changes.action],
@@ -203,7 +211,7 @@ class ChangeWriter:
         )
 
     def truncate(self, relations: Sequence[Relation], *, restart_identity: bool) -> None:
-        """Empty relations together, never cascading (rule C29)."""
+        """Truncate relations together, without CASCADE (rule C29)."""
         tables = [self._relations.open(relation).table for relation in relations]
         with self._target.reporting():
             self._target.writing.truncate(self._connection, tables, restart_identity=restart_identity)
@@ -231,7 +239,7 @@ class ChangeWriter:
             if len(self._statements) >= _MOST_STATEMENTS:
                 self._statements.clear()
             if not local.table.has_identity_always:
-                # There the statement depends on values too: see _is_untouched_identity.
+                # For such a table the statement depends on values, too: see _is_untouched_identity.
                 self._statements[key] = statement
         return statement
 
@@ -242,7 +250,9 @@ class ChangeWriter:
         return identity
 
     def _search(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
-        """Rows may have to be looked for more than once; returns how many were there."""
+        """Execute a statement that may have to search for rows more than once; returns how many
+        were found.
+        """
         look = RowSearch(self._target, self._connection).change_rows
         try:
             return sum(
@@ -253,7 +263,7 @@ class ChangeWriter:
             raise self._target.errors.translate(error, [one.column.name for one in statement.parameters]) from None
 
     def _parts(self, rows: int) -> Iterator[tuple[int, int]]:
-        """So few rows at a time that a batch which is to end does so soon."""
+        """Ranges of rows, small enough that a batch that must end does so soon."""
         for start in range(0, rows, ROWS_AT_A_TIME):
             self._check()
             yield start, min(rows, start + ROWS_AT_A_TIME)
@@ -272,5 +282,5 @@ class ChangeWriter:
             return found
         except SQLAlchemyError as error:
             columns = [parameter.column.name for parameter in statement.parameters]
-            # The driver's error quotes rows, and must not be printed as the cause.
+            # The driver's error quotes rows, so it must not be shown as the cause.
             raise self._target.errors.translate(error, columns) from None

@@ -1,15 +1,18 @@
-"""Which unique keys a change violates, and what the rows in its way look like (rules C20-C22).
+"""Find the unique keys that a change violates, and the existing rows that conflict with it (rules
+C20-C22).
 
-A database names one violated key at most, in its own words. So the row is looked for by every
-unique index, in a transaction that stands right before the change::
+A database names at most one violated key, and each database words its error differently. So the
+program searches for the existing row by every unique index, in a transaction, immediately before
+the change::
 
     INSERT (10, 'x', 34)     SELECT … FROM t WHERE a = 10                      t_pkey
                              SELECT … FROM t WHERE c = 34                      t_c_key
-    UPDATE … WHERE a = 41    SELECT … FROM t WHERE c = 54 AND NOT (a = 41)     a row does not stand in its own way
+    UPDATE … WHERE a = 41    SELECT … FROM t WHERE c = 54 AND NOT (a = 41)     a row does not conflict with itself
 
-A key that the change does not say is the row's own for UPDATE; for INSERT it is a default that
-nobody knows yet, and such an index is left out, as are NULLs, which equal nothing. *Rejected:* a
-savepoint before each change, which costs all changes for the sake of one.
+For an UPDATE, a key column that the change does not contain has the value of the existing row. For
+an INSERT, such a column gets a default whose value is not known yet, so its index is left out. Keys
+with NULL are left out too, because NULL equals nothing. *Rejected:* a savepoint before each change.
+It would slow down all changes because of a single one.
 """
 
 from __future__ import annotations
@@ -32,23 +35,23 @@ from subscriber.targets.declared_columns import Declared
 from subscriber.types.output import output_text
 
 _DEFAULT: Final = "default"
-"""Shown where a column that the publisher does not have would get its default."""
+"""Shown for a column that the publisher does not have and that would get its default."""
 
 _ONE: Final[sa.ColumnClause[int]] = sa.literal_column("1")
 _ZERO: Final[sa.ColumnClause[int]] = sa.literal_column("0")
-"""Literals, since a dialect may add parameters of its own for a limit without an offset."""
+"""Literals, because a dialect may add its own parameters for a limit without an offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collisions:
-    """What :func:`find_collisions` has found.
+    """The result of :func:`find_collisions`.
 
     Attributes:
-        violated: the keys, in the order of the indexes.
-        search: what the row of an UPDATE was found by.
-        remote_row: the row that the change would have made.
-        leaf: schema and name of the partition that the first row in the way is in, where it is in
-            one.
+        violated: the violated keys, in the order of the indexes.
+        search: the key by which the row of an UPDATE was searched.
+        remote_row: the row that the change would have written.
+        leaf: schema and name of the partition that contains the first conflicting row; None where
+            the table has no partitions.
     """
 
     violated: tuple[ViolatedKey, ...]
@@ -58,8 +61,8 @@ class Collisions:
 
 
 def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:
-    """The values of a batch of one row, as PostgreSQL writes them; what was not sent is not
-    there.
+    """The values of a record batch with one row, in PostgreSQL's text form. Columns that were not
+    sent are left out.
     """
     if batch is None:
         return {}
@@ -67,7 +70,7 @@ def sent_texts(batch: pa.RecordBatch | None) -> dict[str, str | None]:
 
 
 def search_key(identity: RowIdentity, change: ChangeGroup, *, values: bool) -> SearchKey:
-    """What a change looks for its row by (rules C8, C21)."""
+    """The key by which a change searches for its row (rules C8, C21)."""
     columns = () if identity.whole_row else identity.columns
     if not values:
         return SearchKey(columns)
@@ -77,7 +80,7 @@ def search_key(identity: RowIdentity, change: ChangeGroup, *, values: bool) -> S
 
 
 def new_row(local: LocalRelation, change: ChangeGroup) -> RowText | None:
-    """The row that a change brings, by itself; None for DELETE."""
+    """The new row of a change, with only the values that were sent; None for DELETE."""
     if change.new is None:
         return None
     sent = sent_texts(change.new)
@@ -96,15 +99,15 @@ def find_collisions(
     """The unique keys that one INSERT or UPDATE would violate now.
 
     Args:
-        target: where.
-        connection: in the transaction that the change belongs to, right before it.
-        local: its relation.
-        change: a group of one.
+        target: the target of the change.
+        connection: a connection in the transaction of the change, immediately before the change.
+        local: the target's relation.
+        change: a group with one change.
         identity: how the row of an UPDATE is found; None for INSERT.
-        values: keys and rows are to be shown.
+        values: whether keys and rows are to be shown.
 
     Raises:
-        SubscriberError: as :meth:`Errors.translate` words it.
+        SubscriberError: an error of the target, as :meth:`Errors.translate` reports it.
     """
     with target.reporting():
         look = _Look(target, connection, local, change)
@@ -123,8 +126,8 @@ def find_collisions(
 
 @dataclass(frozen=True, slots=True)
 class _OwnRow:
-    """The row that an UPDATE is for: its stored values, how they are shown, and what tells it from
-    all others.
+    """The row that an UPDATE changes: its stored values, their readable texts, and the condition
+    that selects all other rows.
     """
 
     stored: Mapping[str, Any]
@@ -134,7 +137,7 @@ class _OwnRow:
 
 @dataclass(frozen=True, slots=True)
 class _OtherRow:
-    """A row that has the key already."""
+    """An existing row that already has the key."""
 
     keys: RowText
     columns: RowText
@@ -157,7 +160,7 @@ class _Look:
         return bind_column(self.target, Parameter("new", _column(self.local, name), self.types[name]), self.change)[0]
 
     def own_row(self, identity: RowIdentity) -> _OwnRow | None:
-        """The row of an UPDATE; None where it is not there."""
+        """The row that an UPDATE changes; None where it does not exist."""
         columns, locators = self.local.table.columns, self.local.table.locators
         stored = [self._raw(column.name) for column in columns]
         query = sa.select(*map(self._raw, locators), *stored).where(
@@ -184,24 +187,25 @@ class _Look:
         return self.target.matching.equals(_column(self.local, name), self.table.c[name], _value(value))
 
     def _raw(self, name: str) -> sa.ColumnElement[Any]:
-        """A value as it can be bound again."""
+        """A stored value in a form that can be bound as a parameter again."""
         column = self.table.c[name]
         return sa.cast(column, sa.Text()).label(name) if self.target.capabilities.postgresql_types else column
 
     def row_in_the_way(self, index: UniqueIndex, own: _OwnRow | None) -> _OtherRow | None:
-        """The first row that has the new row's key of ``index``."""
+        """The first existing row that has the new row's key of ``index``."""
         conditions = self._conditions(index, own)
         if conditions is None:
             return None
         keys = [sa.literal_column(key) if key in index.expressions else self._readable(key) for key in index.keys]
         columns = [self.target.values.readable(column) for column in self.local.table.columns]
-        # Labels of our own: two columns of one name would be one.
+        # Explicit labels are needed, since two columns with the same name would become a single
+        # column.
         wanted = [
             column.label(f"subscriber_{number}")
             for number, column in enumerate([*keys, *columns, *self.target.row_versions.columns()])
         ]
-        # At most one, the index being unique. DuckDB 2.0 fails with a limit on what its rowid
-        # excludes.
+        # There is at most one such row, because the index is unique. DuckDB 2.0 fails with a limit
+        # on rows that its rowid excludes.
         found = self._texts(self._own(sa.select(*wanted).select_from(self.table).where(*conditions)))
         if not found:
             return None
@@ -212,7 +216,9 @@ class _Look:
         return self.target.values.readable(_column(self.local, name))
 
     def _conditions(self, index: UniqueIndex, own: _OwnRow | None) -> list[sa.ColumnElement[bool]] | None:
-        """What makes a row collide; None where nothing can, or nobody knows."""
+        """The conditions for a row to conflict; None where no row can conflict, or where that is
+        not known.
+        """
         conditions = []
         for key in index.keys:
             if key in index.expressions:
@@ -232,7 +238,7 @@ class _Look:
         return conditions if own is None else [*conditions, own.others]
 
     def _of_new_row(self, expression: str, own: _OwnRow | None) -> sa.ColumnElement[Any]:
-        """An expression over the new row, for indexes of PostgreSQL's."""
+        """The value of an expression for the new row, for PostgreSQL's indexes."""
         known = {**({} if own is None else own.stored), **self.sent}
         row = sa.select(
             *(
@@ -253,7 +259,7 @@ class _Look:
         *,
         values: bool,
     ) -> Collisions:
-        """What was found, without the values unless they are to be shown."""
+        """The result, without values unless they are to be shown."""
         texts = sent_texts(self.change.new)
         table, leaf = self.local.table, None
         violated = []
@@ -278,7 +284,7 @@ class _Look:
 def search_conditions(
     target: Target, table: sa.TableClause, local: LocalRelation, change: ChangeGroup, identity: RowIdentity
 ) -> list[sa.ColumnElement[bool]]:
-    """What finds the row of one UPDATE or DELETE in ``table``, with its values (rules C8, C14)."""
+    """The conditions that find the row of one UPDATE or DELETE in ``table`` (rules C8, C14)."""
     side: Literal["old", "new"] = "new" if change.old is None else "old"
     batch = _search_tuple(change)
     sent = () if batch is None else batch.schema.names
@@ -287,8 +293,8 @@ def search_conditions(
     for name in identity.columns:
         column = _column(local, name)
         value = bind_column(target, Parameter(side, column, types[name]), change)[0] if name in sent else None
-        # What cannot be compared is found by nothing (rule C17); whether that is an error, the
-        # change itself tells.
+        # A value that cannot be compared matches no row (rule C17). Executing the change shows
+        # whether that is an error.
         if value is None or (identity.whole_row and not target.matching.equality(types[name], column).exists):
             conditions.append(table.c[name].is_(None))
         elif identity.whole_row:
@@ -313,10 +319,10 @@ def _column(local: LocalRelation, name: str) -> TargetColumn:
 
 
 def _search_tuple(change: ChangeGroup) -> pa.RecordBatch | None:
-    """The old tuple when it was sent, else the new one (rule C8)."""
+    """The old tuple if it was sent, otherwise the new tuple (rule C8)."""
     return change.new if change.old is None else change.old
 
 
 def _value(value: Any) -> sa.BindParameter[Any]:
-    # NullType: no cast is rendered, the driver and the column decide.
+    # NullType: no cast is rendered; the driver and the column decide about the type.
     return sa.bindparam(None, value, type_=sa.types.NullType(), unique=True)

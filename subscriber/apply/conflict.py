@@ -1,9 +1,9 @@
 """Conflicts and apply errors in PostgreSQL's words (sections C.4 and C.8).
 
-A missing row is counted, recorded, logged and skipped (C18); a constraint stops the transaction
-(C22). What is said names the relation, the index, the transaction and its finish LSN. It shows a
-row's values only where the subscription's option ``log_conflict_values`` asks for them; the texts
-are PostgreSQL 18's, which has ``row`` where earlier minor releases said ``tuple``.
+A missing row is counted, recorded, logged and skipped (C18). A violated constraint stops the
+transaction (C22). The message names the relation, the index, the transaction and its finish LSN. It
+shows the values of a row only if the subscription's option ``log_conflict_values`` is set. The
+texts are those of PostgreSQL 18, which writes ``row`` where earlier minor releases wrote ``tuple``.
 
 ::
 
@@ -47,23 +47,23 @@ _MESSAGE_TYPES: Final = {
     "K": "COMMIT PREPARED",
 }
 _ROW_BYTES: Final = 64
-"""Of each value of a row this much is shown (rule C21)."""
+"""The number of bytes that are shown of each value of a row (rule C21)."""
 
 RowText = tuple[str | None, ...]
-"""Values as text; None is NULL. A row's are in the target's column order, and cut
-(:func:`row_text`).
+"""Values as text; None is NULL. The values of a row are in the target's column order, and long
+values are cut (:func:`row_text`).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePlace:
-    """Which change of the publisher something is about.
+    """The place of a change in the publisher's transactions.
 
     Attributes:
-        xid: the transaction at the publisher.
-        final_lsn: of it; errors name it, SKIP takes it (C37, C40).
-        timestamp: its commit time (microseconds since 2000-01-01 UTC).
-        changes: how many changes of it have been applied before.
+        xid: the transaction's number at the publisher.
+        final_lsn: the transaction's final LSN; errors show it, and SKIP takes it (C37, C40).
+        timestamp: the transaction's commit time (microseconds since 2000-01-01 UTC).
+        changes: how many changes of the transaction were applied before this change.
     """
 
     xid: int
@@ -73,19 +73,19 @@ class ChangePlace:
 
 
 NOWHERE: Final = ChangePlace(0, INVALID_LSN, 0)
-"""Of a change that is none of the publisher's."""
+"""The place of a change that does not come from the publisher."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViolatedKey:
-    """One unique index that has a row with the new row's key already.
+    """A unique index that already contains the new row's key.
 
     Attributes:
-        index: its name.
-        keys: its columns, or expressions.
-        values: their values in the new row, None where values are not to be shown.
-        local_row: the row that is there, None where values are not to be shown.
-        version: who wrote that row, as far as the target knows.
+        index: the index's name.
+        keys: the index's columns or expressions.
+        values: the values of the keys in the new row; None where values are not to be shown.
+        local_row: the existing row; None where values are not to be shown.
+        version: which transaction wrote the existing row, as far as the target reports it.
     """
 
     index: str
@@ -97,11 +97,12 @@ class ViolatedKey:
 
 @dataclass(frozen=True, slots=True)
 class SearchKey:
-    """What the row of an UPDATE or DELETE was looked for by.
+    """The key by which the row of an UPDATE or DELETE was searched.
 
     Attributes:
-        columns: of the key; empty where the whole row was compared (replica identity full).
-        values: of the key's columns, or of the whole row; None where values are not to be shown.
+        columns: the key's columns; empty where the whole row was compared (replica identity full).
+        values: the values of the key's columns, or of the whole row; None where values are not to
+            be shown.
     """
 
     columns: tuple[str, ...]
@@ -110,18 +111,18 @@ class SearchKey:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """One conflict (section C.4).
+    """A conflict (section C.4).
 
     Attributes:
-        kind: its name in pg_stat_subscription_stats, such as ``insert_exists``.
-        relation: ``schema.table`` at the target, the partition where the target can tell.
-        place: the change that met it.
-        violated: the keys that are there already, in the order of the target's indexes; none where
-            the target cannot tell.
-        search: what the row was looked for by; None for INSERT.
-        remote_row: the publisher's row, None where values are not to be shown and for DELETE.
-        local_row: the row that somebody else has written (``…_origin_differs``).
-        version: who has written it.
+        kind: the kind, with its name in pg_stat_subscription_stats, such as ``insert_exists``.
+        relation: ``schema.table`` at the target; the partition, where the target can report it.
+        place: the change that has the conflict.
+        violated: the keys that already exist, in the order of the target's indexes; empty where the
+            target cannot report them.
+        search: the key by which the row was searched; None for INSERT.
+        remote_row: the publisher's row; None where values are not to be shown and for DELETE.
+        local_row: the row that another origin has written (``…_origin_differs``).
+        version: which transaction has written ``local_row``.
     """
 
     kind: ConflictKind
@@ -134,7 +135,7 @@ class Conflict:
     version: RowVersion | None = None
 
 
-# What is said -------------------------------------------------------------------------------------
+# Messages -----------------------------------------------------------------------------------------
 
 
 def headline(kind: ConflictKind, relation: str) -> str:
@@ -143,7 +144,7 @@ def headline(kind: ConflictKind, relation: str) -> str:
 
 
 def describe(conflict: Conflict) -> str:
-    """The DETAIL of the message: lines (rules C20, C21); empty where nothing more is known."""
+    """The lines of the message's DETAIL (rules C20, C21); empty where nothing more is known."""
     if conflict.kind in _MISSING_ROWS:
         return _lines(_MISSING_ROWS[conflict.kind], _row_parts(conflict))
     if conflict.kind in _TOUCHED_ROWS:
@@ -173,8 +174,8 @@ def _row_parts(conflict: Conflict) -> list[str]:
 
 
 def _modified(version: RowVersion | None, by_origin: str) -> str:
-    """By whom the row was modified, as far as that is known, with a blank before:
-    `` in transaction 779`` (rule C20).
+    """Which transaction modified the row, as far as that is known. The text starts with a space: ``
+    in transaction 779`` (rule C20).
     """
     if version is None:
         return ""
@@ -211,8 +212,8 @@ def _text(value: str | None) -> str:
 
 
 def row_text(values: Iterable[str | None]) -> RowText:
-    """A row as it is shown and kept: long values are cut (rule C21), so that a conflict's size is
-    bounded.
+    """A row as it is shown and stored. Long values are cut (rule C21), so that the size of a
+    conflict is limited.
     """
     return tuple(None if value is None else _cut(value) for value in values)
 
@@ -223,7 +224,9 @@ def _cut(text: str) -> str:
 
 
 def error_context(origin: str, message_type: str, relation: str | None, column: str | None, at: str) -> str:
-    """The CONTEXT line of an apply error (rule C37); ``at`` is :func:`transaction_context`'s."""
+    """The CONTEXT line of an apply error (rule C37); ``at`` is the result of
+    :func:`transaction_context`.
+    """
     text = f'processing remote data for replication origin "{origin}"'
     if message_type in _MESSAGE_TYPES:
         text += f' during message type "{_MESSAGE_TYPES[message_type]}"'
@@ -235,5 +238,5 @@ def error_context(origin: str, message_type: str, relation: str | None, column: 
 
 
 def transaction_context(xid: int, final_lsn: LSN) -> str:
-    """The end of the CONTEXT line: which transaction, and the LSN that SKIP takes."""
+    """The end of the CONTEXT line: the transaction's number, and the LSN that SKIP takes."""
     return f" in transaction {xid}, finished at {format_lsn(final_lsn)}"

@@ -1,14 +1,15 @@
-"""What becomes of a change that is in conflict with the rows of the target: the one place where
-that is decided.
+"""The conflict policy: it alone decides what happens to a change that conflicts with the rows of
+the target.
 
 ::
 
     a row is missing, or was written by another origin ──▶ the policy ──┬─▶ SKIP, APPLY_REMOTE   counted, recorded, logged
     a key exists: the target has refused the change    ──▶ the policy ──┴─▶ ERROR                the transaction stops
 
-PostgreSQL's way is the only policy: skip what is missing, change what another origin has written,
-stop at what exists (rules C18-C22). Whatever decides, a change that goes on does so as PostgreSQL's
-does; what no writer can do yet is refused.
+The only policy is PostgreSQL's: skip a change whose row is missing, change a row that another
+origin has written, stop at a key that exists (rules C18-C22). Under every policy, a change that
+continues is applied as PostgreSQL would apply it. A resolution that the writer cannot carry out yet
+is refused.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ _SERIALIZATION_FAILURE: Final = "40001"
 
 
 class Resolution(StrEnum):
-    """What becomes of a change that is in conflict."""
+    """What happens to a change that has a conflict."""
 
     APPLY_REMOTE = "apply_remote"
-    """It is made all the same."""
+    """The change is applied nevertheless."""
     SKIP = "skip"
-    """It is left out."""
+    """The change is left out."""
     ERROR = "error"
-    """Its transaction stops."""
+    """The transaction of the change stops."""
 
 
 class ConflictPolicy(Protocol):
     """Decides about conflicts."""
 
     def resolve(self, conflict: Conflict) -> Resolution:
-        """What becomes of the change."""
+        """Decide what happens to the change."""
 
 
 _POSTGRESQL: Final[Mapping[ConflictKind, Resolution]] = {
@@ -56,7 +57,7 @@ _POSTGRESQL: Final[Mapping[ConflictKind, Resolution]] = {
 
 
 class PostgreSQLPolicy:
-    """PostgreSQL's way."""
+    """The policy that PostgreSQL's worker follows."""
 
     def resolve(self, conflict: Conflict) -> Resolution:
         """See :meth:`ConflictPolicy.resolve`."""
@@ -69,12 +70,12 @@ POSTGRESQL_POLICY: Final = PostgreSQLPolicy()
 def stopped_by(
     conflict: Conflict, policy: ConflictPolicy, refused: SubscriberError | None = None
 ) -> SubscriberError | None:
-    """The error with which a conflict stops its transaction; None where the change goes on.
+    """The error with which a conflict stops its transaction; None where the change continues.
 
     Args:
-        conflict: as it is to be shown.
-        policy: decides.
-        refused: the target's error, where it has refused the change.
+        conflict: the conflict, as it is to be shown.
+        policy: decides about conflicts.
+        refused: the target's error, where the target has refused the change.
     """
     resolution = policy.resolve(conflict)
     if resolution is Resolution.ERROR:

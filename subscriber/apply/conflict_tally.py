@@ -1,13 +1,14 @@
-"""The conflicts of a batch: counted, said, and handed to ``subscriber_conflict`` (rules C18-C21).
+"""The conflicts of a batch: counted, logged, and written to ``subscriber_conflict`` (rules
+C18-C21).
 
 ::
 
-    row missing        ConflictTally ─▶ the batch's transaction      goes and comes again with the batch
-    key violated       on the error  ─▶ a transaction of its own     the batch was rolled back; each further attempt counts up
+    row missing        ConflictTally ─▶ the batch's transaction    rolled back and repeated with the batch
+    key violated       on the error  ─▶ a separate transaction     the batch was rolled back; each further attempt is counted
 
-A tally is bounded, as the table is (:mod:`subscriber.catalog.conflicts`): of the first
-:data:`SAID_ROWS` of a batch, relation and kind the log has all that is known, of the others the
-number.
+The size of a tally is limited, as the size of the table is (:mod:`subscriber.catalog.conflicts`).
+For each relation and kind, the log shows the first :data:`SAID_ROWS` conflicts of a batch in full,
+and the number of the others.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from subscriber.catalog.conflicts import KEPT_ROWS, ConflictRecord
 logger = logging.getLogger(__name__)
 
 SAID_ROWS: Final = 10
-"""Conflicts of one kind and relation that a batch logs one by one."""
+"""How many conflicts of the same kind and relation a batch logs one by one."""
 
 _MESSAGE_TYPES: Final = {kind: "D" if kind.startswith("delete_") else "U" for kind in ConflictKind}
 
 
 @dataclass(slots=True)
 class ConflictTally:
-    """The conflicts that did not stop anything, of a transaction or a batch.
+    """The conflicts of a transaction or a batch that did not stop it.
 
     Attributes:
-        counts: how many of each relation and kind.
-        said: the first of each, for the log.
-        pending: the last ones, each with its number, for the table.
+        counts: the number of conflicts of each relation and kind.
+        said: the first conflicts of each relation and kind, for the log.
+        pending: the last conflicts, each with its number, for the table.
     """
 
     counts: Counter[tuple[str, ConflictKind]] = field(default_factory=Counter)
@@ -47,7 +48,7 @@ class ConflictTally:
     pending: deque[tuple[Conflict, int]] = field(default_factory=partial(deque, maxlen=KEPT_ROWS))
 
     def add(self, conflict: Conflict, number: int) -> None:
-        """Take note of ``number`` conflicts that are alike (rule C18)."""
+        """Record ``number`` equal conflicts (rule C18)."""
         key = conflict.relation, conflict.kind
         self.counts[key] += number
         said = self.said.setdefault(key, [])
@@ -55,7 +56,7 @@ class ConflictTally:
         self.pending.append((conflict, number))
 
     def merge(self, other: ConflictTally) -> None:
-        """Add what another tally has."""
+        """Add the conflicts of another tally."""
         self.counts.update(other.counts)
         for key, conflicts in other.said.items():
             said = self.said.setdefault(key, [])
@@ -63,22 +64,22 @@ class ConflictTally:
         self.pending.extend(other.pending)
 
     def by_kind(self) -> Mapping[ConflictKind, int]:
-        """Totals for the counters of pg_stat_subscription_stats."""
+        """The number of conflicts of each kind, for the counters of pg_stat_subscription_stats."""
         totals: Counter[ConflictKind] = Counter()
         for (_, kind), number in self.counts.items():
             totals[kind] += number
         return dict(totals)
 
     def records(self) -> Iterator[ConflictRecord]:
-        """The rows of ``subscriber_conflict`` for :attr:`pending`; of each conflict as many as are
-        kept at most.
+        """The rows of ``subscriber_conflict`` for :attr:`pending`. For each conflict there are at
+        most as many rows as the table keeps.
         """
         for conflict, number in self.pending:
             (record,) = records_of(conflict)
             yield from repeat(record, min(number, KEPT_ROWS))
 
     def log(self, origin: str) -> None:
-        """Say what happened, as PostgreSQL does (rules C18-C21); ``origin`` is the replication
+        """Log the conflicts as PostgreSQL does (rules C18-C21); ``origin`` is the replication
         origin's name.
         """
         for (relation, kind), conflicts in sorted(self.said.items()):
@@ -92,8 +93,8 @@ class ConflictTally:
 
 
 def records_of(conflict: Conflict) -> list[ConflictRecord]:
-    """The rows of ``subscriber_conflict`` for a conflict: one for each key that is violated, else
-    one.
+    """The rows of ``subscriber_conflict`` for a conflict: a row for each violated key, or a single
+    row if no key is violated.
     """
     place, search = conflict.place, conflict.search
     found = ConflictRecord(

@@ -1,14 +1,15 @@
-"""What a target refuses only when its transaction commits: deferred constraints, and constraint
-triggers that wait until then.
+"""Errors that a target raises only at COMMIT: those of deferred constraints and of deferred
+constraint triggers.
 
-The target's transaction has many of the publisher's, and does not say which of them it was. So the
-batch is applied in parts, each half as long as the one that failed: what commits is kept, and at
-the end one transaction is left, which PostgreSQL's worker would have stopped at too (rule C35)::
+A transaction of the target contains many transactions of the publisher, and the error does not show
+which of them caused it. So the batch is applied again in parts. After each failure the next part
+has half the length. The parts that succeed are committed, and at the end a single transaction is
+left, at which PostgreSQL's worker would also have stopped (rule C35)::
 
     1 2 3 4 5 6 7 8    fails        1 2 3 4   commits    5 6   fails    5   commits    6 fails
 
-*Rejected:* SET CONSTRAINTS ALL IMMEDIATE after each transaction, which costs all of them, and
-cannot be taken back.
+*Rejected:* SET CONSTRAINTS ALL IMMEDIATE after each transaction. It would slow down all
+transactions, and it cannot be undone.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ ReadFrames = Callable[[], Iterable[Frame]]
 
 @dataclass(frozen=True, slots=True)
 class _Finish:
-    """A transaction of the publisher: its number, the LSN that SKIP takes, and where it ends."""
+    """A transaction of the publisher: its number, the LSN that SKIP takes, and the LSN where it
+    ends.
+    """
 
     xid: int
     final_lsn: LSN
@@ -41,7 +44,8 @@ def apply_before(applier: Applier, read: ReadFrames, start: LSN, good: LSN) -> N
     """Commit the transactions that finished at or before ``good``.
 
     Raises:
-        SubscriberError: one of them cannot be committed; those before it are.
+        SubscriberError: one of these transactions cannot be committed; the transactions before it
+            are committed.
     """
     try:
         applier.apply(read(), start=start, end=good, before=good)
@@ -54,15 +58,17 @@ def apply_before(applier: Applier, read: ReadFrames, start: LSN, good: LSN) -> N
 def apply_committable(
     applier: Applier, read: ReadFrames, start: LSN, end: LSN, error: SubscriberError
 ) -> SubscriberError:
-    """Commit the transactions before the one that cannot be committed; gives the error with which
-    that is.
+    """Commit the transactions before the one that cannot be committed.
 
     Args:
-        applier: what has raised ``error`` when it committed.
-        read: gives the batch's frames, as often as asked.
-        start: end of the batch before.
-        end: of the batch.
-        error: what it has raised; the returned copy has its place (rule C37).
+        applier: the applier that raised ``error`` at its commit.
+        read: gives the batch's frames; it may be called several times.
+        start: the end of the previous batch.
+        end: the end of this batch.
+        error: the error that the applier raised.
+
+    Returns:
+        A copy of ``error`` with the place of the transaction that cannot be committed (rule C37).
 
     Raises:
         SubscriberError: one of the transactions before it cannot be applied.

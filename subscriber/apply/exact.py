@@ -1,26 +1,28 @@
-"""The exact path: one micro-batch becomes one transaction of the target. The definition of correct.
+"""The exact path: each micro-batch becomes one transaction of the target. It defines what is
+correct.
 
 ::
 
     BEGIN
       stored := read progress        at least ``start``, or a gap would be skipped: JournalGap
-      lock progress at stored        nobody else may move it until we are done
-      for each frame, in order       transactions that finished at or below ``stored`` are read past
-        for each run of changes      one executemany; controls say where transactions begin and end
+      lock progress at stored        no other process may move it until the transaction ends
+      for each frame, in order       transactions that finished at or below ``stored`` are not applied
+        for each run of changes      one executemany; controls mark where transactions begin and end
       progress := ``end``            in the same transaction (invariant progress_with_data)
       count conflicts
     COMMIT                           failpoints target.commit.before / .after around it
 
-A target transaction holds whole transactions of the publisher, in their order (invariant
-commit_order), and one frame at a time is in memory (invariant bounded_memory).
+A target transaction contains whole transactions of the publisher, in their order (invariant
+commit_order). Only one frame at a time is in memory (invariant bounded_memory).
 
-When a change cannot be applied everything is rolled back, and the error tells
-(:class:`~subscriber.apply.failure.ApplyFailure`) where the last good transaction finished. The
-caller then applies once more with ``end`` and ``before`` at that LSN: the good prefix is committed
-as PostgreSQL would have, and the subscription stops at the bad transaction. Savepoints around every
-transaction would spare the second pass, and cost every batch for the sake of the failing one.
+When a change cannot be applied, everything is rolled back. The error carries the LSN where the last
+transaction before it finished (:class:`~subscriber.apply.failure.ApplyFailure`). The caller then
+applies the batch again, with ``end`` and ``before`` at that LSN. So the transactions before the
+failing one are committed, as PostgreSQL would have done, and the subscription stops at the failing
+one. *Rejected:* savepoints around every transaction. They would avoid the second pass, but they
+would slow down every batch because of the few that fail.
 
-A target that can prepare transactions has more than one of its own in a batch:
+If the target can prepare transactions, a batch may use more than one transaction of the target:
 :mod:`subscriber.apply.local`.
 """
 
@@ -55,35 +57,36 @@ from subscriber.targets import Interruption, Target
 logger = logging.getLogger(__name__)
 
 AskPublisher = Callable[[Relation], TableAttributes | None]
-"""The attributes of a relation's table at the publisher, now; None where there is no such table."""
+"""Asks the publisher for the current attributes of a relation's table; None where the table does
+not exist.
+"""
 
 _MOST_ANSWERS: Final = 1_000
-"""To remember: far more than tables are altered while one query runs."""
+"""The greatest number of answers to cache: far more than tables are altered while a query runs."""
 
 
 class ExactApplier:
     """Applies batches of one subscription to one target.
 
     Args:
-        target: where to.
-        subscription: its name, for the statistics.
-        subid: its number; the replication origin is ``pg_<subid>`` (rule C34).
-        read_rules: what to apply; everything where it is not given.
-        kept: what is moved with the data; the subscription's own progress where it is not given.
+        target: the target that changes are written to.
+        subscription: the subscription's name, for the statistics.
+        subid: the subscription's number; the replication origin is ``pg_<subid>`` (rule C34).
+        read_rules: reads what to apply; without it everything is applied.
+        kept: the progress that moves with the data; without it the subscription's progress is used.
         ask: asks the publisher for the attributes of a relation's table (see
-            :mod:`subscriber.apply.added_columns`); where it is not given, nothing is known of older
-            rows.
+            :mod:`subscriber.apply.added_columns`); without it the values of older rows are unknown.
         on_message: called with the publisher's logical messages, see
             :mod:`subscriber.apply.logical_messages`.
         policy: decides about conflicts.
 
     Attributes:
-        interruption: by which another thread ends a batch in progress.
-        target: where to.
-        subscription: its name.
-        subid: its number.
-        two_phase: whether frames are to have prepared transactions where they were prepared, for
-            the target to prepare them.
+        interruption: the object by which another thread ends a batch in progress.
+        target: the target that changes are written to.
+        subscription: the subscription's name.
+        subid: the subscription's number.
+        two_phase: whether the frames must contain prepared transactions at the place of their
+            PREPARE, so that the target can prepare them.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class ExactApplier:
         self._changes: Final = SchemaChanges(subid, subscription)
         self.interruption: Final = Interruption(target)
         self._statements: StatementCache = {}
-        # A table that catches up is not to hold the locks of a prepared transaction (rule C52).
+        # The catch-up of a table must not hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.prepared is not None and self._progress.of_subscription
 
     @property
@@ -122,29 +125,32 @@ class ExactApplier:
         """Apply the transactions that finished in (``start``, ``end``], and make ``end`` the
         progress.
 
-        ``start`` may lie below the stored progress: then the stored progress is what counts, and
-        what finished at or below it is read past. Replaying a batch that is already applied does
-        nothing.
+        ``start`` may be before the stored progress. In that case the stored progress is used, and
+        transactions that finished at or before it are not applied. Applying a batch again has no
+        effect if it is already applied.
 
         Args:
-            frames: the batch, consumed one at a time.
-            start: where the batch begins: the end of the batch before it.
-            end: where it ends, at a finish LSN.
-            before: stop after the transaction that finished here; ``end`` must be the same.
+            frames: the frames of the batch; they are consumed one at a time.
+            start: where the batch begins: the end of the previous batch.
+            end: where the batch ends, at a finish LSN.
+            before: stop after the transaction that finished at this LSN; ``end`` must be the same
+                LSN.
 
         Raises:
-            JournalGap: the stored progress lies below ``start``.
+            JournalGap: the stored progress is before ``start``.
             ProgressConflict: another runner moved the progress.
             ApplyError: a change cannot be applied; see
                 :class:`~subscriber.apply.failure.ApplyFailure`.
-            ProtocolError: messages out of order, or a commit that does not fit its begin (C31).
-            ColumnsToAdd: :meth:`ask_publisher`, where it :meth:`has_not_asked`, else
-                :meth:`add_columns`; and try again.
-            MessageListenerError: all is applied, but not everything was heard.
-            Stopped: :attr:`interruption` has asked for the end; what was begun is rolled back.
+            ProtocolError: messages are out of order, or a commit does not match its begin (C31).
+            ColumnsToAdd: columns must be added. Call :meth:`ask_publisher` if it
+                :meth:`has_not_asked`, otherwise :meth:`add_columns`; then try again.
+            MessageListenerError: everything is applied, but the listener did not accept all
+                messages.
+            Stopped: :attr:`interruption` has requested the end; the open transaction is rolled
+                back.
             TargetUnavailable: try again.
         """
-        # Those first that an earlier call has committed and not handed over.
+        # First deliver the messages that an earlier call has committed but not delivered.
         self.deliver_messages()
         with self._local(self._writer) as local:
             stored = local.start()
@@ -165,17 +171,17 @@ class ExactApplier:
         """The progress that the target has.
 
         Raises:
-            ProgressConflict: none is tracked here (any more).
+            ProgressConflict: the target does not track this progress, or no longer does.
             TargetUnavailable: try again.
         """
         with self.target.reporting(), self.target.engine.connect() as connection:
             return self._progress.read(connection)
 
     def deliver_messages(self) -> None:
-        """Hand over the logical messages that are committed in the target, if somebody listens.
+        """Deliver the logical messages that are committed in the target, if there is a listener.
 
         Raises:
-            MessageListenerError: the listener raised.
+            MessageListenerError: the listener raised an error.
             TargetUnavailable: try again.
         """
         if self._on_message is not None:
@@ -220,20 +226,21 @@ class ExactApplier:
         return Following(self._changes, self._answers, rules.is_shared, mixed=mixed)
 
     def examine(self, frames: Iterable[Frame], conflict: Conflict, *, start: LSN, end: LSN) -> Conflict | None:
-        """Find out, for a unique violation that stopped :meth:`apply`, all of what it violates
-        (rules C20-C22).
+        """Find all keys that are violated by a unique violation that stopped :meth:`apply` (rules
+        C20-C22).
 
-        The batch is applied once more, up to the change, and taken back. What stands before its
-        transaction should have been committed meanwhile.
+        The batch is applied again, up to the change, and then rolled back. The transactions before
+        the failing one should have been committed before this call.
 
         Args:
-            frames: the batch, as :meth:`apply` was given it.
-            conflict: what the error of :meth:`apply` carries.
+            frames: the batch, as it was given to :meth:`apply`.
+            conflict: the conflict that the error of :meth:`apply` carries.
             start: as given to :meth:`apply`.
             end: as given to :meth:`apply`.
 
         Returns:
-            The conflict with all keys; None where it is gone, or the target away.
+            The conflict with all keys; None where the conflict no longer exists, or the target is
+            not available.
         """
         examiner = partial(self._writer, make=partial(ConflictExaminer, failed=conflict.place))
         try:
@@ -250,15 +257,15 @@ class ExactApplier:
             return None
 
     def has_not_asked(self, needed: ColumnsToAdd) -> bool:
-        """Whether the publisher is to be asked about the columns, and has not been."""
+        """Whether the publisher must be asked about the columns, and was not asked yet."""
         return needed.shape not in self._answers
 
     def ask_publisher(self, needed: ColumnsToAdd) -> None:
-        """Ask the publisher what older rows have in columns that are to be added. The target need
-        not be held meanwhile.
+        """Ask the publisher for the values that older rows have in the columns to be added. No
+        transaction of the target needs to be open meanwhile.
 
         Raises:
-            PublisherError: it cannot be asked.
+            PublisherError: the publisher cannot be asked.
         """
         if not isinstance(needed.shape, Relation):
             raise needed
@@ -274,11 +281,11 @@ class ExactApplier:
         self._answers[needed.shape] = Answer(None if needed.lsn is None else LSN(needed.lsn), attributes)
 
     def add_columns(self, needed: ColumnsToAdd) -> None:
-        """Alter a table of the target by itself, where that cannot be a part of the batch's
-        transaction.
+        """Alter a table of the target in a separate transaction, where that cannot be part of the
+        batch's transaction.
 
-        It stays altered whatever becomes of the batch; a column that somebody else has added
-        meanwhile is no error.
+        The table stays altered even if the batch fails. It is no error if another session has added
+        a column meanwhile.
 
         Raises:
             TargetRelationError: the target refused.

@@ -1,11 +1,10 @@
-"""A second look at the change that stopped a batch: which of several was it, and which keys does it
-violate?
+"""Examine the run that stopped a batch: find the change that failed, and the keys that it violates.
 
 ::
 
     run of 1000 changes ─▶ halves, each inside a savepoint ─▶ the first one that fails ─▶ its collisions, before it is tried again
 
-Where a target has no savepoints each change of the run is looked at before it is made.
+If the target has no savepoints, each change of the run is examined before it is executed.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from subscriber.errors import ConflictError
 
 
 class ExaminedError(Exception):
-    """The look is over: whatever was done for it is to be taken back.
+    """The examination is over, and everything that was done for it must be rolled back.
 
     Attributes:
-        collisions: what was found; None where the conflict is gone.
+        collisions: the result; None where the conflict no longer exists.
     """
 
     def __init__(self, collisions: Collisions | None = None) -> None:
@@ -35,8 +34,8 @@ class ExaminedError(Exception):
 
 
 def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | None:
-    """The conflict with what was found: with more than one key it is another one (rule C22). None
-    where nothing was found.
+    """The conflict with the keys that were found; None where no key was found. With more than one
+    key its kind changes (rule C22).
     """
     if collisions is None or not collisions.violated:
         return None
@@ -51,10 +50,10 @@ def refined(conflict: Conflict, collisions: Collisions | None) -> Conflict | Non
 
 
 class ConflictExaminer(ChangeWriter):
-    """Writes changes up to the run that has failed, and looks at that one.
+    """Writes changes up to the run that has failed, and examines that run.
 
     Args:
-        failed: the first change of that run.
+        failed: the place of the first change of that run.
     """
 
     def __init__(self, *arguments: Any, failed: ChangePlace, **options: Any) -> None:
@@ -65,7 +64,7 @@ class ConflictExaminer(ChangeWriter):
         """See :meth:`ChangeWriter.write`.
 
         Raises:
-            ExaminedError: the run that had failed is examined.
+            ExaminedError: the run that had failed was examined.
         """
         passed = (
             place.final_lsn != self._failed.final_lsn or place.changes + run.stop - run.start <= self._failed.changes
@@ -86,7 +85,7 @@ class ConflictExaminer(ChangeWriter):
         return None
 
     def _first_failure(self, run: Run, place: ChangePlace) -> int | None:
-        """The first change that fails; those before it are made."""
+        """The number of the first change that fails; the changes before it are executed."""
         start, stop = run.start, run.stop
         if self._succeeds(Run(run.group, start, stop), place):
             return None

@@ -1,4 +1,4 @@
-"""What an applier knows of the error that ended a batch, and the conflict that it may be."""
+"""What is known of the error that ended a batch, including the conflict that caused it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _UNIQUE_VIOLATION: Final = "23505"
 
 @dataclass(frozen=True, slots=True)
 class ApplyFailure:
-    """What an error of an applier carries besides (:attr:`SubscriberError.failure`).
+    """The additional data that an applier attaches to an error (:attr:`SubscriberError.failure`).
 
     Attributes:
-        applied_before: where the last transaction before the failing one finished: what can still
-            be committed. None when the error is no change's fault: then the whole batch is to be
-            tried again.
-        conflict: the conflict that the error is; None for any other error.
-        at_commit: the target refused the whole transaction when it was to commit, and would do so
+        applied_before: the LSN where the last transaction before the failing one finished. The
+            batch can be committed up to this LSN. None when no change caused the error: then the
+            whole batch is to be tried again.
+        conflict: the conflict that caused the error; None for any other error.
+        at_commit: the target refused the whole transaction at its commit, and would refuse it
             again.
     """
 
@@ -31,13 +31,13 @@ class ApplyFailure:
 
     @classmethod
     def of(cls, error: SubscriberError) -> Self:
-        """What ``error`` carries; nothing is known of one that no applier has raised."""
+        """The data that ``error`` carries; an empty object if no applier raised it."""
         return error.failure if isinstance(error.failure, cls) else cls()
 
 
 def with_failure(error: SubscriberError, **fields: Any) -> SubscriberError:
-    """A copy of ``error`` that carries these attributes of :class:`ApplyFailure`; a transient one
-    carries none.
+    """A copy of ``error`` with these attributes of :class:`ApplyFailure`; a transient error is
+    returned unchanged.
     """
     if error.transient:
         return error
@@ -45,11 +45,11 @@ def with_failure(error: SubscriberError, **fields: Any) -> SubscriberError:
 
 
 def violation(error: SubscriberError, action: str, relation: str, place: ChangePlace) -> Conflict | None:
-    """The conflict that an error of the target is (rule C22): a unique violation of an INSERT or
-    UPDATE; else None.
+    """The conflict of a unique violation of an INSERT or UPDATE (rule C22); None for any other
+    error.
 
-    Which keys are violated, the database has told of one at most: :meth:`Applier.examine` finds
-    them all.
+    The database has named at most one of the violated keys: :meth:`Applier.examine` finds all of
+    them.
     """
     if error.sqlstate != _UNIQUE_VIOLATION or action not in EXISTS:
         return None
@@ -58,7 +58,7 @@ def violation(error: SubscriberError, action: str, relation: str, place: ChangeP
 
 def as_conflict(error: SubscriberError, conflict: Conflict) -> SubscriberError:
     """A copy of ``error`` that carries ``conflict``, with PostgreSQL 18's message (rule C19) and
-    what is known in DETAIL.
+    with what is known in DETAIL.
     """
     detail = describe(conflict) or error.detail
     worded = error.replace(message=headline(conflict.kind, conflict.relation), detail=detail)

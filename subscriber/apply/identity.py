@@ -9,9 +9,9 @@ none                  FULL                        the whole row, NULL-safe, firs
 none                  not FULL                    error C12 "has neither ..."
 ====================  ==========================  =========================================
 
-The local key may be a subset of the remote one. A row is compared *whole*: a column that only the
-target has is NULL in the search (rule C15), a generated one is left out (rule C14). Values that are
-equal without being stored alike are :mod:`subscriber.apply.search`'s.
+The local key may be a subset of the remote key. When the *whole* row is compared, a column that
+only the target has is NULL in the search (rule C15), and a generated column is left out (rule C14).
+:mod:`subscriber.apply.search` handles values that are equal but stored differently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FULL: Final = "f"
 
 @dataclass(frozen=True, slots=True)
 class RowIdentity:
-    """The columns that find a row.
+    """The columns by which a row is found.
 
     Attributes:
         columns: the target's column names to compare, in the target's order.
@@ -39,10 +39,11 @@ class RowIdentity:
 
 
 def row_identity(local: LocalRelation) -> RowIdentity:
-    """How rows of ``local`` are found; called at the first UPDATE or DELETE, not before (rule C12).
+    """How rows of ``local`` are found. It is called at the first UPDATE or DELETE, not before (rule
+    C12).
 
     Raises:
-        TargetRelationError: there is no way, with PostgreSQL's text.
+        TargetRelationError: rows cannot be found; the text is PostgreSQL's.
     """
     key = local.table.key
     if key is not None:

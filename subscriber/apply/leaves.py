@@ -1,7 +1,7 @@
-"""Rows of a partitioned table of which only the partitions have keys (rules C12, C26).
+"""Search for rows of a partitioned table where only the partitions have keys (rules C12, C26).
 
-What is unique in each partition need not be in the whole table, so a row is looked for where its
-partition's bounds send it, as PostgreSQL's worker routes it::
+A key that is unique in each partition may occur several times in the whole table. So a row is
+searched only in the partition that its values belong to, as PostgreSQL's worker routes it::
 
     … WHERE id = 7 AND tableoid = (SELECT CASE WHEN r >= 0 AND r < 10 THEN 16391 … END
                                      FROM (SELECT CAST(3 AS integer) AS r) AS …)
@@ -27,19 +27,19 @@ def in_leaf(
     sent: Collection[str],
     bound: Callable[[TargetColumn], sa.ColumnElement[Any]],
 ) -> Iterator[sa.ColumnElement[bool]]:
-    """The condition that keeps a search in the one partition whose key is looked by; nothing where
-    the table has a key of its own.
+    """The condition that restricts a search to the partition whose key is used. There is no
+    condition where the table itself has a key.
 
     Args:
-        target: where it is.
-        local: the relation.
-        table: its table, as the statement has it.
-        sent: names of the columns that the search tuple has.
-        bound: gives a column's value in it.
+        target: the target of the search.
+        local: the target's relation.
+        table: the relation's table, as it appears in the statement.
+        sent: names of the columns that the search tuple contains.
+        bound: gives a column's value in the search tuple.
 
     Raises:
-        TargetRelationError: the search tuple does not tell the partition. PostgreSQL's worker looks
-            for the one of NULL then, and finds the row in none.
+        TargetRelationError: the search tuple does not determine the partition. PostgreSQL's worker
+            would use NULL for the missing columns, and would not find the row in any partition.
     """
     routing = target.matching.routing(local.table)
     if routing is None:
@@ -55,7 +55,7 @@ def in_leaf(
         )
     row = sa.select(
         *(
-            # What the publisher does not have is NULL in a search tuple (rule C15).
+            # A column that the publisher does not have is NULL in a search tuple (rule C15).
             sa.cast(bound(column) if column.name in published else sa.null(), Declared(column.declared_type)).label(
                 column.name
             )

@@ -1,5 +1,5 @@
-"""The transactions of the target that one batch is applied in: one, and more around each that is
-prepared there.
+"""The transactions of the target in which a batch is applied: a single one, or several if
+transactions are prepared there.
 
 ::
 
@@ -7,8 +7,9 @@ prepared there.
     └── begin ───┘       └───────┘   └───────┘           commits: data, progress, statistics
                  └───────┘       └───┘                   prepare; COMMIT PREPARED, outside of every transaction
 
-What is prepared keeps its locks until it is finished, so nothing that others write is written in
-it: its progress, and the skip LSN that it used up, are moved by the transaction after it.
+A prepared transaction keeps its locks until COMMIT PREPARED or ROLLBACK PREPARED. Therefore it
+writes no rows that other sessions also write: the transaction after it moves the progress and
+clears the skip LSN.
 """
 
 from __future__ import annotations
@@ -33,31 +34,32 @@ from subscriber.targets import Interruption, Target
 
 
 class MakeWriter(Protocol):
-    """Makes what writes changes in one of the transactions; ``prepared``: in one that is to be
-    prepared.
+    """Creates the writer of changes for a transaction; ``prepared`` is True for a transaction that
+    is to be prepared.
     """
 
     def __call__(self, connection: sa.Connection, rules: Rules, *, prepared: bool = False) -> ChangeWriter:
-        """The writer."""
+        """Create the writer."""
 
 
 class LocalTransactions:
-    """See the module. A context: leaving it rolls back what is still open.
+    """The transactions of the target in which a batch is applied, as a context manager. Leaving it
+    rolls back an open transaction.
 
     Args:
-        target: where they are.
+        target: the target of the transactions.
         kept: the progress that moves with the data.
-        read_rules: reads what the catalog says, in each of them.
-        make_writer: makes what writes changes in one of them.
-        interruption: ends the statement that runs in one of them.
-        on_altered: told what was altered, once it is committed.
+        read_rules: reads the catalog's settings, in each transaction.
+        make_writer: creates the writer of changes for a transaction.
+        interruption: ends the statement that runs in a transaction.
+        on_altered: called with the alterations of tables, after they are committed.
 
     Attributes:
-        target: where they are.
-        connection: of the open one.
+        target: the target of the transactions.
+        connection: the connection of the open transaction.
         stored: the progress that the target has.
-        rules: what the catalog says in the open one.
-        writer: writes changes in the open one.
+        rules: the catalog's settings in the open transaction.
+        writer: writes changes in the open transaction.
     """
 
     connection: sa.Connection
@@ -91,43 +93,45 @@ class LocalTransactions:
         self._block.__exit__(kind, error, traceback)
 
     def start(self) -> LSN:
-        """Begin the first one; gives the progress.
+        """Begin the first transaction, and return the stored progress.
 
         Raises:
-            ProgressConflict: none is tracked here (any more).
+            ProgressConflict: the target does not track this progress, or no longer does.
         """
         self._enter(self.target.begin())
         self.stored = self._progress.read(self.connection)
         return self.stored
 
     def take(self) -> None:
-        """Begin to write in the open one: nobody else may move the progress until it ends.
+        """Begin to write in the open transaction. No other session may move the progress until it
+        ends.
 
         Raises:
-            ProgressConflict: somebody else has moved it.
+            ProgressConflict: another session has moved it.
         """
         self._progress.lock(self.connection, self.stored)
         self.rules = self._read_rules(self.connection)
         self._open()
 
     def begin(self) -> None:
-        """Begin the next one.
+        """Begin the next transaction.
 
         Raises:
-            ProgressConflict: somebody else has moved the progress since the one before.
+            ProgressConflict: another session has moved the progress since the previous transaction.
         """
         self._enter(self.target.begin())
         self.take()
 
     def commit(self, applied: LSN, timestamp: int | None = None) -> None:
-        """Commit the open one, with ``applied`` as the progress.
+        """Commit the open transaction, with ``applied`` as the progress.
 
         Args:
             applied: the progress.
-            timestamp: of the last remote commit in it (microseconds since 2000-01-01 UTC).
+            timestamp: the commit time of the last remote transaction in it (microseconds since
+                2000-01-01 UTC).
 
         Raises:
-            ProgressConflict: somebody else has moved it.
+            ProgressConflict: another session has moved the progress.
         """
         self._progress.advance(self.connection, self.stored, applied)
         if self.target.origins is not None:
@@ -142,13 +146,13 @@ class LocalTransactions:
         self.stored = applied
 
     def begin_prepared(self, transaction: PreparedTransaction) -> None:
-        """Begin one that is to be prepared; it does not touch the progress.
+        """Begin a transaction that is to be prepared.
 
-        Nor does it read the catalog, whose tables it would lock: the rules are those of the
-        transaction before.
+        It does not move the progress. It does not read the catalog either, because that would lock
+        the catalog's tables: it uses the rules of the previous transaction.
 
         Raises:
-            ApplyError: its name is in use.
+            ApplyError: the transaction's GID is in use.
         """
         assert self.target.prepared is not None
         self._enter(self.target.prepared.begin(transaction.gid))
@@ -156,7 +160,7 @@ class LocalTransactions:
         mark_committed(self.connection, transaction.subid, transaction.xid)
 
     def prepare(self) -> None:
-        """Prepare the open one, and begin the next.
+        """Prepare the open transaction, and begin the next one.
 
         Raises:
             ApplyError: the server does not allow it.
@@ -167,10 +171,11 @@ class LocalTransactions:
         self.begin()
 
     def finish_prepared(self, gid: str, applied: LSN, *, commit: bool) -> None:
-        """Commit the open one, then COMMIT PREPARED or ROLLBACK PREPARED, and begin the next.
+        """Commit the open transaction, execute COMMIT PREPARED or ROLLBACK PREPARED, and begin the
+        next transaction.
 
         Raises:
-            ApplyError: there is no such prepared transaction (any more).
+            ApplyError: the prepared transaction does not exist, or no longer exists.
         """
         assert self.target.prepared is not None
         self.commit(applied)
@@ -181,7 +186,7 @@ class LocalTransactions:
 
     def _enter(self, transaction: AbstractContextManager[sa.Connection]) -> None:
         self.connection = self._block.enter_context(transaction)
-        # Left first: how a transaction ends is not interrupted.
+        # This context is left first, so that the end of a transaction is not interrupted.
         self._block.enter_context(self._interruption.of(self.connection))
 
     def _open(self, *, prepared: bool = False) -> None:

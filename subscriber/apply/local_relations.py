@@ -1,23 +1,25 @@
-"""Which table of the target a change is for, and which of its columns (rules C1-C5).
+"""Find the target's table for a change, and the table's columns (rules C1-C5).
 
-A relation is looked up when the first change for it arrives and is remembered for one batch only:
-between batches the target's tables may change, and looking again costs a millisecond. A relation
-message with another shape is another key, so a change is always applied by the shape that was
-announced before it.
+A relation is looked up when the first change for it arrives, and is cached for one batch only.
+Between batches the target's tables may change, and looking them up again takes a millisecond. A
+relation message with another shape is another key of the cache. Therefore a change is always
+applied with the shape that was announced before it.
 
-A message that differs from the last one that was applied is looked at
-(:mod:`subscriber.apply.added_columns`): a column that may have been renamed stops the subscription,
-and so does one that was replicated until now and is gone from the target. What is new the target's
-table gets, with ``schema_changes = 'add_columns'``::
+A relation message that differs from the last one that was applied is examined
+(:mod:`subscriber.apply.added_columns`). A column that may have been renamed stops the subscription.
+A column that was replicated until now and has disappeared from the target stops it, too. With
+``schema_changes = 'add_columns'``, new columns are added to the target's table::
 
-    open ──▶ ColumnsToAdd ──▶ the publisher is asked what older rows have in them ──▶ the batch is applied again
-                                 ├─ DDL is part of a transaction: ALTER TABLE and older rows, in its place in the stream
-                                 └─ it is not: ColumnsToAdd; what comes before is committed, the table altered by itself, and again
+    open ──▶ ColumnsToAdd ──▶ the publisher is asked for the values of older rows ──▶ the batch is applied again
+                                 ├─ DDL is transactional: ALTER TABLE and the values of older rows, at its place in the stream
+                                 └─ it is not: ColumnsToAdd; the transactions before are committed, the table is altered separately,
+                                    and the batch is applied again
 
-By itself is how tables are altered where DDL commits (MariaDB), and for a transaction that the
-target prepares: that would keep its lock on the table. The columns are then there before the rows
-that the same transaction has written in the shape of before, which get NULL; where that is not what
-the publisher has, it is written down. Columns are added nullable and without a default.
+A table is altered in a separate transaction if DDL commits the transaction (MariaDB). The same is
+done for a transaction that the target prepares, because that transaction would keep its lock on the
+table. In both cases the columns exist before the rows that the same transaction has written with
+the previous shape, and these rows get NULL. If the publisher has other values there, the difference
+is recorded in the catalog. Columns are added nullable and without a default.
 """
 
 from __future__ import annotations
@@ -53,10 +55,10 @@ class LocalRelation:
     """A publisher's relation together with the target's table.
 
     Attributes:
-        remote: as announced.
-        table: the target's.
+        remote: the publisher's relation, as its relation message announced it.
+        table: the target's table.
         columns: the target's column for each remote column, in remote order (rule C2).
-        qualified_name: ``schema.table`` for messages: the publisher's name, or what the
+        qualified_name: ``schema.table`` for messages: the publisher's name, or the name that the
             subscription maps it to.
     """
 
@@ -68,11 +70,12 @@ class LocalRelation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the publisher has said of a message's columns.
+    """The publisher's answer about the columns of a relation message.
 
     Attributes:
-        lsn: of the transaction that brought the message.
-        attributes: of the table; None where it is not there any more, or nobody could be asked.
+        lsn: the LSN of the transaction that contained the message.
+        attributes: the table's attributes; None where the table no longer exists, or the publisher
+            could not be asked.
     """
 
     lsn: LSN | None = None
@@ -84,12 +87,12 @@ class Following:
     """How the publisher's schema changes are followed.
 
     Attributes:
-        changes: what the catalog keeps of them.
-        answers: what the publisher has said, by message.
-        is_shared: whether another subscription writes to the target's table of a relation, too.
-        copies: the table is about to be copied: no row of the target's comes from before.
-        mixed: rows of the table were written in the shape of before, in the transaction that is to
-            come.
+        changes: the schema changes in the catalog.
+        answers: the publisher's answers, by relation message.
+        is_shared: whether another subscription also writes to the target's table of a relation.
+        copies: the table is about to be copied, so the target has no rows from before.
+        mixed: the transaction that is applied next also writes rows of the table with the previous
+            shape.
     """
 
     changes: SchemaChanges
@@ -103,18 +106,18 @@ class RelationMap:
     """The relations of one batch, looked up at their first change (rule C1).
 
     Args:
-        target: where the tables are.
-        connection: of the batch's transaction.
+        target: the target that has the tables.
+        connection: the connection of the batch's transaction.
         names: the target's names of relations.
         add_columns: columns that a table lacks are added to it.
-        alone: nothing else is in the transaction, so that DDL may commit it.
-        prepared: the transaction is to be prepared: neither a table nor the catalog is to be locked
-            by it.
-        following: how schema changes are followed; None: columns are added without a look at what
-            was before.
+        alone: the transaction contains nothing else, so that DDL may commit it.
+        prepared: the transaction is to be prepared, so it must lock neither a table nor the
+            catalog.
+        following: how schema changes are followed; with None, columns are added without comparing
+            the message with the previous shape.
 
     Attributes:
-        alterations: what was written down in the transaction.
+        alterations: the alterations that were recorded in the transaction.
     """
 
     def __init__(
@@ -140,13 +143,13 @@ class RelationMap:
         self._looked_up: set[Relation] = set()
 
     def open(self, remote: Relation) -> LocalRelation:
-        """The target's side of ``remote``.
+        """The target's relation for ``remote``.
 
         Raises:
-            TargetRelationError: with PostgreSQL's text (rule C3): no such table, not a table,
-                columns missing, columns generated; or a column that would change values.
-            ColumnsToAdd: columns are to be added, and the publisher has not been asked about them,
-                or this is not the transaction for it.
+            TargetRelationError: the table does not exist or is not a table, columns are missing or
+                generated (with PostgreSQL's text, rule C3), or a column would change values.
+            ColumnsToAdd: columns must be added, and the publisher was not asked about them, or they
+                cannot be added in this transaction.
         """
         local = self._open.get(remote)
         if local is None:
@@ -157,11 +160,11 @@ class RelationMap:
         return local
 
     def look_up(self, remote: Relation) -> None:
-        """Find the table of a relation whose changes are ignored: PostgreSQL's worker opens it
-        before it asks (rule C4).
+        """Find the table of a relation whose changes are ignored.
 
-        Whether its columns could hold the values does not matter then; nor what columns it lacks,
-        where missing ones are added.
+        PostgreSQL's worker also opens the table before it checks whether to apply its changes (rule
+        C4). It does not matter whether the columns could store the values. It does not matter
+        either which columns the table lacks, if missing columns are added.
 
         Raises:
             TargetRelationError: as :meth:`open`.
@@ -178,8 +181,8 @@ class RelationMap:
         self._looked_up.add(remote)
 
     def compare(self, remote: Relation) -> LocalRelation:
-        """What :meth:`open` gives, of a table that is left as it is: a column that :meth:`open`
-        would add is left out.
+        """The result of :meth:`open`, without altering the table: columns that :meth:`open` would
+        add are left out.
 
         Raises:
             TargetRelationError: as :meth:`open`.
@@ -191,11 +194,12 @@ class RelationMap:
         return self._fit(remote, table)
 
     def with_shapes(self, error: SubscriberError, remote: Relation) -> SubscriberError:
-        """The error with the two shapes, where it may be about them (:func:`with_shapes`).
+        """The error with the shapes of the two tables, where the difference may have caused it
+        (:func:`with_shapes`).
 
         Args:
-            error: of a change that was written.
-            remote: the relation, which has been opened.
+            error: the error of a change that was written.
+            remote: the relation, which was opened before.
         """
         local = self._open.get(remote)
         return error if local is None else with_shapes(error, local)
@@ -229,7 +233,9 @@ class RelationMap:
         return self._fit(remote, self._follow(remote, self._find(remote)))
 
     def _fit(self, remote: Relation, table: TargetTable) -> LocalRelation:
-        """The relation with the target's columns, each of which holds the values of its own."""
+        """The relation with the target's columns; each column must be able to store the values of
+        its remote column.
+        """
         columns = self._match_columns(remote, table)
         for column, announced in zip(columns, remote.columns, strict=True):
             try:
@@ -239,7 +245,9 @@ class RelationMap:
         return LocalRelation(remote, table, columns, self._name(remote))
 
     def _follow(self, remote: Relation, table: TargetTable) -> TargetTable:
-        """The target's table, with the columns that are new in the message, where it gets them."""
+        """The target's table, after the columns that are new in the message were added to it, where
+        that is allowed.
+        """
         missing = _missing(remote, table)
         following = self._following
         if following is None:
@@ -251,7 +259,7 @@ class RelationMap:
             self._check_new(remote, table, missing, before)
         elif before is not None and before.columns == columns_of(remote):
             return table
-        # Where DDL commits, a process may have been killed after it.
+        # If DDL commits the transaction, a process may have been killed after the commit.
         begun = following.changes.unfinished(self._connection, remote)
         new = [column for column in remote.columns if column in missing or column.name in begun]
         if new:
@@ -264,7 +272,7 @@ class RelationMap:
     def _check_new(
         self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn], before: KeptShape | None
     ) -> None:
-        """Refuse what is not known to be an addition of the publisher's, or is not to be added."""
+        """Refuse columns that the publisher may not have added, or that must not be added."""
         replaced = self._replaced(remote, table, before)
         if not self._adds_columns:
             raise self._missing_error(remote, table, missing, before, () if before is None else replaced)
@@ -275,8 +283,8 @@ class RelationMap:
             raise self._missing_error(remote, table, missing, before, replaced)
 
     def _replaced(self, remote: Relation, table: TargetTable, before: KeptShape | None) -> list[str]:
-        """The target's columns that were replicated, and that the message has not; where nothing is
-        known from before, all it has not.
+        """The target's columns that were replicated and are missing in the message. If the previous
+        shape is not known, all columns that are missing in the message.
         """
         if self._following is None or self._following.copies:
             return []
@@ -289,8 +297,8 @@ class RelationMap:
         ]
 
     def _note_moved(self, remote: Relation, table: TargetTable, before: KeptShape) -> None:
-        """Write down what nobody can follow by names: the same columns in another order, and a new
-        one beside one that is gone.
+        """Record changes that the names of columns do not explain: the same columns in another
+        order, or a new column while another one has disappeared.
         """
         assert self._following is not None
         announced = {column.name for column in remote.columns}
@@ -317,7 +325,7 @@ class RelationMap:
     def _add(
         self, remote: Relation, table: TargetTable, new: Sequence[RelationColumn], before: KeptShape | None = None
     ) -> TargetTable:
-        """Add columns, and give them to the rows that are there."""
+        """Add columns, and write their values into the existing rows."""
         following = self._following
         asked = following is None or following.copies or remote in following.answers
         if not asked or not self._may_alter:
@@ -397,7 +405,7 @@ class RelationMap:
         self.alterations += alterations
 
     def _alter(self, remote: Relation, table: TargetTable, missing: Sequence[RelationColumn]) -> TargetTable:
-        """Add columns, and look again."""
+        """Add columns, and read the table again."""
         try:
             with self._target.reporting():
                 for statement in _additions(self._target, table, missing):
@@ -411,7 +419,9 @@ class RelationMap:
         return self._find(remote)
 
     def _match_columns(self, remote: Relation, table: TargetTable) -> tuple[TargetColumn, ...]:
-        """Columns by exact name; what is missing is reported before what is generated (rule C3)."""
+        """Match columns by exact name; missing columns are reported before generated ones (rule
+        C3).
+        """
         missing = _missing(remote, table)
         if missing:
             raise self._missing_error(remote, table, missing)
@@ -468,7 +478,7 @@ class RelationMap:
         replaced: Sequence[str],
         commands: str,
     ) -> tuple[str, str]:
-        """What has happened, and what to do: to rename the target's columns, or to add others."""
+        """The description of the change, and the hint: rename the columns, or add others."""
         new = [column.name for column in missing]
         if before is None:
             what = (
@@ -498,8 +508,8 @@ class RelationMap:
         )
 
     def _alike(self, table: TargetTable, missing: Sequence[RelationColumn]) -> dict[str, str]:
-        """Of the columns that ``table`` lacks those that it cannot be given, each with the column
-        whose name is in the way.
+        """The missing columns that cannot be added, each with the existing column whose name
+        differs only in case.
         """
         if self._target.capabilities.column_case:
             return {}
@@ -508,10 +518,11 @@ class RelationMap:
 
 
 def with_shapes(error: SubscriberError, local: LocalRelation) -> SubscriberError:
-    """An error of a row that was written, with what publisher and target say of the columns.
+    """An error of a row that was written, with the definitions of the columns at the publisher and
+    in the target.
 
-    Of a NULL where the target's table has none, that is both shapes; of a value that a column
-    cannot hold, the two types of the column.
+    For a NULL in a NOT NULL column of the target, both shapes are added. For a value that a column
+    cannot store, the two types of the column are added.
     """
     if error.sqlstate == _NOT_NULL_VIOLATION:
         return error.replace(detail=_joined(error.detail, side_by_side(local.remote, local.table)))
@@ -528,10 +539,11 @@ def _two_types(announced: RelationColumn, column: TargetColumn, table: str) -> s
 
 
 def check_required(local: LocalRelation) -> None:
-    """Refuse a table with a column that every new row needs a value for, and that the publisher
-    does not send.
+    """Refuse a table that has a column that needs a value in every new row, but is not sent by the
+    publisher.
 
-    The database itself refuses such a row; this is for who asks before there is one.
+    The database itself would refuse such a row. This function is for callers that check before
+    there is a row.
 
     Raises:
         TargetRelationError: 23502, naming the columns.
@@ -549,14 +561,13 @@ def check_required(local: LocalRelation) -> None:
 
 
 def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
-    """Refuse values that came in binary form for columns of PostgreSQL's that do not read it (rule
-    C5).
+    """Refuse values in binary form for PostgreSQL columns whose type cannot read them (rule C5).
 
-    Old rows count as well, whether rows are looked for by that column or not; NULL is nothing,
-    whatever the types.
+    Values of old rows are checked as well, whether the column is used to find rows or not. NULL is
+    accepted for every type.
 
     Raises:
-        UnsupportedValue: with PostgreSQL's text and SQLSTATE, of the first such column.
+        UnsupportedValue: the first such column, with PostgreSQL's text and SQLSTATE.
     """
     for number, (announced, column) in enumerate(zip(local.remote.columns, local.columns, strict=True), 1):
         if announced.name not in changes.binary:
@@ -577,8 +588,8 @@ def side_by_side(remote: Relation, table: TargetTable) -> str:
     """The two shapes, for DETAIL: names and types of columns.
 
     Args:
-        remote: the publisher's.
-        table: the target's.
+        remote: the publisher's relation.
+        table: the target's table.
     """
     at_publisher = ", ".join(
         f"{column.name} {declared_type(column.type_oid, column.type_modifier)}" for column in remote.columns
@@ -597,8 +608,10 @@ def _additions(target: Target, table: TargetTable, missing: Iterable[RelationCol
 
 
 def _addition(target: Target, table: TargetTable, column: RelationColumn) -> AddColumn:
-    """A type that somebody has made (CREATE TYPE, CREATE DOMAIN, extensions) is its text: the
-    stream has no more of it than a number.
+    """The statement that adds a column.
+
+    A user-defined type (CREATE TYPE, CREATE DOMAIN, extensions) becomes text, because the stream
+    contains only the number of such a type.
     """
     if column.type_oid not in BUILT_IN_TYPES:
         return add_column(target, table, column.name, _TEXT, "text")

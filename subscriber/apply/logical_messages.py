@@ -1,5 +1,5 @@
-"""What ``pg_logical_emit_message`` wrote, handed to a Python function (rule C38: PostgreSQL's own
-worker ignores it).
+"""Deliver the messages that ``pg_logical_emit_message`` wrote to a Python function (rule C38:
+PostgreSQL's worker ignores them).
 
 ::
 
@@ -7,14 +7,15 @@ worker ignores it).
     COMMIT
     listener(message) …        in commit order; then the rows are deleted
 
-So the function sees a target that has everything from before the message, and hears of every
-message at least once: one whose call did not come back, or whose row was not deleted when the
-process died, is offered again. Without a listener nothing is kept, and the publisher is not asked
-for messages.
+When the function is called, the target contains everything from before the message. Every message
+is delivered at least once: if the call did not return, or the row was not deleted before the
+process died, the message is delivered again. Without a listener no message is stored, and the
+publisher is not asked to send messages.
 
-*Rejected:* calling while the batch is applied. What is rolled back would have been heard, and the
-function would not see the changes that came before it. And calling after the commit from memory: a
-process that dies in between never calls.
+*Rejected:* calling the function while the batch is applied. The function would receive messages of
+a batch that is rolled back later, and it would not see the changes before the message. *Rejected:*
+calling the function from memory after the commit. If the process died in between, the function
+would never be called.
 """
 
 from __future__ import annotations
@@ -36,24 +37,25 @@ from subscriber.targets import Target
 _AT_ONCE: Final = 100
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _BARRIER: Final = "subscriber"
-"""Prefix of the empty message by which we ask a publisher how far it is
-(``Publisher.write_barrier``).
+"""The prefix of a barrier: the empty message that the program writes at a publisher to find out how
+far it is (``Publisher.write_barrier``).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message of the publisher's, as a listener gets it.
+    """A logical message of the publisher, as a listener receives it.
 
     Attributes:
-        subscription: the name of the subscription that it came through.
-        lsn: what ``pg_logical_emit_message`` returned at the publisher.
-        prefix: its first word there, for telling one's own messages from others'.
-        content: the bytes.
-        transactional: it belongs to a transaction, and everything that was committed before is in
-            the target.
-        xid: of the transaction, at the publisher; None outside one.
-        commit_time: of the transaction, at the publisher; None outside one.
+        subscription: the name of the subscription that received it.
+        lsn: the LSN that ``pg_logical_emit_message`` returned at the publisher.
+        prefix: the prefix that was given at the publisher; it distinguishes the messages of one
+            application from those of others.
+        content: the content, as bytes.
+        transactional: whether the message belongs to a transaction; if so, everything that was
+            committed before is in the target.
+        xid: the transaction's number at the publisher; None outside a transaction.
+        commit_time: the transaction's commit time at the publisher; None outside a transaction.
     """
 
     subscription: str
@@ -66,8 +68,9 @@ class ReceivedMessage:
 
 
 MessageListener = Callable[[ReceivedMessage], object]
-"""Called with one message at a time, in the process that applies; what it returns is ignored, what
-it raises stops the subscription."""
+"""Called with one message at a time, in the process that applies. Its result is ignored; an error
+that it raises stops the subscription.
+"""
 
 
 def keep_message(
@@ -79,27 +82,29 @@ def keep_message(
     xid: int | None = None,
     commit_timestamp: int | None = None,
 ) -> None:
-    """Write a message down in the transaction that it belongs to, for :func:`deliver_messages`.
+    """Store a message in the transaction that it belongs to, for :func:`deliver_messages`.
 
     Args:
-        connection: in that transaction.
+        connection: a connection in that transaction.
         subid: the subscription's number.
         message: the message.
-        final_lsn: where its transaction commits; its own position outside one.
-        xid: of its transaction.
-        commit_timestamp: of its transaction, microseconds since 2000-01-01 UTC.
+        final_lsn: the commit LSN of the message's transaction; the position of the message if it is
+            outside a transaction.
+        xid: the number of its transaction.
+        commit_timestamp: the commit time of its transaction, microseconds since 2000-01-01 UTC.
     """
     if message.prefix != _BARRIER or message.content:
         insert_message(connection, subid, message, final_lsn=final_lsn, xid=xid, commit_timestamp=commit_timestamp)
 
 
 def deliver_messages(target: Target, subid: int, subscription: str, listener: MessageListener) -> int:
-    """Hand over every message that is committed in the target; returns how many.
+    """Deliver every message that is committed in the target; returns how many were delivered.
 
     Raises:
-        MessageListenerError: the listener raised; its message, and those after it, are offered
+        MessageListenerError: the listener raised an error; its message, and the messages after it,
+            will be delivered again.
+        TargetUnavailable: try again; messages that were delivered but not deleted will be delivered
             again.
-        TargetUnavailable: try again; what was handed over and not deleted is offered again.
     """
     delivered = 0
     while messages := _next_messages(target, subid, subscription):
@@ -117,7 +122,7 @@ def deliver_messages(target: Target, subid: int, subscription: str, listener: Me
 
 
 def listener_name(listener: MessageListener) -> str:
-    """``module:function``."""
+    """The listener's name for messages, as ``module:function``."""
     module = getattr(listener, "__module__", type(listener).__module__)
     return f"{module}:{getattr(listener, '__qualname__', type(listener).__qualname__)}"
 
@@ -127,7 +132,7 @@ def _call(listener: MessageListener, message: ReceivedMessage) -> None:
         listener(message)
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        # What it raised may quote the message: of it only the class is told.
+        # The text of the error may quote the message, so only the error's class is shown.
         raise MessageListenerError(
             f'the message listener "{listener_name(listener)}" failed: {type(error).__name__}',
             detail=f"It was raised in {last.filename}, line {last.lineno}.",

@@ -1,9 +1,9 @@
-"""Rows that somebody else has written last, about to be changed: update_origin_differs,
+"""Find rows that another origin wrote last, before they are changed: update_origin_differs,
 delete_origin_differs (rules C19-C21).
 
-Where commit times are kept, a target knows of each row which origin its last version came from
-(:meth:`Origins.others`). The rows of a run are asked for together, right before they are changed;
-rows that the run itself changes twice are its own by then.
+If commit timestamps are tracked, the target reports for each row the origin of its last version
+(:meth:`Origins.others`). The rows of a run are queried together, immediately before they are
+changed. If the run itself changes a row twice, the second change is no conflict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from subscriber.protocol.changes import ChangeGroup
 from subscriber.targets import Target
 
 _TOGETHER: Final = 100
-"""Changes whose rows are asked for in one query."""
+"""The number of changes whose rows are read with one query."""
 
 
 def find_rows_of_others(
@@ -34,21 +34,21 @@ def find_rows_of_others(
     place: ChangePlace,
     differs: sa.ColumnElement[bool],
 ) -> Iterator[Conflict]:
-    """The conflicts of rows that ``changes`` will touch and somebody else wrote last.
+    """The conflicts of rows that ``changes`` will change and that another origin wrote last.
 
     Args:
-        target: where.
-        connection: in the transaction of the changes, before they are made.
-        local: their relation.
+        target: the target of the changes.
+        connection: a connection in the transaction of the changes, before they are executed.
+        local: the target's relation.
         changes: UPDATEs or DELETEs of one shape.
         identity: how their rows are found.
-        place: of the run that they are from.
-        differs: what :meth:`Origins.others` has given.
+        place: the place of the run that contains the changes.
+        differs: the condition that :meth:`Origins.others` returned.
 
     Raises:
-        SubscriberError: as :meth:`Errors.translate` words it.
+        SubscriberError: an error of the target, as :meth:`Errors.translate` reports it.
     """
-    # Of equal rows only the first is touched, and each is looked for by itself.
+    # Of several equal rows only the first one is changed, and each row is searched separately.
     step = 1 if identity.whole_row else _TOGETHER
     table = local.table.clause()
     columns = [target.values.readable(column) for column in local.table.columns]
@@ -77,6 +77,6 @@ def find_rows_of_others(
 
 
 def without_values(conflict: Conflict) -> Conflict:
-    """The conflict with names only."""
+    """The conflict without values; only names are left."""
     search = None if conflict.search is None else replace(conflict.search, values=None)
     return replace(conflict, search=search, remote_row=None, local_row=None)

@@ -1,18 +1,19 @@
-"""Transactions that are prepared in the target: their names, and what is written down about them
-(rules C49, C50).
+"""Transactions that are prepared in the target: their GIDs, and their rows in the catalog (rules
+C49, C50).
 
-The publisher's transaction 731 is prepared as ``pg_gid_<subid>_731``. What its name does not say is
-kept in one row a transaction, which a crash between any two steps leaves in one of these states::
+The publisher's transaction 731 is prepared with the GID ``pg_gid_<subid>_731``. The data that the
+GID does not contain is stored in the catalog, in one row for each transaction. A crash between any
+two steps leaves one of these states::
 
-    row            target              means                              the stream has b … P      K                r
-    none           -                   never prepared here                prepare it                error            nothing to do
-    false          -                   not yet, or taken back by hand     prepare it                error            forget it
-    false          prepared            prepared                           read past                 COMMIT PREPARED  ROLLBACK PREPARED
-    true           -                   committed                          read past                 forget it        forget it
+    row            target              means                                     the stream has b … P      K                r
+    none           -                   never prepared here                       prepare it                error            nothing to do
+    false          -                   not prepared yet, or rolled back by hand  prepare it                error            delete the row
+    false          prepared            prepared                                  do not apply it           COMMIT PREPARED  ROLLBACK PREPARED
+    true           -                   committed                                 do not apply it           delete the row   delete the row
 
-The row is committed before the transaction is prepared, and the transaction itself sets
-``committed`` in it, so that this shows exactly when its other changes do. PostgreSQL writes its
-replication origin into the record of PREPARE, and of COMMIT PREPARED, instead.
+The row is committed before the transaction is prepared. The prepared transaction itself sets
+``committed`` in the row. So this value becomes visible at the same moment as its other changes.
+PostgreSQL writes its replication origin into the records of PREPARE and COMMIT PREPARED instead.
 """
 
 from __future__ import annotations
@@ -33,32 +34,34 @@ from subscriber.targets import Target
 
 
 def prepared_gid(subid: int, xid: int) -> str:
-    """The name under which a subscription prepares the publisher's transaction (rule C49):
+    """The GID with which a subscription prepares the publisher's transaction (rule C49):
     ``pg_gid_16394_731``.
     """
     return f"pg_gid_{subid}_{xid}"
 
 
 def prepared_names(target: Target, connection: sa.Connection) -> frozenset[str]:
-    """What is prepared in the target now; nothing where it has no prepared transactions."""
+    """The GIDs that are prepared in the target now; empty if the target has no prepared
+    transactions.
+    """
     return frozenset() if target.prepared is None else target.prepared.names(connection)
 
 
 def write_to_prepare(
     target: Target, connection: sa.Connection, subid: int, message: BeginPrepare
 ) -> PreparedTransaction | None:
-    """Write down what is about to be prepared; None when a replay finds that it was (rules C49,
-    C50a).
+    """Write the row of a transaction that is about to be prepared; None if it was already prepared
+    before a replay (rules C49, C50a).
 
     Raises:
-        ApplyError: 42710, its name is in use.
+        ApplyError: 42710, the GID is in use.
     """
     xid = message.xid or 0
     known = read_prepared(connection, subid, xid)
     here = prepared_names(target, connection)
     if known is not None and known.is_of(message) and (known.committed or known.gid in here):
         return None
-    assert target.prepared is not None  # a PREPARE is written down only where it can be done
+    assert target.prepared is not None  # a row is written only if the target can prepare
     gid = target.prepared.free_gid(connection, prepared_gid(subid, xid))
     if gid in here:
         raise ApplyError(
@@ -72,10 +75,10 @@ def write_to_prepare(
 
 
 def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message: CommitPrepared) -> str | None:
-    """What is to be committed; None when a replay finds that it was.
+    """The GID of the transaction to commit; None if it was already committed before a replay.
 
     Raises:
-        ApplyError: 42704, it is not there.
+        ApplyError: 42704, the prepared transaction does not exist.
     """
     known = read_prepared(connection, subid, message.xid)
     if known is not None and known.committed:
@@ -91,14 +94,14 @@ def gid_to_commit(target: Target, connection: sa.Connection, subid: int, message
 
 
 def still_prepared(target: Target, connection: sa.Connection, subid: int) -> list[PreparedTransaction]:
-    """Those of a subscription that are prepared in the target now."""
+    """The transactions of a subscription that are prepared in the target now."""
     here = prepared_names(target, connection)
     return [transaction for transaction in list_prepared(connection, subid) if transaction.gid in here]
 
 
 def forget_finished(target: Target, connection: sa.Connection, subid: int) -> list[PreparedTransaction]:
-    """A subscription is no more: forget what was prepared for it but for what still is, which is
-    given back.
+    """Delete the rows of a dropped subscription's transactions, except for those that are still
+    prepared; these are returned.
     """
     left = still_prepared(target, connection, subid)
     for transaction in list_prepared(connection, subid):

@@ -1,27 +1,27 @@
-"""Rows that are not found at once: stored otherwise, not to be compared, or changed meanwhile by
-another session (rules C14, C16, C17).
+"""Find rows that the statement did not find: stored differently, not comparable, or changed
+meanwhile by another session (rules C14, C16, C17).
 
-A target that keeps PostgreSQL's text finds ``1.0`` by ``1.0``, and not by ``1.00``. So a row that
-the statement did not find is looked for once more by canonical forms
-(:mod:`subscriber.types.equality`), and when there is one the statement runs again with the values
-as that row has them::
+A target that stores PostgreSQL's text finds ``1.0`` by ``1.0``, but not by ``1.00``. Therefore a
+row that the statement did not find is searched again by canonical forms
+(:mod:`subscriber.types.equality`). If there is such a row, the statement is executed again with the
+values that the row has::
 
     UPDATE … WHERE a = '1.00' AND b = 'x'           no row
     SELECT a FROM … WHERE b = 'x'                   '7', '1.0': the second has the canonical form of '1.00'
     UPDATE … WHERE a = '1.0' AND b = 'x'            one row
 
-The SELECT reads what the other columns and a range of spellings leave of the table, row by row, and
-ends at the first match. *Rejected:* storing canonical forms, which are not what the publisher has;
-and looking by them at once, which costs every change for the sake of rows that somebody has written
-at the subscriber.
+The SELECT is restricted by the other columns and by a range of spellings. It reads the remaining
+rows one by one and ends at the first match. *Rejected:* storing canonical forms, because they are
+not the publisher's values. *Rejected:* searching by canonical forms at once, because that would
+slow down every change for the sake of rows that were written at the subscriber.
 
-A type without equality stops the transaction only when two of its values have to be compared (rule
-C17): when some row equals the search in every column before, and has a value where the search has
-one.
+A type without equality stops the transaction only if two of its values have to be compared (rule
+C17). This is the case if a row equals the search in every column before that column, and has a
+value where the search has a value.
 
-Where a statement cannot see what another session has put in the place of a row that it waited for
-(PostgreSQL), it runs a second time: PostgreSQL's worker, too, looks again for a row that somebody
-has deleted or updated under its hands.
+A statement of PostgreSQL cannot see a row that another session has written in place of a row for
+which the statement waited. In this case the statement is executed a second time. PostgreSQL's
+worker, too, searches again for a row that was deleted or updated concurrently.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from subscriber.types.equality import EXACT
 
 _ROWS_AT_A_TIME: Final = 1_000
 _FEW: Final = 4
-"""So many changes are made one by one; for more a savepoint costs less."""
+"""Up to this many changes are executed one by one; for more changes a savepoint costs less."""
 _PART: Final = 64
-"""Where one row of many is not found, this many changes are tried together once more before they
-are made one by one.
+"""If one row of many is not found, parts of this many changes are tried again together before they
+are executed one by one.
 """
 
 
 class RowSearch:
-    """Changes rows, looking once more for those that the statement did not find."""
+    """Changes rows, and searches again for rows that the statement did not find."""
 
     def __init__(self, target: Target, connection: sa.Connection) -> None:
         self._target = target
         self._connection = connection
 
     def change_rows(self, statement: Statement, search: Search, rows: Rows, changes: ChangeGroup) -> int:
-        """Run ``statement`` for each change in order; returns how many of the rows there were.
+        """Execute ``statement`` for each change in order; returns how many of the rows were found.
 
         Args:
             statement: an UPDATE or DELETE.
-            search: its own.
-            rows: its parameters.
-            changes: what they are from.
+            search: the search of the statement.
+            rows: the parameters of the statement.
+            changes: the changes that the parameters come from.
 
         Raises:
-            TargetRelationError: 42883, a row may be there, but a type without equality would have
-                to tell.
-            SubscriberError: as :meth:`Errors.translate` words it.
+            TargetRelationError: 42883, a row may exist, but values of a type without equality would
+                have to be compared.
+            SubscriberError: an error of the target, as :meth:`Errors.translate` reports it.
         """
         if len(rows) > (_FEW if self._target.capabilities.statement_snapshots else 1) and all(
             column.equality.exists for column in search.columns
@@ -86,8 +86,11 @@ class RowSearch:
         )
 
     def _change_all(self, statement: Statement, rows: Rows) -> bool:
-        """Nearly always every row is stored as the publisher has it: try that, many times as fast;
-        if not, nothing has changed.
+        """Execute all changes with one call inside a savepoint; if not every row is found, nothing
+        is changed.
+
+        Nearly always every row is stored as the publisher has it, and one call is many times as
+        fast.
         """
         if not (self._target.capabilities.savepoints and self._target.capabilities.multi_rowcount):
             return False
@@ -95,8 +98,8 @@ class RowSearch:
         try:
             found = self._connection.exec_driver_sql(statement.sql, rows).rowcount
         except sa.exc.SQLAlchemyError:
-            # After a deadlock, or a lost connection, there is none to roll back to, and that is not
-            # what is to be said.
+            # After a deadlock or a lost connection the savepoint no longer exists. The error of the
+            # rollback must not hide the first error.
             with suppress(sa.exc.SQLAlchemyError):
                 savepoint.rollback()
             raise
@@ -130,8 +133,8 @@ class RowSearch:
         return None if column.parameter is None else bind_column(self._target, column.parameter, change)[0]
 
     def _refuse_to_compare(self, search: Search, column: ComparedColumn, bound: dict[str, Any]) -> None:
-        """No row can be found by such a column; what is before it decides whether PostgreSQL would
-        have come to it.
+        """Raise an error for a column without equality. The columns before it show whether
+        PostgreSQL would have compared it.
         """
         before = search.columns[: search.columns.index(column)]
         if self._first_alike(search, before, bound, present=column) is None:
@@ -152,15 +155,15 @@ class RowSearch:
         *,
         present: ComparedColumn | None = None,
     ) -> dict[str, Any] | None:
-        """Of the first row that equals ``bound`` in ``columns``, the values that may be stored
-        otherwise; None where there is none.
+        """The values of the first row that equals ``bound`` in ``columns``, for the columns that
+        may be stored differently; None where there is no such row.
 
-        ``present`` must not be NULL in it.
+        ``present`` is a column that must not be NULL in that row.
         """
         table = search.table.clause()
         inexact = [one for one in columns if one.equality.canonical is not None and bound[one.name] is not None]
         if present is None and not inexact:
-            return None  # the statement has looked for just that
+            return None  # the statement has already searched for these values
         conditions = [self._condition(table, search, one, bound[one.name]) for one in columns if one not in inexact]
         conditions.extend(condition for one in inexact for condition in _narrowed(table, one, bound[one.name]))
         if present is not None:
@@ -202,7 +205,9 @@ def _narrowed(table: sa.TableClause, column: ComparedColumn, value: Any) -> Iter
 
 
 def canonical(column: ComparedColumn) -> Callable[[str], str]:
-    """The canonical form of a column's values; of one that has none, the text itself."""
+    """The function that gives the canonical form of a column's values; without a canonical form,
+    the text itself.
+    """
     return column.equality.canonical or str
 
 
@@ -211,7 +216,7 @@ def _bound(value: Any) -> sa.BindParameter[Any]:
 
 
 def _with_values(statement: Statement, row: Row, stored: dict[str, Any]) -> Row:
-    """The parameters with the values that a row has been found to have."""
+    """The parameters, with the values of a row that was found."""
 
     def value(number: int, bound: Any) -> Any:
         parameter = statement.parameters[number]

@@ -1,4 +1,4 @@
-"""The transaction that the user has asked to leave out, until it is used up (rules C40, C41)."""
+"""The transaction that the user has asked to skip (rules C40, C41)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ logger = logging.getLogger(__name__)
 
 
 class SkipLSN:
-    """``ALTER SUBSCRIPTION … SKIP (lsn = …)`` as one batch meets it.
+    """The LSN of ``ALTER SUBSCRIPTION … SKIP (lsn = …)`` during one batch.
 
     Args:
-        subscription: its name, for messages.
-        lsn: what the catalog says; 0/0 is none.
+        subscription: the subscription's name, for messages.
+        lsn: the skip LSN in the catalog; 0/0 means none.
 
     Attributes:
-        lsn: what is left of it; 0/0 once it is used up.
+        lsn: the skip LSN; 0/0 after it was cleared.
     """
 
     def __init__(self, subscription: str, lsn: LSN) -> None:
@@ -25,16 +25,18 @@ class SkipLSN:
         self._subscription = subscription
 
     def covers(self, final_lsn: LSN) -> bool:
-        """Whether this transaction is the one."""
+        """Whether this transaction is the one to skip."""
         return self.lsn != INVALID_LSN and final_lsn == self.lsn
 
     def begin(self, final_lsn: LSN) -> None:
-        """A transaction begins: say so if it is the one."""
+        """Log that a transaction is skipped, if it is the one to skip."""
         if self.covers(final_lsn):
             logger.info("logical replication starts skipping transaction at LSN %s", format_lsn(final_lsn))
 
     def use_up(self, final_lsn: LSN, *, skipped: bool) -> None:
-        """It is used up by its transaction, and by any other that is not empty (rule C41)."""
+        """Clear the skip LSN. Its transaction clears it, and so does any other transaction that is
+        not empty (rule C41).
+        """
         if self.lsn == INVALID_LSN:
             return
         if skipped:

@@ -1,9 +1,9 @@
-"""The SQL of one shape of change, and the rows to bind to it.
+"""The SQL for one shape of change, and the rows to bind to it.
 
-SQLAlchemy Core writes the statement (names are quoted there, and nowhere by hand); it is compiled
-once per shape and then run as driver SQL on lists of tuples, because Core's own parameter
-processing costs more than the statement. NULL, unchanged and not-sent stay different here
-(invariant absence_is_typed)::
+SQLAlchemy Core writes the statement; it quotes all names, and no name is quoted elsewhere. The
+statement is compiled once for each shape, and then executed as driver SQL on lists of tuples,
+because Core's parameter processing costs more than the statement. NULL, unchanged and not sent stay
+different here (invariant absence_is_typed)::
 
     column          INSERT     UPDATE ... SET     search by key    search by whole row
     value           bound      bound              = bound          IS NOT DISTINCT FROM bound
@@ -13,10 +13,10 @@ processing costs more than the statement. NULL, unchanged and not-sent stay diff
     no equality     bound      bound              -                IS NULL (C17)
     key, the same   -          left out           = bound          -
 
-An UPDATE that leaves its row's key as it is does not set it, where the row is known to have just
-that (:func:`unchanged_key`). The statement compares values as the target stores them. Where that is
-not how their type compares them, :class:`Search` says what else there is to do for a row that is
-not found (:mod:`subscriber.apply.search`).
+An UPDATE that does not change the key of its row does not set the key's columns, if the row is
+known to have exactly these values (:func:`unchanged_key`). The statement compares values as the
+target stores them. If the type compares its values differently, :class:`Search` describes how to
+search again for a row that is not found (:mod:`subscriber.apply.search`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _Change = TypeVar("_Change", sa.Update, sa.Delete)
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One bound value: from which tuple, which column; ``side`` is None for a NULL that was not
+    """A bound value: its tuple, its column and its type. ``side`` is None for a NULL that was not
     sent.
 
-    ``finds``: the value is compared, rather than written.
+    ``finds`` is True for a value that is compared, and False for a value that is written.
     """
 
     side: Literal["old", "new"] | None
@@ -58,12 +58,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class ComparedColumn:
-    """A column that finds rows.
+    """A column by which rows are found.
 
     Attributes:
-        name: the target's.
-        parameter: the value to look for; None is NULL.
-        equality: what makes two values equal.
+        name: the target's name of the column.
+        parameter: the value to search for; None is NULL.
+        equality: decides whether two values are equal.
     """
 
     name: str
@@ -73,13 +73,13 @@ class ComparedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How rows are found, where a value can equal one that is stored otherwise, or cannot be
+    """How rows are found, if a value can equal a value that is stored differently, or cannot be
     compared at all (rules C14, C17).
 
     Attributes:
-        table: where to look.
-        columns: what is compared, in the table's order.
-        whole_row: NULL equals NULL.
+        table: the table to search in.
+        columns: the columns to compare, in the table's order.
+        whole_row: whether NULL equals NULL.
     """
 
     table: TargetTable
@@ -89,13 +89,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Compiled SQL and where its parameters come from, in the order of the SQL.
+    """Compiled SQL, and the origin of its parameters in the order of the SQL.
 
     Attributes:
-        sql: in the driver's parameter style.
-        parameters: what to bind.
-        names: the parameters' names where the driver's style is by name, else None.
-        search: for UPDATE and DELETE, unless the statement itself finds every row that there is.
+        sql: the SQL, in the driver's parameter style.
+        parameters: the values to bind.
+        names: the parameters' names if the driver's style uses names, otherwise None.
+        search: how to search again, for UPDATE and DELETE; None if the statement itself finds every
+            existing row.
     """
 
     sql: str
@@ -107,12 +108,11 @@ class Statement:
 def unchanged_key(
     target: Target, local: LocalRelation, group: ChangeGroup, identity: RowIdentity | None
 ) -> frozenset[str]:
-    """The columns of the key that no change of ``group`` changes, and that SET therefore leaves
-    out.
+    """The key columns that no change of ``group`` changes; SET leaves them out.
 
-    Without an old tuple the key has not changed; with one, its values are compared, bit by bit.
-    Whether a row that was found by such a value has it to the letter, the target knows
-    (:meth:`Matching.found_as_written`). Of rows that are found whole nothing is left out.
+    Without an old tuple the key has not changed. With an old tuple, its values are compared bit by
+    bit. The target reports whether a row that was found by such a value has stored exactly this
+    value (:meth:`Matching.found_as_written`). If rows are compared whole, no column is left out.
     """
     if group.action != "U" or identity is None or identity.whole_row or group.new is None:
         return frozenset()
@@ -138,15 +138,16 @@ def build_statement(
     """The statement for every change of ``group``.
 
     Args:
-        target: where it runs.
+        target: the target that executes it.
         local: the group's relation.
         group: changes of one shape.
         identity: how rows are found; needed for UPDATE and DELETE.
-        unchanged: what :func:`unchanged_key` gives.
+        unchanged: the result of :func:`unchanged_key`.
 
     Raises:
-        TargetRelationError: an UPDATE would have to change an identity column that cannot be set,
-            or one of several equal rows, and the target has no way to say which.
+        TargetRelationError: an UPDATE would have to change an identity column that cannot be set;
+            or the statement would have to change one of several equal rows, and the target cannot
+            select one of them.
     """
     builder = _Builder(target, local)
     if group.action == "I":
@@ -174,8 +175,8 @@ def bind_rows(target: Target, statement: Statement, group: ChangeGroup) -> Rows:
     """The parameters of ``statement`` for each change of ``group``, converted column by column.
 
     Raises:
-        UnsupportedValue: a value that its column cannot hold.
-        ConflictError: 23502, a NULL for a column that would make a value of its own of it.
+        UnsupportedValue: a column cannot store a value.
+        ConflictError: 23502, a NULL for a column that would store a generated value instead.
     """
     if not statement.parameters:
         return [()] * len(group)
@@ -190,7 +191,7 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
 
     Raises:
         ConflictError: 23502, a NULL that the target would replace by a generated value.
-        UnsupportedValue: the target cannot hold a value exactly.
+        UnsupportedValue: the target cannot store a value exactly.
     """
     batch = {"old": group.old, "new": group.new, None: None}[parameter.side]
     column = parameter.column
@@ -208,7 +209,7 @@ def bind_column(target: Target, parameter: Parameter, group: ChangeGroup) -> lis
 
 
 class _Builder:
-    """Builds one statement and remembers what its parameters are."""
+    """Builds one statement and records its parameters."""
 
     def __init__(self, target: Target, local: LocalRelation) -> None:
         self.target = target
@@ -224,7 +225,7 @@ class _Builder:
         values = {
             column.name: self._bind("new" if column.name in sent else None, column) for column in self.local.columns
         }
-        # "inline": no RETURNING for values that nobody reads.
+        # "inline": no RETURNING, because nothing reads the values.
         return self.target.writing.or_fail(self.local.table, sa.insert(self.table).values(values).inline())
 
     def update(self, group: ChangeGroup, identity: RowIdentity, unchanged: Collection[str]) -> sa.Update:
@@ -235,14 +236,14 @@ class _Builder:
             if column.name in sent and column.name not in unchanged and not _is_untouched_identity(column, group)
         }
         if not values:
-            # Everything is unchanged, yet the row must be there (C18), and triggers fire.
+            # No value changes, but the row must exist (C18), and triggers must fire.
             name = self._any_column(identity)
             values = {name: self.table.c[name]}
         found = self._own(sa.update(self.table).where(*self._search(group, identity)).values(values))
         return self._limited(self.target.writing.or_fail(self.local.table, found), identity)
 
     def _any_column(self, identity: RowIdentity) -> str:
-        """A column to set to itself; one of the key only where there is no other."""
+        """A column to set to itself; a column of the key only if there is no other column."""
         columns = self.local.table.columns
         writable = [column.name for column in columns if not column.generated and not column.identity_always]
         others = [name for name in writable if identity.whole_row or name not in identity.columns]
@@ -278,7 +279,9 @@ class _Builder:
         return limited
 
     def _search(self, group: ChangeGroup, identity: RowIdentity) -> Iterator[sa.ColumnElement[bool]]:
-        """The search tuple is the old tuple when it was sent, else the new one (rule C8)."""
+        """The conditions of the search. The search tuple is the old tuple if it was sent, otherwise
+        the new tuple (rule C8).
+        """
         side: Literal["old", "new"] = "new" if group.old is None else "old"
         sent = _columns_of(group.new if group.old is None else group.old)
         self.compared = [
@@ -303,12 +306,12 @@ class _Builder:
         column = self._column(name)
         parameter = Parameter(side, column, self._types[name], finds=True)
         equality = self.target.matching.equality(parameter.type_oid, column)
-        # What PostgreSQL has no key of, the target may.
+        # In the target, a type that has no equality in PostgreSQL may be part of a key.
         return ComparedColumn(name, parameter, equality if equality.exists or whole_row else EXACT)
 
     def _first_match(self, locators: Sequence[str]) -> sa.ColumnElement[bool]:
         inner = self.table.alias("subscriber_search")
-        # Literals, since a dialect may add parameters of its own for a limit without an offset.
+        # Literals, because a dialect may add its own parameters for a limit without an offset.
         one: sa.ColumnClause[int] = sa.literal_column("1")
         zero: sa.ColumnClause[int] = sa.literal_column("0")
         equal = sa.select(*(inner.c[name] for name in locators)).where(*self._equal_rows(inner))
@@ -333,7 +336,7 @@ class _Builder:
     def _bound(self, parameter: Parameter) -> sa.BindParameter[Any]:
         name = next(self._names)
         self.parameters[name] = parameter
-        # NullType: no cast is rendered, the driver and the column decide.
+        # NullType: no cast is rendered; the driver and the column decide about the type.
         return sa.bindparam(name, type_=sa.types.NullType())
 
     def _column(self, name: str) -> TargetColumn:
@@ -345,7 +348,7 @@ def _columns_of(batch: pa.RecordBatch | None) -> set[str]:
 
 
 def _parameter_names(table: TargetTable) -> Iterator[str]:
-    # Core keeps the names of columns for itself.
+    # SQLAlchemy Core reserves the names of columns for its own parameters.
     prefix = "p"
     while any(column.name.startswith(prefix) for column in table.columns):
         prefix += "_"
@@ -357,7 +360,8 @@ def _is_untouched_identity(column: TargetColumn, group: ChangeGroup) -> bool:
     it out.
 
     Raises:
-        TargetRelationError: it would get another value, which the target's SQL does not allow.
+        TargetRelationError: the column would get another value, which the target's SQL does not
+            allow.
     """
     if not column.identity_always:
         return False
@@ -375,7 +379,7 @@ def _is_untouched_identity(column: TargetColumn, group: ChangeGroup) -> bool:
 
 
 def shape_of(group: ChangeGroup) -> tuple[object, ...]:
-    """What two groups of one relation must share to share a statement."""
+    """The properties that two groups of one relation must share to use the same statement."""
     old = None if group.old is None else tuple(group.old.schema.names)
     new = None if group.new is None else tuple(group.new.schema.names)
     return group.action, old, new

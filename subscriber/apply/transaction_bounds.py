@@ -1,14 +1,14 @@
 """Where the publisher's transactions begin and end, and which of them are already in the target.
 
-Pure: messages in, decisions out. A transaction *finishes* at the end of its commit record
-(``C.end_lsn``, for a prepared one ``K.end_lsn``); what finished at or below the stored progress has
-been applied::
+This module has no input or output: it decides from messages only. A transaction *finishes* at the
+end of its commit record (``C.end_lsn``; for a prepared transaction ``K.end_lsn``). A transaction
+that finished at or before the stored progress is already applied::
 
-    B ─ changes ─ C                 its commit LSN is in B, so it is known at once whether it is old
-    b ─ changes ─ P ─ K             only K tells when it finished; the frame says it beside b
-    b ─ changes ─ P … K             with two_phase: P finishes what is prepared, and K stands for itself
+    B ─ changes ─ C                 B contains the commit LSN, so it is known at once whether it is applied
+    b ─ changes ─ P ─ K             only K has the finish LSN; the frame has it beside b
+    b ─ changes ─ P … K             with two_phase: P finishes the prepared transaction, K is a separate step
 
-Order errors are protocol errors, as in the apply worker (rules C31, C38).
+Messages in a wrong order are protocol errors, as in PostgreSQL's apply worker (rules C31, C38).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from subscriber.protocol.messages import Begin, BeginPrepare, Commit, CommitPrep
 
 @dataclass(slots=True)
 class RemoteTransaction:
-    """The transaction that is being read.
+    """The publisher's transaction that is being read.
 
     Attributes:
-        xid: at the publisher.
-        final_lsn: the LSN that Begin (or Begin Prepare) announced; errors name it, SKIP takes it
-            (C37, C40).
-        two_phase: it began with Begin Prepare.
-        skip: it is in the target already; its changes are read past.
-        finish_lsn: where it finishes, of one that began with Begin Prepare; of the others only
-            Commit tells.
-        prepared: its Prepare has been read.
-        changes: row changes and truncates so far.
+        xid: its number at the publisher.
+        final_lsn: the LSN that Begin (or Begin Prepare) announced; errors show it, and SKIP takes
+            it (C37, C40).
+        two_phase: whether it began with Begin Prepare.
+        skip: whether it is already in the target, so that its changes are not applied.
+        finish_lsn: its finish LSN, if it began with Begin Prepare; for other transactions only
+            Commit has it.
+        prepared: whether its Prepare was read.
+        changes: how many row changes and truncates were read so far.
         timestamp: when it was committed, or prepared (microseconds since 2000-01-01 UTC).
-        messages: whether anything but the Begin has been read (for Origin's place, rule C38).
+        messages: whether any message after the Begin was read (for the place of Origin, rule C38).
     """
 
     xid: int
@@ -51,17 +51,17 @@ class RemoteTransaction:
 
     @classmethod
     def begin(cls, message: Begin, applied: LSN) -> RemoteTransaction:
-        """From a Begin: old when its commit record lies below what has been applied."""
+        """Create it from a Begin; it is skipped if its commit record is before the applied LSN."""
         old, timestamp = message.final_lsn < applied, message.commit_timestamp
         return cls(message.xid or 0, LSN(message.final_lsn), two_phase=False, skip=old, timestamp=timestamp)
 
     @classmethod
     def begin_prepare(cls, message: BeginPrepare, finish: LSN, applied: LSN) -> RemoteTransaction:
-        """From a Begin Prepare, and where its frame says that it finishes: old when that has been
-        applied.
+        """Create it from a Begin Prepare and the finish LSN in its frame; it is skipped if that LSN
+        is applied.
 
         Raises:
-            ProtocolError: the frame does not say it.
+            ProtocolError: the frame has no finish LSN.
         """
         if finish == INVALID_LSN:
             raise ProtocolError("a frame does not say where its prepared transaction finishes", message_type="b")
@@ -71,10 +71,10 @@ class RemoteTransaction:
         return transaction
 
     def origin(self) -> None:
-        """Take note of an Origin, which may only come first (rule C38).
+        """Record an Origin, which must be the first message (rule C38).
 
         Raises:
-            ProtocolError: it does not come first.
+            ProtocolError: another message was before it.
         """
         if self.messages or self.prepared:
             raise ProtocolError("ORIGIN message sent out of order", message_type="O")
@@ -84,7 +84,8 @@ class RemoteTransaction:
         """Check a Commit against its Begin (rule C31) and return the finish LSN.
 
         Raises:
-            ProtocolError: it cannot come here, or has another commit LSN than its Begin.
+            ProtocolError: a Commit is not allowed here, or its commit LSN differs from that of its
+                Begin.
         """
         if self.two_phase:
             raise out_of_order("C")
@@ -98,10 +99,11 @@ class RemoteTransaction:
         return LSN(message.end_lsn)
 
     def prepare(self, message: Prepare) -> None:
-        """Check a Prepare against its Begin Prepare; nothing but its Commit Prepared may follow.
+        """Check a Prepare against its Begin Prepare; only its Commit Prepared may follow.
 
         Raises:
-            ProtocolError: it cannot come here, or has another LSN than its Begin Prepare.
+            ProtocolError: a Prepare is not allowed here, or its LSN differs from that of its Begin
+                Prepare.
         """
         if not self.two_phase or self.prepared:
             raise out_of_order("P")
@@ -109,24 +111,24 @@ class RemoteTransaction:
         self.prepared = True
 
     def commit_prepared(self, message: CommitPrepared) -> LSN:
-        """Check that a Commit Prepared is this transaction's and return the finish LSN.
+        """Check that a Commit Prepared belongs to this transaction and return the finish LSN.
 
         Raises:
-            ProtocolError: it cannot come here, or is another transaction's.
+            ProtocolError: a Commit Prepared is not allowed here, or belongs to another transaction.
         """
         if not self.prepared or message.xid != self.xid or message.end_lsn != self.finish_lsn:
             raise out_of_order("K")
         return self.finish_lsn
 
     def place(self, count: int) -> ChangePlace:
-        """The first of the last ``count`` changes, for conflicts."""
+        """The place of the first of the last ``count`` changes, for conflicts."""
         return ChangePlace(self.xid, self.final_lsn, self.timestamp, self.changes - count)
 
     def change(self, message_type: str, count: int) -> None:
-        """Take note of changes.
+        """Record changes.
 
         Raises:
-            ProtocolError: they cannot come here.
+            ProtocolError: changes are not allowed here.
         """
         if self.prepared:
             raise out_of_order(message_type)
@@ -135,7 +137,7 @@ class RemoteTransaction:
 
 
 def out_of_order(message_type: str) -> ProtocolError:
-    """The error for a message that cannot come here."""
+    """The error for a message that is not allowed at its place in the stream."""
     return ProtocolError(f'message type "{message_type}" sent out of order', message_type=message_type)
 
 

@@ -1,8 +1,8 @@
-"""A frame's messages in the publisher's order: controls one by one, changes in runs.
+"""The messages of a frame in the publisher's order: controls one by one, changes in runs.
 
-A *run* is the longest stretch of consecutive changes that belong to one group. Applied as one
-``executemany`` it has the result of row by row, and because a control always ends a run, a failing
-run lies within one transaction and one relation.
+A *run* is the longest sequence of consecutive changes that belong to the same group. Executing a
+run as one ``executemany`` has the same result as executing it row by row. A control always ends a
+run. Therefore a run that fails belongs to one transaction and one relation.
 """
 
 from __future__ import annotations

@@ -1,11 +1,23 @@
-"""The ``subscriber_*`` tables of a target, and every write to them: pg_subscription, pg_publication
-and their neighbours for any database.
+"""The ``subscriber_*`` tables of a target, and every write to them: the equivalent of
+pg_subscription, pg_publication and related catalogs, for any database.
 
-``own_tables`` defines them. Progress, statistics, conflicts, messages, prepared transactions and
-schema changes are written by apply with the data, the rest by commands and workers.
+- ``own_tables`` defines the tables and creates them; ``column_types`` has their column types.
+- Subscriptions: ``subscriptions`` and ``subscription_options``; ``table_states`` of their tables;
+  ``catalog_version`` with the versions that show whether a cached reading is still valid.
+- Emulated publications: ``publications``, and ``kept_publishing`` with the definitions and tables
+  by which a subscription evaluates them.
+- Written while changes are applied: ``progress``, ``statistics``, ``conflicts`` and
+  ``conflict_kinds``, ``logical_messages``, ``prepared_transactions``, ``relation_shapes`` and
+  ``schema_changes``. ``row_numbers`` numbers the rows of some of them.
+- Written by commands and workers: ``released_slots``, ``runner``, ``schema_differences``.
 
-Every function works in the caller's transaction and leaves the database's own errors to the
-target's boundary. Names are looked up exactly as they are stored: the grammar has folded them.
+Commands write the subscriptions and publications. Commands and table synchronization write the
+table states. Each batch reads them first, and then :mod:`subscriber.apply` writes the progress and
+the other rows with the data. Decisions are made elsewhere: :mod:`subscriber.apply` decides what to
+apply, and :mod:`subscriber.positions` determines where a slot begins.
+
+Every function works in the caller's transaction. The target translates the database's errors. Names
+are looked up exactly as they are stored, because the grammar has already folded them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The conflicts that a subscription has met: ``subscriber_conflict``.
+"""The conflicts of a subscription: ``subscriber_conflict``.
 
-The table is bounded: the newest :data:`KEPT_ROWS` of each subscription are kept.
+The size of the table is limited: the newest :data:`KEPT_ROWS` rows of each subscription are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from subscriber.catalog.row_numbers import ROW_NUMBERS, RowNumbers
 from subscriber.lsn import LSN, format_lsn
 
 KEPT_ROWS: Final = 10_000
-"""Rows of ``subscriber_conflict`` that are kept for each subscription, the newest."""
+"""The number of rows of ``subscriber_conflict`` that are kept for each subscription; the newest
+rows are kept.
+"""
 
 _PIECE: Final = 1_000
 _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -28,18 +30,20 @@ _EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ConflictRecord:
-    """What a row of ``subscriber_conflict`` says of one row, or of one key.
+    """A row of ``subscriber_conflict``: a conflict of one row or of one key.
 
     Attributes:
-        kind: of the conflict.
+        kind: the kind of the conflict.
         relation: the target's table.
-        final_lsn: of the publisher's transaction; SKIP takes it.
-        xid: of that transaction.
-        timestamp: its commit time (microseconds since 2000-01-01 UTC).
-        index: that has the key already; None where the conflict is about no key.
-        columns: of the key, or those that the row was looked for by; None for the whole row.
-        values: theirs; None where values are not to be shown, as in the two rows below.
-        local_row: the row that is in the target.
+        final_lsn: the final LSN of the publisher's transaction; SKIP takes it.
+        xid: the number of that transaction.
+        timestamp: the commit time of that transaction (microseconds since 2000-01-01 UTC).
+        index: the index that already contains the key; None where no key is violated.
+        columns: the key's columns, or the columns by which the row was searched; None for the whole
+            row.
+        values: the values of ``columns``; None where values are not to be shown, as in
+            ``local_row`` and ``remote_row``.
+        local_row: the row in the target.
         remote_row: the publisher's row.
     """
 
@@ -59,9 +63,9 @@ class ConflictLog:
     """Writes ``subscriber_conflict`` for one subscription.
 
     Args:
-        connection: in the transaction that the rows belong to.
+        connection: a connection in the transaction that the rows belong to.
         subid: the subscription's number.
-        name: its name.
+        name: the subscription's name.
         numbers: gives new rows their numbers.
     """
 
@@ -72,7 +76,7 @@ class ConflictLog:
         self._numbers = numbers
 
     def write(self, records: Iterable[ConflictRecord]) -> None:
-        """Write conflicts; of more than are kept, the last ones."""
+        """Write conflicts; if there are more than the table keeps, only the last ones."""
         rows = deque(map(self._row, records), maxlen=KEPT_ROWS)
         while rows:
             piece = [rows.popleft() for _ in range(min(len(rows), _PIECE))]
@@ -81,8 +85,8 @@ class ConflictLog:
                 self._trim()
 
     def write_stop(self, records: Iterable[ConflictRecord]) -> None:
-        """Write a conflict that has stopped the transaction, a record for each key, or count one
-        more attempt of the same.
+        """Write a conflict that has stopped the transaction, with a record for each key. If the
+        same conflict is already stored, count one more attempt.
         """
         table = CONFLICT.c
         for record in records:
@@ -98,7 +102,7 @@ class ConflictLog:
                 self._trim()
 
     def _trim(self) -> None:
-        """Delete the oldest rows beyond those that are kept."""
+        """Delete the oldest rows, so that only the newest are kept."""
         mine = CONFLICT.c.subid == self._subid
         newest = sa.select(CONFLICT.c.conflictid).where(mine).order_by(CONFLICT.c.conflictid.desc())
         oldest = self._connection.execute(newest.offset(KEPT_ROWS).limit(1)).scalar_one_or_none()
@@ -127,7 +131,7 @@ class ConflictLog:
 
 
 def forget_conflicts(connection: sa.Connection, subid: int) -> None:
-    """Delete a subscription's rows: its number is given again."""
+    """Delete the rows of a subscription, because its number may be used again."""
     connection.execute(sa.delete(CONFLICT).where(CONFLICT.c.subid == subid))
 
 

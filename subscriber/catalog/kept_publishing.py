@@ -1,17 +1,18 @@
-"""What a subscription with a ``carrier`` publishes by, as the catalog keeps it.
+"""The definitions and tables by which a subscription with a ``carrier`` evaluates its publications,
+as the catalog stores them.
 
 ::
 
     subscriber_publication ──┐
                              ├── Publishing ──▶ the query's executors, initial copies
     subpublishertables ──────┘       │
-          ▲                          ├─ PublisherTablesOutdated: the stream has a table that is not known as it is
+          ▲                          ├─ PublisherTablesOutdated: the stream has a table that differs from what is stored
           └── the publisher ◀────────┘  (created, altered or attached since): the tables are read again
 
-The definitions belong to the target, so ALTER PUBLICATION holds from the next batch on. Each batch
-checks in its own transaction that its rows were filtered by the definitions that are there now. The
-publisher's tables are kept with the subscription, so that received changes are applied while the
-publisher is away.
+The definitions belong to the target, so ALTER PUBLICATION takes effect with the next batch. Each
+batch checks in its transaction that its rows were filtered by the current definitions. The
+publisher's tables are stored with the subscription, so that received changes can be applied while
+the publisher is not available.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ _SETTLED: Final = "settled"
 
 
 def read_definitions(connection: sa.Connection, names: Sequence[str]) -> tuple[Publication, ...]:
-    """The emulated publications of these names, in this order.
+    """The emulated publications with these names, in this order.
 
     Raises:
-        UsageError: 42704, one does not exist.
+        UsageError: 42704, a publication does not exist.
     """
     definitions = []
     for name in names:
@@ -57,11 +58,11 @@ def read_definitions(connection: sa.Connection, names: Sequence[str]) -> tuple[P
 
 
 def read_publishing(connection: sa.Connection, subscription: Subscription) -> Publishing | None:
-    """What a subscription publishes by; None for one whose publications are the server's.
+    """The definitions and tables by which a subscription evaluates its publications; None if the
+    server evaluates them.
 
     Raises:
-        UsageError: a publication has been dropped, or the publisher's tables have not been read
-            yet.
+        UsageError: a publication was dropped, or the publisher's tables were not read yet.
     """
     if subscription.options.carrier is None:
         return None
@@ -76,7 +77,7 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
     try:
         definitions = read_definitions(connection, subscription.publications)
     except UsageError as error:
-        # It may be created again: servers before 18 wait for it, too.
+        # The publication may be created again: servers before PostgreSQL 18 wait for it, too.
         raise error.replace(transient=True) from None
     return Publishing(
         definitions,
@@ -86,8 +87,8 @@ def read_publishing(connection: sa.Connection, subscription: Subscription) -> Pu
 
 
 def keep_publishing(connection: sa.Connection, subid: int, publishing: Publishing) -> None:
-    """Keep the publisher's tables of ``publishing``, but those of the system; the definitions are
-    in the catalog already.
+    """Store the publisher's tables of ``publishing``, without system tables. The definitions are
+    already in the catalog.
     """
     settled = sorted(encode(relation).hex() for relation in publishing.settled)
     tables = to_json(publishing.tables.without_system())

@@ -1,6 +1,6 @@
-"""Logical messages that no listener has had yet: ``subscriber_logical_message``.
+"""Logical messages that were not delivered to a listener yet: ``subscriber_logical_message``.
 
-:mod:`subscriber.apply.logical_messages` says when they are kept and handed over.
+:mod:`subscriber.apply.logical_messages` describes when they are stored and delivered.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ def insert_message(
     xid: int | None = None,
     commit_timestamp: int | None = None,
 ) -> None:
-    """Write a message down in the transaction that it belongs to.
+    """Store a message in the transaction that it belongs to.
 
     Args:
-        connection: in that transaction.
+        connection: a connection in that transaction.
         subid: the subscription's number.
         message: the message.
-        final_lsn: where its transaction commits; its own position outside one.
-        xid: of its transaction.
-        commit_timestamp: of its transaction, microseconds since 2000-01-01 UTC.
+        final_lsn: the commit LSN of the message's transaction; the position of the message if it is
+            outside a transaction.
+        xid: the number of its transaction.
+        commit_timestamp: the commit time of its transaction, microseconds since 2000-01-01 UTC.
     """
-    # A batch of several transactions of the target may have got as far as this before.
+    # A batch that uses several transactions of the target may have stored this message before.
     delete_messages(connection, subid, [LSN(message.lsn)])
     connection.execute(
         sa.insert(TABLE).values(
@@ -51,7 +52,9 @@ def insert_message(
 
 
 def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_lsn: LSN, commit_timestamp: int) -> None:
-    """A prepared transaction with messages has been committed: that is their place in the order."""
+    """Give the messages of a prepared transaction its commit LSN, which is their place in the
+    order.
+    """
     connection.execute(
         sa.update(TABLE)
         .where(TABLE.c.subid == subid, TABLE.c.xid == xid, TABLE.c.final_lsn < final_lsn)
@@ -60,16 +63,16 @@ def commit_messages(connection: sa.Connection, subid: int, xid: int, *, final_ls
 
 
 def first_messages(connection: sa.Connection, subid: int, limit: int) -> Sequence[sa.Row[tuple[Any, ...]]]:
-    """The rows of a subscription's first messages, in commit order; at most ``limit``."""
+    """The rows of a subscription's first messages, in commit order; at most ``limit`` rows."""
     query = sa.select(TABLE).where(TABLE.c.subid == subid).order_by(TABLE.c.final_lsn, TABLE.c.lsn).limit(limit)
     return connection.execute(query).all()
 
 
 def delete_messages(connection: sa.Connection, subid: int, lsns: Collection[LSN]) -> None:
-    """Delete the messages of these LSNs."""
+    """Delete the messages with these LSNs."""
     connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid, TABLE.c.lsn.in_(lsns)))
 
 
 def drop_messages(connection: sa.Connection, subid: int) -> None:
-    """Forget what nobody has listened to: the subscription is dropped."""
+    """Delete all messages of a subscription that is dropped."""
     connection.execute(sa.delete(TABLE).where(TABLE.c.subid == subid))

@@ -1,8 +1,8 @@
-"""The catalog's tables: one schema for every database.
+"""The catalog's tables: the same schema for every database.
 
-The tables have PostgreSQL's names with the prefix ``subscriber_`` and PostgreSQL's columns, so that
-whoever knows the catalog can read ours; types are the few that every database has (LSNs and times
-are text, lists are JSON).
+The tables have PostgreSQL's names with the prefix ``subscriber_``, and PostgreSQL's columns. A user
+who knows PostgreSQL's catalog can read this one. The column types are the few that every database
+has: LSNs and times are text, lists are JSON.
 """
 
 from __future__ import annotations
@@ -56,12 +56,16 @@ SUBSCRIPTION: Final = sa.Table(
     sa.Column("subslotadopted", sa.Boolean, nullable=False, server_default=sa.true()),
     sa.Column("subversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""pg_subscription 18 (``subid`` is its oid), the publisher's system identifier, which names the
-journal, and for emulated publications the one that carries them and what the publisher's tables
-were like at the last look (JSON). ``submap`` and ``subschemachanges`` are options of ours, as they
-are written in the command. ``subslotadopted`` is false while it is still to be found out where the
-changes of the slot begin (:mod:`subscriber.positions.slot_position`). ``subversion`` is another one
-whenever the row or its tables' states are written (:mod:`subscriber.catalog.catalog_version`)."""
+"""The equivalent of pg_subscription 18; ``subid`` is the oid.
+
+``systemidentifier`` is the publisher's system identifier; the journal's name contains it.
+``subcarrier`` and ``subpublishertables`` are for emulated publications: the carrier, and the
+properties of the publisher's tables when they were last read (JSON). ``submap`` and
+``subschemachanges`` are options that PostgreSQL does not have, as they are written in the command.
+``subslotadopted`` is false until it is known where the changes of the slot begin
+(:mod:`subscriber.positions.slot_position`). ``subversion`` changes whenever the row or the table
+states are written (:mod:`subscriber.catalog.catalog_version`).
+"""
 
 SUBSCRIPTION_REL: Final = sa.Table(
     "subscriber_subscription_rel",
@@ -74,7 +78,8 @@ SUBSCRIPTION_REL: Final = sa.Table(
     sa.Column("srerror", TEXT),
     sa.Column("srerrorat", sa.String(40)),
 )
-"""pg_subscription_rel, with the relation by its name at the publisher since a target has no oids.
+"""The equivalent of pg_subscription_rel. The relation is identified by its name at the publisher,
+because a target has no oids.
 """
 
 PUBLICATION: Final = sa.Table(
@@ -92,8 +97,8 @@ PUBLICATION: Final = sa.Table(
     sa.Column("pubgencols", sa.String(1), nullable=False),
     sa.Column("pubversion", sa.BigInteger, nullable=False, server_default="0"),
 )
-"""pg_publication 18; the owner is a role of the publisher, by name. ``pubversion`` is another one
-whenever the publication is written.
+"""The equivalent of pg_publication 18. The owner is the name of a role of the publisher.
+``pubversion`` changes whenever the publication is written.
 """
 
 PUBLICATION_REL: Final = sa.Table(
@@ -107,8 +112,8 @@ PUBLICATION_REL: Final = sa.Table(
     sa.Column("prexcept", sa.Boolean, nullable=False),
     sa.Column("prplace", sa.Integer, nullable=False),
 )
-"""pg_publication_rel with the relation and its columns by name, and its filter as SQL; ``prexcept``
-is 19's, ``prplace`` their order.
+"""The equivalent of pg_publication_rel, with the relation and its columns by name, and its filter
+as SQL. ``prexcept`` is a column of PostgreSQL 19, ``prplace`` is the order of the rows.
 """
 
 PUBLICATION_NAMESPACE: Final = sa.Table(
@@ -118,7 +123,7 @@ PUBLICATION_NAMESPACE: Final = sa.Table(
     sa.Column("pnnspname", NAME, primary_key=True),
     sa.Column("pnplace", sa.Integer, nullable=False),
 )
-"""pg_publication_namespace, with the schema by name."""
+"""The equivalent of pg_publication_namespace, with the schema by name."""
 
 
 RELEASED_SLOT: Final = sa.Table(
@@ -130,8 +135,8 @@ RELEASED_SLOT: Final = sa.Table(
     sa.Column("subname", NAME, nullable=False),
     sa.Column("releasedat", sa.String(40), nullable=False),
 )
-"""A slot that a subscription was taken off: how far that had applied its changes, which
-subscription it was, and when (UTC, ISO 8601).
+"""A slot that a subscription no longer uses: the LSN up to which the subscription had applied its
+changes, the subscription, and the time of the release (UTC, ISO 8601).
 """
 
 SCHEMA_DIFFERENCE: Final = sa.Table(
@@ -145,9 +150,12 @@ SCHEMA_DIFFERENCE: Final = sa.Table(
     sa.Column("ddl", TEXT, nullable=False),
     sa.Column("reason", TEXT, nullable=False),
 )
-"""What the publisher has of a table and the target's table, which ``create_tables`` made, has not:
-the object, its kind, the publisher's DDL, and the reason
-(:mod:`subscriber.catalog.schema_differences`)."""
+"""The parts of a publisher's table that are missing in the table that ``create_tables`` has
+created.
+
+A row has the object, its kind, the publisher's DDL, and the reason
+(:mod:`subscriber.catalog.schema_differences`).
+"""
 
 CONTROL: Final = sa.Table(
     "subscriber_control",
@@ -155,8 +163,8 @@ CONTROL: Final = sa.Table(
     sa.Column("controlid", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("targetidentifier", sa.String(32), nullable=False),
 )
-"""One row, with ``controlid`` 1: the target's identifier, as a cluster has its system identifier.
-Journals know their consumers by it.
+"""A single row, with ``controlid`` 1: the target's identifier, which corresponds to the system
+identifier of a cluster. Journals identify their consumers by it.
 """
 
 RUNNER: Final = sa.Table(
@@ -170,8 +178,8 @@ RUNNER: Final = sa.Table(
     sa.Column("busysince", sa.String(40)),
     sa.Column("endedat", sa.String(40)),
 )
-"""One row, with ``runnerid`` 1: the last `subscriber run` (:mod:`subscriber.runtime.heartbeat`);
-times are UTC, ISO 8601.
+"""A single row, with ``runnerid`` 1: the last `subscriber run`
+(:mod:`subscriber.runtime.heartbeat`). Times are UTC, ISO 8601.
 """
 
 
@@ -182,8 +190,8 @@ ORIGIN_STATUS: Final = sa.Table(
     sa.Column("remote_lsn", sa.String(32), nullable=False),
     sa.Column("updated_at", sa.String(40), nullable=False),
 )
-"""One row an origin: ``external_id`` ("pg_<subid>"), the applied LSN, when it moved (UTC, ISO
-8601).
+"""A row for each origin: ``external_id`` ("pg_<subid>"), the applied LSN, and when it moved (UTC,
+ISO 8601).
 """
 
 PREPARED_TRANSACTION: Final = sa.Table(
@@ -196,7 +204,9 @@ PREPARED_TRANSACTION: Final = sa.Table(
     sa.Column("prepare_timestamp", sa.BigInteger, nullable=False),
     sa.Column("committed", sa.Boolean, nullable=False),
 )
-"""What is prepared in the target (:mod:`subscriber.catalog.prepared_transactions`)."""
+"""The transactions that are prepared in the target
+(:mod:`subscriber.catalog.prepared_transactions`).
+"""
 
 SUBSCRIPTION_STATS: Final = sa.Table(
     "subscriber_stat_subscription_stats",
@@ -213,9 +223,12 @@ SUBSCRIPTION_STATS: Final = sa.Table(
     sa.Column("last_error_lsn", sa.String(32)),
     sa.Column("last_error_resolved_at", sa.String(40)),
 )
-"""The columns of pg_stat_subscription_stats 18, and the last error: its report (which holds no
-values), when it was met and by which worker ("apply" or "sync"), the finish LSN of the transaction
-that failed if it was one, and when it was over (NULL while it is not)."""
+"""The columns of pg_stat_subscription_stats 18, and the last error.
+
+The columns of the last error are: its report (which contains no values), when it occurred, the
+worker ("apply" or "sync"), the finish LSN of the transaction if a transaction failed, and when the
+error was resolved (NULL until then).
+"""
 
 CONFLICT: Final = sa.Table(
     "subscriber_conflict",
@@ -236,14 +249,14 @@ CONFLICT: Final = sa.Table(
     sa.Column("local_row", TEXT),
     sa.Column("remote_row", TEXT),
 )
-"""A row for each row that was missing or somebody else's, and for each key that stops a transaction
-(section C.4).
+"""A row for each row that was missing or that another origin wrote, and for each key that stops a
+transaction (section C.4).
 
-``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` move on when a
-stopped transaction fails in the same way again. ``remote_commit_lsn`` is what SKIP takes.
-``key_columns`` are those of the index, or what the row was looked for by, NULL for the whole row (a
-JSON list, as are the three of values, which are NULL without ``log_conflict_values``; rows are in
-the target's column order).
+``conflictid`` grows with time. ``recorded_at`` (UTC, ISO 8601) and ``attempts`` change when a
+stopped transaction fails in the same way again. ``remote_commit_lsn`` is the LSN that SKIP takes.
+``key_columns`` are the columns of the index, or the columns by which the row was searched; NULL for
+the whole row. It is a JSON list. The three columns with values are also JSON lists; they are NULL
+without ``log_conflict_values``. Rows are in the target's column order.
 """
 
 LOGICAL_MESSAGE: Final = sa.Table(
@@ -258,8 +271,8 @@ LOGICAL_MESSAGE: Final = sa.Table(
     sa.Column("prefix", sa.Text, nullable=False),
     sa.Column("content", sa.LargeBinary(2**32 - 1), nullable=False),
 )
-"""Messages that no listener has had yet. ``final_lsn`` orders them: the commit's, or the message's
-own outside a transaction.
+"""Messages that were not delivered to a listener yet. ``final_lsn`` defines their order: it is the
+commit LSN, or the message's LSN outside a transaction.
 """
 
 RELATION_SHAPE: Final = sa.Table(
@@ -271,9 +284,12 @@ RELATION_SHAPE: Final = sa.Table(
     sa.Column("shape", TEXT, nullable=False),
     sa.Column("baseline", TEXT),
 )
-"""The last relation message of each of a subscription's relations (by the publisher's names) that
-was applied: ``shape`` is a JSON list of its columns, each with name, type's OID and modifier.
-``baseline`` is what is known of the publisher's table (JSON), NULL where nothing is."""
+"""The last relation message that was applied, for each relation of a subscription, by the
+publisher's names.
+
+``shape`` is a JSON list of the columns, each with its name, type OID and type modifier.
+``baseline`` is what is known of the publisher's table (JSON), NULL if nothing is known.
+"""
 
 SCHEMA_CHANGE: Final = sa.Table(
     "subscriber_schema_change",
@@ -293,25 +309,27 @@ SCHEMA_CHANGE: Final = sa.Table(
     sa.Column("resolved_at", sa.String(40)),
     sa.Column("finished", sa.Boolean, nullable=False),
 )
-"""What was altered in the target, and why. ``relation`` is the target's table, ``nspname`` and
-``relname`` the publisher's; ``remote_lsn`` is the commit LSN of the transaction that brought the
-new shape, NULL for the initial copy. ``statement`` is the DDL, NULL where none was run.
-``difference`` says why rows may differ from the publisher's, until the table is copied again
-(``resolved_at``)."""
+"""The alterations of tables in the target, and the reason for each.
+
+``relation`` is the target's table; ``nspname`` and ``relname`` are the publisher's names.
+``remote_lsn`` is the commit LSN of the transaction that sent the new shape, NULL for the initial
+copy. ``statement`` is the DDL, NULL if none was executed. ``difference`` explains why rows may
+differ from the publisher's, until the table is copied again (``resolved_at``).
+"""
 
 OWN_TABLES: Final = frozenset(CATALOG.tables)
-"""Their names. A publisher that is itself a target of ours has such tables too, and its state is
-not to become this one's.
+"""The names of the catalog's tables. A publisher that is itself a target has such tables, too. They
+must not be replicated, because its state would then replace the state of this target.
 """
 
 
 def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
-    """Whether the publisher's relation would be one of :data:`OWN_TABLES` in the target.
+    """Whether the publisher's relation would be stored in one of :data:`OWN_TABLES` in the target.
 
     Args:
         names: the target's names of relations.
-        schema: the publisher's.
-        name: the publisher's.
+        schema: the relation's schema at the publisher.
+        name: the relation's name at the publisher.
     """
     return names.local(schema, name)[1] in OWN_TABLES
 
@@ -319,8 +337,8 @@ def is_own_table(names: RelationNames, schema: str, name: str) -> bool:
 def ensure_catalog(engine: sa.Engine) -> None:
     """Create the catalog's tables that do not exist yet.
 
-    A catalog that an earlier version has made gets the columns that it lacks; what is in it stays
-    as it is.
+    If an earlier version has created the catalog, missing columns are added. Its contents stay
+    unchanged.
     """
     CATALOG.create_all(engine)
     with engine.connect() as connection:
@@ -330,14 +348,14 @@ def ensure_catalog(engine: sa.Engine) -> None:
         with engine.begin() as connection:
             connection.execute(change)
     if not identified:
-        # Of two processes that come at the same time, the first gives it.
+        # If two processes do this at the same time, the identifier of the first one is used.
         with contextlib.suppress(sa.exc.IntegrityError), engine.begin() as connection:
             connection.execute(sa.insert(CONTROL).values(controlid=1, targetidentifier=uuid.uuid4().hex))
 
 
 def target_identifier(connection: sa.Connection) -> str:
-    """The target's identifier, 32 hexadecimal digits: given when its catalog was made, and never
-    changed.
+    """The target's identifier, 32 hexadecimal digits. It is created with the catalog and never
+    changes.
     """
     identifier: str = connection.execute(sa.select(CONTROL.c.targetidentifier)).scalar_one()
     return identifier
@@ -345,7 +363,7 @@ def target_identifier(connection: sa.Connection) -> str:
 
 def _missing_columns(connection: sa.Connection) -> Iterator[tuple[sa.Table, sa.Column[Any]]]:
     for table in CATALOG.sorted_tables:
-        # A query and not SQLAlchemy's reflection, which cannot read DuckDB's columns.
+        # A query is used instead of SQLAlchemy's reflection, which cannot read DuckDB's columns.
         nothing: sa.Select[Any] = sa.select(sa.literal_column("*")).select_from(table).where(sa.false())
         there = set(connection.execute(nothing).keys())
         yield from ((table, column) for column in table.columns if column.name not in there)

@@ -1,7 +1,6 @@
-"""What is written down of transactions that are prepared in the target:
-``subscriber_prepared_transaction``.
+"""Transactions that are prepared in the target: ``subscriber_prepared_transaction``.
 
-:mod:`subscriber.apply.prepared` says what the rows mean and when they are written.
+:mod:`subscriber.apply.prepared` describes what the rows mean and when they are written.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from subscriber.protocol.messages import BeginPrepare, RollbackPrepared
 
 @dataclass(frozen=True, slots=True)
 class PreparedTransaction:
-    """One row of ``subscriber_prepared_transaction``.
+    """A row of ``subscriber_prepared_transaction``.
 
     Attributes:
         subid: the subscription's number.
-        xid: of the transaction at the publisher.
-        gid: its name in the target.
+        xid: the transaction's number at the publisher.
+        gid: the transaction's GID in the target.
         prepare_end_lsn: where its PREPARE ends.
         prepare_timestamp: when it was prepared at the publisher (microseconds since 2000-01-01
             UTC).
@@ -37,7 +36,7 @@ class PreparedTransaction:
     committed: bool = False
 
     def is_of(self, message: BeginPrepare | RollbackPrepared) -> bool:
-        """Whether the message is about this transaction, and not about another one of the same
+        """Whether the message belongs to this transaction, and not to another one with the same
         number (rule C50).
         """
         end = message.end_lsn if isinstance(message, BeginPrepare) else message.prepare_end_lsn
@@ -45,20 +44,20 @@ class PreparedTransaction:
 
 
 def read_prepared(connection: sa.Connection, subid: int, xid: int) -> PreparedTransaction | None:
-    """What is known of a transaction."""
+    """The row of a transaction; None if there is no row."""
     row = connection.execute(sa.select(TABLE).where(*_key(subid, xid))).one_or_none()
     return None if row is None else _read(row)
 
 
 def list_prepared(connection: sa.Connection, subid: int) -> list[PreparedTransaction]:
-    """All of a subscription, by their numbers."""
+    """All rows of a subscription, ordered by transaction number."""
     rows = connection.execute(sa.select(TABLE).where(TABLE.c.subid == subid).order_by(TABLE.c.xid))
     return [_read(row) for row in rows]
 
 
 def write_prepared(connection: sa.Connection, transaction: PreparedTransaction) -> None:
-    """Write down what is about to be prepared, in the place of an earlier one of the same
-    number.
+    """Store a transaction that is about to be prepared. It replaces an earlier transaction with the
+    same number.
     """
     forget_prepared(connection, transaction.subid, transaction.xid)
     connection.execute(
@@ -74,12 +73,16 @@ def write_prepared(connection: sa.Connection, transaction: PreparedTransaction) 
 
 
 def mark_committed(connection: sa.Connection, subid: int, xid: int) -> None:
-    """A part of the prepared transaction itself: it shows when that is committed."""
+    """Set ``committed``, inside the prepared transaction: the value becomes visible at its COMMIT
+    PREPARED.
+    """
     connection.execute(sa.update(TABLE).where(*_key(subid, xid)).values(committed=True))
 
 
 def forget_prepared(connection: sa.Connection, subid: int, xid: int) -> None:
-    """It is finished; while it is still prepared, this would wait for it."""
+    """Delete the row of a finished transaction. While the transaction is still prepared, this
+    statement would wait for it.
+    """
     connection.execute(sa.delete(TABLE).where(*_key(subid, xid)))
 
 

@@ -1,17 +1,19 @@
-"""Progress: up to which LSN changes are applied, kept in the target (rules C32-C34; invariant
+"""Progress: the LSN up to which changes are applied, stored in the target (rules C32-C34; invariant
 progress_with_data).
 
-The applied LSN lives beside the data it describes and moves in the same target transaction, by
-compare-and-set, so that two runners started by mistake cannot both apply. PostgreSQL keeps the
-same fact in ``pg_replication_origin_status``; names and texts are its own.
+The applied LSN is stored beside the data that it describes, and moves in the same transaction of
+the target. It is moved by compare-and-set, so that two runners that were started by mistake cannot
+both apply. PostgreSQL stores the same information in ``pg_replication_origin_status``; names and
+texts are PostgreSQL's.
 
-Whoever reads or moves it goes through a :class:`Progress`: :class:`OriginProgress` is a
-subscription's, :class:`~subscriber.catalog.table_states.CatchUpProgress` that of one table which
-catches up.
+All code reads and moves it through a :class:`Progress`. :class:`OriginProgress` is the progress of
+a subscription, :class:`~subscriber.catalog.table_states.CatchUpProgress` that of a table during
+catch-up.
 
-LSNs are stored as text in the one form that :func:`subscriber.lsn.format_lsn` writes: every target
-has text, not every target has unsigned 64-bit integers. They are compared for equality only, and
-only with text of the same writer; every ordering is of parsed integers (rule A19a).
+LSNs are stored as text in the form that :func:`subscriber.lsn.format_lsn` writes, because every
+target has text, but not every target has unsigned 64-bit integers. The texts are compared for
+equality only, and only with texts of the same form. Comparisons of order always use parsed integers
+(rule A19a).
 """
 
 from __future__ import annotations
@@ -29,9 +31,7 @@ from subscriber.lsn import LSN, format_lsn, parse_lsn
 
 
 class Progress(Protocol):
-    """What has been applied, kept in the target and moved with the data (invariant
-    progress_with_data).
-    """
+    """The applied LSN in the target, moved with the data (invariant progress_with_data)."""
 
     @property
     def name(self) -> str:
@@ -39,31 +39,31 @@ class Progress(Protocol):
 
     @property
     def of_subscription(self) -> bool:
-        """Whether it is a subscription's, and not one table's.
+        """Whether this is the progress of a subscription, and not that of a single table.
 
-        Only then are the target's transactions marked with the origin, and may they be prepared
-        (rule C52).
+        The target's transactions are marked with the origin, and may be prepared, only if it is
+        True (rule C52).
         """
 
     def read(self, connection: sa.Connection) -> LSN:
-        """The applied LSN: everything that finished at or below it is in the target.
+        """The applied LSN: everything that finished at or before it is in the target.
 
         Raises:
-            ProgressConflict: it is not tracked here (any more).
+            ProgressConflict: the target does not track this progress, or no longer does.
         """
 
     def lock(self, connection: sa.Connection, expected: LSN) -> None:
-        """Take the row lock on it and hold it until the transaction ends.
+        """Lock the row of the progress until the transaction ends.
 
         Raises:
-            ProgressConflict: it is not ``expected``: somebody else moved it.
+            ProgressConflict: the progress is not ``expected``: another session moved it.
         """
 
     def advance(self, connection: sa.Connection, from_lsn: LSN, to_lsn: LSN) -> None:
-        """Move it in the transaction that holds the data (rule C32).
+        """Move the progress, in the transaction of the data (rule C32).
 
         Raises:
-            ProgressConflict: it is not at ``from_lsn``, or ``to_lsn`` lies below that.
+            ProgressConflict: the progress is not ``from_lsn``, or ``to_lsn`` is before it.
         """
 
 
@@ -84,22 +84,22 @@ class OriginProgress:
 
     @property
     def of_subscription(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     def create(self, connection: sa.Connection, lsn: LSN) -> None:
-        """Begin to track the origin at ``lsn``: nothing at or below it will be applied."""
+        """Begin to track the origin at ``lsn``: nothing at or before it will be applied."""
         connection.execute(sa.insert(ORIGIN_STATUS).values(external_id=self.name, **_moved_to(lsn)))
 
     def drop(self, connection: sa.Connection) -> None:
-        """Forget the origin; forgetting an unknown one is no error."""
+        """Delete the origin's row; it is no error if there is none."""
         connection.execute(sa.delete(ORIGIN_STATUS).where(self._is_mine()))
 
     def read(self, connection: sa.Connection) -> LSN:
         """See :meth:`Progress.read`.
 
         Raises:
-            ProgressConflict: 42704, the origin is not tracked here (any more).
+            ProgressConflict: 42704, the target does not track the origin, or no longer does.
         """
         found = self.find(connection)
         if found is None:
@@ -127,7 +127,7 @@ class OriginProgress:
         """See :meth:`Progress.advance`.
 
         Raises:
-            ProgressConflict: the progress is not ``from_lsn``, or ``to_lsn`` lies below it.
+            ProgressConflict: the progress is not ``from_lsn``, or ``to_lsn`` is before it.
         """
         if to_lsn < from_lsn:
             raise ProgressConflict(

@@ -1,5 +1,5 @@
-"""Emulated publications: what ``pg_publication``, ``pg_publication_rel`` and
-``pg_publication_namespace`` know of a publisher's own.
+"""Emulated publications, stored as PostgreSQL stores publications in ``pg_publication``,
+``pg_publication_rel`` and ``pg_publication_namespace``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def insert_publication(connection: sa.Connection, publication: Publication, owne
 
     Args:
         connection: to the target.
-        publication: the new one.
-        owner: the role of the publisher that it was made as.
+        publication: the new publication.
+        owner: the role of the publisher with which it was created.
 
     Raises:
         UsageError: 42710, ``publication "…" already exists``.
@@ -36,12 +36,12 @@ def insert_publication(connection: sa.Connection, publication: Publication, owne
 
 
 def find_publication(connection: sa.Connection, name: str) -> Publication | None:
-    """The publication of this name, or None."""
+    """The publication with this name, or None."""
     return next(iter(_read(connection, PUBLICATION.c.pubname == name)), None)
 
 
 def get_publication(connection: sa.Connection, name: str) -> Publication:
-    """The publication of this name.
+    """The publication with this name.
 
     Raises:
         UsageError: 42704, ``publication "…" does not exist``.
@@ -53,7 +53,7 @@ def get_publication(connection: sa.Connection, name: str) -> Publication:
 
 
 def list_publications(connection: sa.Connection) -> list[Publication]:
-    """All publications of the target, by name."""
+    """All publications of the target, ordered by name."""
     return _read(connection, sa.true())
 
 
@@ -63,7 +63,7 @@ def owners_of_publications(connection: sa.Connection) -> dict[str, str]:
 
 
 def publication_versions(connection: sa.Connection, names: Sequence[str]) -> dict[str, int]:
-    """The version of each of these publications that there is, by its name
+    """The versions of those of these publications that exist, by name
     (:mod:`subscriber.catalog.catalog_version`).
     """
     query = sa.select(PUBLICATION.c.pubname, PUBLICATION.c.pubversion).where(PUBLICATION.c.pubname.in_(names))
@@ -71,7 +71,7 @@ def publication_versions(connection: sa.Connection, names: Sequence[str]) -> dic
 
 
 def replace_publication(connection: sa.Connection, publication: Publication) -> None:
-    """Store what has become of the publication of that name.
+    """Store the new definition of the publication with the same name.
 
     Raises:
         UsageError: 42704, ``publication "…" does not exist``.
@@ -97,7 +97,7 @@ def rename_publication(connection: sa.Connection, name: str, new_name: str) -> N
 
 
 def delete_publication(connection: sa.Connection, name: str) -> None:
-    """Forget a publication.
+    """Delete a publication.
 
     Raises:
         UsageError: 42704, ``publication "…" does not exist``.

@@ -1,4 +1,4 @@
-"""The shape that each relation was last applied with: ``subscriber_relation_shape``."""
+"""The shape with which each relation was last applied: ``subscriber_relation_shape``."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from subscriber.schema.kept_shape import Baseline, KeptColumn, KeptShape, first_
 
 
 class PublishedRelation(Protocol):
-    """A table of the publisher with the columns that it publishes of it; None is all."""
+    """A table of the publisher with its published columns; None means all columns."""
 
     @property
     def schema(self) -> str:
-        """Its schema."""
+        """The table's schema."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The table's name."""
 
     @property
     def columns(self) -> Collection[str] | None:
-        """The column list."""
+        """The column list, or None."""
 
 
 def read_shape(connection: sa.Connection, subid: int, relation: tuple[str, str]) -> KeptShape | None:
-    """What is kept of a relation, given by the publisher's schema and name; None where
-    nothing is.
+    """The stored shape of a relation, given by the publisher's schema and name; None if none is
+    stored.
     """
     kept = sa.select(RELATION_SHAPE.c.shape, RELATION_SHAPE.c.baseline).where(_shape_of(subid, relation))
     row = connection.execute(kept).one_or_none()
@@ -50,15 +50,15 @@ def keep_shape(
     columns: Collection[KeptColumn],
     baseline: Baseline | None,
 ) -> None:
-    """Keep a relation's columns, given by the publisher's schema and name, as the last that were
-    applied.
+    """Store the columns of a relation, given by the publisher's schema and name, as those that were
+    last applied.
     """
     values = {
         "shape": json.dumps([[one.name, one.type_oid, one.type_modifier] for one in columns], ensure_ascii=False),
         "baseline": None if baseline is None else baseline.to_json(),
     }
     mine = _shape_of(subid, relation)
-    # Not by the number of rows that an UPDATE has changed: MariaDB does not count one that has the
+    # The row count of an UPDATE cannot be used here: MariaDB does not count a row that has the
     # values already.
     there = connection.execute(sa.select(RELATION_SHAPE.c.subid).where(mine)).first() is not None
     if there:
@@ -69,22 +69,24 @@ def keep_shape(
 
 
 def forget_shapes(connection: sa.Connection, subid: int, relations: Iterable[tuple[str, str]]) -> None:
-    """Delete what is kept of relations that a subscription has no more; forgetting an unknown one
-    is no error.
+    """Delete the shapes of relations that a subscription no longer has; it is no error if there is
+    none.
     """
     for relation in relations:
         connection.execute(sa.delete(RELATION_SHAPE).where(_shape_of(subid, relation)))
 
 
 def forget_all_shapes(connection: sa.Connection, subid: int) -> None:
-    """Delete what is kept of all of a subscription's relations: its number is given again."""
+    """Delete all shapes of a subscription, because its number may be used again."""
     connection.execute(sa.delete(RELATION_SHAPE).where(RELATION_SHAPE.c.subid == subid))
 
 
 def keep_published_shapes(
     connection: sa.Connection, subid: int, tables: Iterable[tuple[PublishedRelation, TableAttributes]]
 ) -> None:
-    """Keep what tables are like that are not copied: their rows are the publisher's as of now."""
+    """Store the current shapes of tables that are not copied: their rows are taken to be the
+    publisher's current rows.
+    """
     for table, attributes in tables:
         published = [
             KeptColumn(one.name, one.type_oid, one.type_modifier)

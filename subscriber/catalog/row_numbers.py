@@ -8,8 +8,9 @@ from typing import Final
 
 
 class RowNumbers:
-    """Nanoseconds since 1970, and always more than before, whoever asks: one process writes what it
-    numbers.
+    """Row numbers: nanoseconds since 1970, and always greater than the number before.
+
+    They grow across all callers of a process. Only one process writes the rows that it numbers.
     """
 
     def __init__(self) -> None:
@@ -24,4 +25,4 @@ class RowNumbers:
 
 
 ROW_NUMBERS: Final = RowNumbers()
-"""Those of this process: rows of all subscriptions are numbered together."""
+"""The row numbers of this process; the rows of all subscriptions are numbered together."""

@@ -1,5 +1,5 @@
-"""The last `subscriber run` of the target: ``subscriber_runner``, one row that it writes every few
-seconds.
+"""The last `subscriber run` of the target: ``subscriber_runner``, a single row that the run writes
+every few seconds.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _ROW = 1
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """What is known of the last `subscriber run` of a target; times are UTC, ISO 8601.
+    """The last `subscriber run` of a target; times are UTC, ISO 8601.
 
     Attributes:
-        host: the name of the machine it was started on.
-        process_id: its process there.
-        started_at: when.
-        heartbeat_at: when it last wrote this.
-        busy_since: since when a batch or a copy was in progress then; None where none was.
-        ended_at: when it ended in order; None while it runs, and where it was killed.
+        host: the name of the machine that it was started on.
+        process_id: its process ID on that machine.
+        started_at: when it was started.
+        heartbeat_at: when it last wrote this row.
+        busy_since: since when a batch or a copy was in progress at that time; None where none was.
+        ended_at: when it ended normally; None while it runs, or if it was killed.
     """
 
     host: str
@@ -36,12 +36,12 @@ class Runner:
 
     @property
     def heartbeat_age(self) -> float:
-        """Seconds since it last wrote this."""
+        """Seconds since the row was last written."""
         return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(self.heartbeat_at)).total_seconds())
 
 
 def write_runner(connection: sa.Connection, runner: Runner) -> None:
-    """Keep it in place of what was there."""
+    """Replace the stored runner."""
     values = {
         "host": runner.host,
         "processid": runner.process_id,
@@ -56,7 +56,7 @@ def write_runner(connection: sa.Connection, runner: Runner) -> None:
 
 
 def read_runner(connection: sa.Connection) -> Runner | None:
-    """The last run; None where there has been none, or only one of an earlier version."""
+    """The last run; None if there was no run, or only runs of an earlier version."""
     row = connection.execute(sa.select(RUNNER)).one_or_none()
     if row is None:
         return None

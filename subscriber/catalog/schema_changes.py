@@ -1,5 +1,5 @@
-"""What is kept of schema changes, in the target and beside the data: ``subscriber_schema_change``,
-a row for each ALTER TABLE.
+"""Schema changes, stored in the target beside the data: ``subscriber_schema_change``, with a row
+for each ALTER TABLE.
 
 ::
 
@@ -7,15 +7,15 @@ a row for each ALTER TABLE.
                     └──▶ another: read subscriber_relation_shape, decide, write it, in the transaction of the changes
                                   └▶ ALTER TABLE ──▶ a row in subscriber_schema_change
 
-Where the target takes DDL back with its transaction, the row, the ALTER TABLE and what older rows
-get are one transaction. Where DDL commits (MariaDB), the row is committed by the ALTER TABLE
-itself, with ``finished`` false; what older rows get, ``finished`` and the new shape are committed
-together after it. A process that is killed between finds the column there and the row unfinished,
-and does the rest.
+If DDL is transactional in the target, the row, the ALTER TABLE and the values of older rows belong
+to the same transaction. If DDL commits the transaction (MariaDB), the ALTER TABLE itself commits
+the row, with ``finished`` false. The values of older rows, ``finished`` and the new shape are
+committed together after it. If the process is killed in between, the next process finds the column
+and the unfinished row, and does the rest.
 
-A shape that was read is remembered by whoever reads it, as long as it is the message's own: nobody
-else writes the shapes of a subscription's tables while they are applied. What was written is not
-remembered, since it may be rolled back.
+A shape that was read is cached as long as it equals the shape of the message: no other session
+writes the shapes of a subscription's tables while they are applied. A shape that was written is not
+cached, because the transaction may be rolled back.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ COPY_AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What is to be written down of a change.
+    """A schema change that is to be stored.
 
     Attributes:
         relation: the target's table, for messages.
-        reason: what it was for.
-        column: that was added.
-        statement: that was run.
+        reason: why the table was altered.
+        column: the column that was added.
+        statement: the statement that was executed.
         difference: why rows may differ from the publisher's.
-        lsn: of the transaction that brought it.
+        lsn: the LSN of the transaction that sent the new shape.
     """
 
     relation: str
@@ -66,11 +66,11 @@ class Alteration:
 
 
 class SchemaChanges:
-    """Reads and writes what is kept for one subscription.
+    """Reads and writes the shapes and the schema changes of one subscription.
 
     Args:
-        subid: its number.
-        subscription: its name.
+        subid: the subscription's number.
+        subscription: the subscription's name.
         numbers: gives new rows their numbers.
     """
 
@@ -81,46 +81,48 @@ class SchemaChanges:
         self._same: dict[tuple[str, str], tuple[KeptColumn, ...]] = {}
 
     def is_same(self, remote: Relation) -> bool:
-        """Whether the message is known to be the one that the catalog keeps."""
+        """Whether the message is known to have the shape that is stored in the catalog."""
         return self._same.get((remote.namespace, remote.name)) == columns_of(remote)
 
     def before(self, connection: sa.Connection, remote: Relation) -> KeptShape | None:
-        """What is kept of a relation; None where nothing is."""
+        """The stored shape of a relation; None if none is stored."""
         kept = read_shape(connection, self._subid, _name(remote))
         if kept is not None and kept.columns == columns_of(remote):
             self._same[remote.namespace, remote.name] = kept.columns
         return kept
 
     def keep(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
-        """Keep the message as the last one that was applied, in the transaction of its changes."""
+        """Store the message's shape as the one that was last applied, in the transaction of its
+        changes.
+        """
         keep_shape(connection, self._subid, _name(remote), columns_of(remote), baseline)
 
     def unfinished(self, connection: sa.Connection, remote: Relation) -> frozenset[str]:
-        """The columns that were added, and whose older rows have not got their value."""
+        """The columns that were added, but whose older rows did not get their values yet."""
         table = SCHEMA_CHANGE
         query = sa.select(table.c.columnname).where(self._mine(remote), table.c.finished.is_(sa.false()))
         return frozenset(connection.execute(query).scalars())
 
     def begin(self, connection: sa.Connection, remote: Relation, alterations: Iterable[Alteration]) -> None:
-        """Write down what is about to be done, in place of what was begun before and not
-        finished.
+        """Store alterations that are about to be made. They replace alterations that were begun
+        before and not finished.
         """
         table = SCHEMA_CHANGE
         connection.execute(sa.delete(table).where(self._mine(remote), table.c.finished.is_(sa.false())))
         self._insert(connection, remote, alterations, finished=False)
 
     def finish(self, connection: sa.Connection, remote: Relation) -> None:
-        """What was begun is done."""
+        """Mark the alterations that were begun as finished."""
         unfinished = self._mine(remote) & SCHEMA_CHANGE.c.finished.is_(sa.false())
         connection.execute(sa.update(SCHEMA_CHANGE).where(unfinished).values(finished=True))
 
     def note(self, connection: sa.Connection, remote: Relation, alteration: Alteration) -> None:
-        """Write down what needs nothing to be done."""
+        """Store a change that needs no further step."""
         self._insert(connection, remote, [alteration], finished=True)
 
     def copied(self, connection: sa.Connection, remote: Relation, baseline: Baseline | None) -> None:
-        """The table has been copied, in this transaction, as ``remote`` says: its rows are the
-        publisher's.
+        """Record that the table was copied in this transaction, with the shape of ``remote``: its
+        rows equal the publisher's.
         """
         self.keep(connection, remote, baseline)
         table = SCHEMA_CHANGE
@@ -128,7 +130,7 @@ class SchemaChanges:
         connection.execute(sa.update(table).where(differing).values(resolved_at=_now()))
 
     def log(self, alterations: Iterable[Alteration]) -> None:
-        """Say what was done, once it is committed."""
+        """Log the alterations, after they are committed."""
         for one in alterations:
             if one.statement is not None:
                 logger.warning(
@@ -178,13 +180,14 @@ class SchemaChange:
     """A row of ``subscriber_schema_change``.
 
     Attributes:
-        changed_at: when (UTC, ISO 8601).
+        changed_at: when the table was altered (UTC, ISO 8601).
         relation: the target's table.
-        remote_lsn: commit LSN of the transaction that brought it; None for the initial copy.
-        statement: the DDL that was run; None where none was.
-        reason: what it was for.
+        remote_lsn: the commit LSN of the transaction that sent the new shape; None for the initial
+            copy.
+        statement: the DDL that was executed; None where none was.
+        reason: why the table was altered.
         difference: why rows may differ from the publisher's.
-        resolved_at: when the table was copied again, so that they do not any more.
+        resolved_at: when the table was copied again, so that its rows no longer differ.
     """
 
     changed_at: str
@@ -202,7 +205,7 @@ class SchemaChange:
 
 
 def schema_changes_of(connection: sa.Connection, subid: int) -> list[SchemaChange]:
-    """What was altered for a subscription, in the order in which it was."""
+    """The finished schema changes of a subscription, in the order in which they were made."""
     table = SCHEMA_CHANGE.c
     query = (
         sa.select(
@@ -221,7 +224,7 @@ def schema_changes_of(connection: sa.Connection, subid: int) -> list[SchemaChang
 
 
 def forget_schema_changes(connection: sa.Connection, subid: int) -> None:
-    """Delete what was written down for a subscription: its number is given again."""
+    """Delete the schema changes of a subscription, because its number may be used again."""
     connection.execute(sa.delete(SCHEMA_CHANGE).where(SCHEMA_CHANGE.c.subid == subid))
 
 

@@ -1,8 +1,8 @@
-"""``subscriber_schema_difference``: what of the publisher's schema the tables that
-``create_tables`` has made do not have.
+"""``subscriber_schema_difference``: the parts of the publisher's schema that are missing in the
+tables that ``create_tables`` has created.
 
-The rows are for people who move an application to the target, and are written by commands alone.
-The relation is the publisher's.
+The rows are for users who move an application to the target. Only commands write them. ``relation``
+is the publisher's table.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from subscriber.schema.shape import RelatedDifference
 
 
 def differing_relations(connection: sa.Connection, subid: int) -> frozenset[str]:
-    """The relations, ``schema.table``, of which a subscription has differences."""
+    """The relations of a subscription that have differences, as ``schema.table``."""
     query = sa.select(SCHEMA_DIFFERENCE.c.relation).where(SCHEMA_DIFFERENCE.c.subid == subid).distinct()
     return frozenset(connection.execute(query).scalars())
 
 
 def set_schema_differences(connection: sa.Connection, subid: int, differences: Iterable[RelatedDifference]) -> None:
-    """Replace everything that is kept of a subscription's tables; nothing forgets it."""
+    """Replace the differences of all tables of a subscription; an empty list deletes them."""
     connection.execute(sa.delete(SCHEMA_DIFFERENCE).where(SCHEMA_DIFFERENCE.c.subid == subid))
     rows = [
         {

@@ -1,4 +1,4 @@
-"""What went wrong, counted and kept: ``subscriber_stat_subscription_stats``."""
+"""Errors and conflicts of subscriptions, counted: ``subscriber_stat_subscription_stats``."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def record_error(
     worker: Literal["apply", "sync"] = "apply",
     lsn: int | None = None,
 ) -> None:
-    """Keep an error for ``subscriber status``: counted, with its report and the time (UTC, ISO
-    8601).
+    """Store an error for ``subscriber status``: increment its counter, and write its report and the
+    time (UTC, ISO 8601).
 
-    Call it in a transaction of its own: the one that failed is rolled back.
+    Call it in a separate transaction, because the one that failed is rolled back.
 
     Args:
         connection: to the target.
-        name: the subscription's; one that was dropped meanwhile is left alone.
-        report: :meth:`SubscriberError.report`, which holds no values.
-        worker: who met it; a table's copy and catch-up are counted apart, as in
-            pg_stat_subscription_stats.
-        lsn: the finish LSN of the transaction that failed; None where it was none.
+        name: the subscription's name; if the subscription was dropped meanwhile, nothing is stored.
+        report: :meth:`SubscriberError.report`, which contains no values.
+        worker: the worker that failed; errors of a table's copy and catch-up are counted
+            separately, as in pg_stat_subscription_stats.
+        lsn: the finish LSN of the transaction that failed; None where no transaction failed.
     """
     stats = SUBSCRIPTION_STATS
     subscription = find_subscription(connection, name)
@@ -56,17 +56,17 @@ def record_error(
 
 
 def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waiting: bool) -> bool:
-    """Note that the last error is over, if it is; tells whether there is none any more that is not.
+    """Mark the last error as resolved, if it is; returns True if there is no unresolved error.
 
-    An error of a transaction is over when that is applied, or skipped. Another one of the apply
-    worker is when nothing is left to apply that could meet it again. An error of a table's copy is
-    over when no table is left with an error.
+    An error of a transaction is resolved when the transaction is applied or skipped. Any other
+    error of the apply worker is resolved when nothing is left to apply. An error of a table's copy
+    is resolved when no table has an error.
 
     Args:
         connection: to the target.
         subid: the subscription's number.
         applied: the progress.
-        waiting: whether something is received and not applied.
+        waiting: whether received changes are not applied yet.
     """
     stats, tables = SUBSCRIPTION_STATS, SUBSCRIPTION_REL
     row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).one_or_none()
@@ -86,12 +86,12 @@ def resolve_error(connection: sa.Connection, subid: int, *, applied: LSN, waitin
 
 
 def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Mapping[ConflictKind, int]) -> None:
-    """Add to the conflict counters of a subscription, making its row where there is none.
+    """Add to the conflict counters of a subscription; its row is created if there is none.
 
     Args:
-        connection: in the transaction that the counts belong to.
+        connection: a connection in the transaction that the counts belong to.
         subid: the subscription's number.
-        name: its name, for a new row.
+        name: the subscription's name, for a new row.
         counts: the number to add for each kind.
     """
     columns = {f"confl_{kind}": number for kind, number in counts.items() if number}
@@ -105,9 +105,7 @@ def count_conflicts(connection: sa.Connection, subid: int, name: str, counts: Ma
 
 
 def statistics_of(connection: sa.Connection, subid: int) -> dict[str, Any]:
-    """The row of ``subscriber_stat_subscription_stats``, by column name; empty when there
-    is none.
-    """
+    """The row of ``subscriber_stat_subscription_stats`` by column name; empty if there is none."""
     stats = SUBSCRIPTION_STATS
     row = connection.execute(sa.select(stats).where(stats.c.subid == subid)).mappings().one_or_none()
     return dict(row or {})

@@ -1,4 +1,4 @@
-"""The options of subscriptions as they are stored: PostgreSQL 18's names and defaults (C53)."""
+"""The stored options of subscriptions, with PostgreSQL 18's names and defaults (C53)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ SchemaChanges = Literal["stop", "add_columns"]
 class SubscriptionOptions:
     """The options of a subscription; the defaults are those of PostgreSQL 18 (C53).
 
-    ``password_required`` and ``run_as_owner`` are about roles; a subscriber acts as a superuser of
-    its target does, for whom PostgreSQL never enforces ``password_required``: both its values work.
+    ``password_required`` and ``run_as_owner`` concern roles. A subscriber has the rights of a
+    superuser in its target, and PostgreSQL never enforces ``password_required`` for superusers.
+    Therefore both values work.
     """
 
     connect: bool = True
     enabled: bool = True
     create_slot: bool = True
     slot_name: str | None = None
-    """None is ``slot_name = NONE``; the grammar puts the subscription's name where the option is
-    not given.
+    """None means ``slot_name = NONE``. If the option is not given, the grammar uses the
+    subscription's name.
     """
     copy_data: bool = True
     binary: bool = False
     streaming: Streaming = "parallel"
-    """``parallel`` gives the same result as ``on``: transactions are applied in commit order either
-    way.
+    """``parallel`` gives the same result as ``on``: in both cases transactions are applied in
+    commit order.
     """
     two_phase: bool = False
     disable_on_error: bool = False
@@ -41,22 +42,24 @@ class SubscriptionOptions:
     origin: Origin = "any"
     """``any`` or ``none``."""
     synchronous_commit: str = "off"
-    """PostgreSQL's setting of that name for the transactions that apply; other targets' commits are
-    durable.
+    """PostgreSQL's setting ``synchronous_commit`` for the transactions that apply; the commits of
+    other targets are always durable.
     """
     create_tables: bool = False
-    """Ours: make the target's tables that are missing, after the publisher's."""
+    """Not in PostgreSQL: create the tables that are missing in the target, from the publisher's
+    tables.
+    """
     carrier: str | None = None
-    """Ours: a publication of the server that brings everything; those named in PUBLICATION are then
-    the subscriber's own.
+    """Not in PostgreSQL: a publication of the server that sends everything. The publications that
+    PUBLICATION names are then emulated publications.
     """
     map: RelationNames = SAME_NAMES
-    """Ours: what the publisher's tables and schemas are called in the target."""
+    """Not in PostgreSQL: the names of the publisher's tables and schemas in the target."""
     schema_changes: SchemaChanges = "stop"
-    """Ours: what is done when the publisher's table has a column that the target's lacks; ``stop``
-    is PostgreSQL's way.
+    """Not in PostgreSQL: what happens if the target's table lacks a column that the publisher's
+    table has. PostgreSQL's behavior is ``stop``.
     """
     log_conflict_values: bool = False
-    """Ours: conflicts are logged and kept with keys and rows, as PostgreSQL logs them, instead of
-    names only.
+    """Not in PostgreSQL: conflicts are logged and stored with keys and rows, as PostgreSQL logs
+    them, instead of with names only.
     """

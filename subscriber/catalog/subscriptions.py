@@ -1,4 +1,4 @@
-"""The subscriptions of a target: ``pg_subscription``."""
+"""The subscriptions of a target: the equivalent of ``pg_subscription``."""
 
 from __future__ import annotations
 
@@ -28,35 +28,38 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 from subscriber.schema.relation_names import RelationNames, parse_names
 
 TwoPhaseState = Literal["d", "p", "e"]
-"""``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled."""
+"""The values of ``subtwophasestate`` (C48): disabled; pending, until every table is ready; enabled.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One row of ``subscriber_subscription``, read."""
+    """A row of ``subscriber_subscription``."""
 
     subid: int
     name: str
-    conninfo: str = field(repr=False)  # may hold a password
+    conninfo: str = field(repr=False)  # may contain a password
     publications: tuple[str, ...]
     options: SubscriptionOptions
-    """As stored; ``enabled`` and ``slot_name`` are the current ones."""
+    """The options as stored; ``enabled`` and ``slot_name`` have their current values."""
     enabled: bool
     slot_name: str | None
     skip_lsn: LSN
-    """The finish LSN of the transaction to skip; 0/0 is none."""
+    """The finish LSN of the transaction to skip; 0/0 means none."""
     system_identifier: str | None
-    """The publisher's, in decimal; None until the first connection with this slot."""
+    """The publisher's system identifier, in decimal; None until the first connection with this
+    slot.
+    """
     two_phase_state: TwoPhaseState = "d"
-    """Prepared transactions are sent as such in state ``e`` only; ``options.two_phase`` is what was
-    asked for.
+    """Prepared transactions are sent at their PREPARE in state ``e`` only; ``options.two_phase`` is
+    the value that the user set.
     """
     slot_adopted: bool = True
     """Whether it is known where the changes of the slot begin
     (:mod:`subscriber.positions.slot_position`).
     """
     version: int = field(default=0, compare=False)
-    """Another one whenever the row or its tables' states were written
+    """Changes whenever the row or its table states are written
     (:mod:`subscriber.catalog.catalog_version`).
     """
 
@@ -67,13 +70,13 @@ class Subscription:
 
     @property
     def progress(self) -> OriginProgress:
-        """Up to where its changes are applied."""
+        """The progress of the subscription."""
         return OriginProgress(self.subid)
 
     @property
     def streamed_publications(self) -> tuple[str, ...]:
-        """The publications of the server that are streamed: those it names, or the one that carries
-        them.
+        """The publications of the server that are streamed: those that the subscription names, or
+        its carrier.
         """
         return self.publications if self.options.carrier is None else (self.options.carrier,)
 
@@ -93,12 +96,13 @@ def insert_subscription(
 
     Args:
         connection: to the target.
-        name: the subscription's.
-        conninfo: how to reach the publisher.
-        publications: in the order given.
-        options: as read.
-        system_identifier: the publisher's, None when it was not asked.
-        two_phase_state: None is where PostgreSQL begins: p with ``two_phase``, else d (C48).
+        name: the subscription's name.
+        conninfo: the connection string of the publisher.
+        publications: the names of the publications, in the order given.
+        options: the options of the command.
+        system_identifier: the publisher's system identifier; None when the publisher was not asked.
+        two_phase_state: the first state; None means PostgreSQL's: p with ``two_phase``, else d
+            (C48).
         slot_adopted: whether it is known where the changes of the slot begin.
 
     Raises:
@@ -106,7 +110,7 @@ def insert_subscription(
     """
     if find_subscription(connection, name) is not None:
         raise UsageError(f'subscription "{name}" already exists', sqlstate="42710")
-    # A number that names what a dropped subscription has left prepared is not given again.
+    # A number is not used again while a prepared transaction of a dropped subscription contains it.
     used = (SUBSCRIPTION.c.subid, PREPARED_TRANSACTION.c.subid)
     subid = 1 + max(connection.execute(sa.select(sa.func.max(column))).scalar_one() or 0 for column in used)
     values = {
@@ -127,14 +131,14 @@ def insert_subscription(
 
 
 def find_subscription(connection: sa.Connection, name: str) -> Subscription | None:
-    """The subscription of this name, or None."""
+    """The subscription with this name, or None."""
     row = connection.execute(sa.select(*_READ).where(SUBSCRIPTION.c.subname == name)).one_or_none()
-    # A catalog that an earlier version has made in MariaDB takes "s " for "s".
+    # In MariaDB, a catalog that an earlier version has created treats "s " and "s" as equal.
     return _subscription(row) if row is not None and row.subname == name else None
 
 
 def get_subscription(connection: sa.Connection, name: str) -> Subscription:
-    """The subscription of this name.
+    """The subscription with this name.
 
     Raises:
         UsageError: 42704, ``subscription "…" does not exist``.
@@ -146,7 +150,7 @@ def get_subscription(connection: sa.Connection, name: str) -> Subscription:
 
 
 def list_subscriptions(connection: sa.Connection) -> list[Subscription]:
-    """All subscriptions of the target, by name."""
+    """All subscriptions of the target, ordered by name."""
     rows = connection.execute(sa.select(*_READ).order_by(SUBSCRIPTION.c.subname))
     return [_subscription(row) for row in rows]
 
@@ -166,8 +170,8 @@ def set_options(connection: sa.Connection, subid: int, changes: Mapping[str, Any
     Args:
         connection: to the target.
         subid: the subscription's number.
-        changes: options by name, values as :class:`SubscriptionOptions` has them. ``two_phase``
-            starts its state anew: p or d.
+        changes: options by name, with values as in :class:`SubscriptionOptions`. ``two_phase``
+            resets its state to p or d.
     """
     columns = {column: to_stored(changes[name]) for name, (column, to_stored) in _OPTIONS.items() if name in changes}
     if columns:
@@ -197,20 +201,20 @@ def set_connection(connection: sa.Connection, subid: int, conninfo: str) -> None
 
 
 def set_skip_lsn(connection: sa.Connection, subid: int, lsn: LSN) -> None:
-    """Set the finish LSN of the transaction to skip; 0/0 is none (C40)."""
+    """Set the finish LSN of the transaction to skip; 0/0 means none (C40)."""
     _update(connection, subid, subskiplsn=format_lsn(lsn))
 
 
 def check_replicated(connection: sa.Connection, subscription: Subscription) -> None:
-    """Keep what a subscription replicates, and into which tables, as it is until the transaction
-    ends.
+    """Lock the subscription's row, so that what it replicates, and into which tables, does not
+    change until the transaction ends.
 
-    A table that is copied while a receiver still streams by an older list of publications would
-    miss what that receiver leaves out.
+    If a table were copied while a receiver still streams with an older list of publications, the
+    table would miss the changes that this receiver leaves out.
 
     Raises:
-        ProgressConflict: its slot, publications, origin or map are not any more as ``subscription``
-            was read.
+        ProgressConflict: its slot, publications, origin or map differ from those of
+            ``subscription``.
     """
     table = SUBSCRIPTION.c
     stored = _stored_map(subscription.options.map)
@@ -229,25 +233,27 @@ def check_replicated(connection: sa.Connection, subscription: Subscription) -> N
 
 
 def set_two_phase_state(connection: sa.Connection, subid: int, state: TwoPhaseState) -> None:
-    """Move the state of two_phase (C48)."""
+    """Set the state of two_phase (C48)."""
     _update(connection, subid, subtwophasestate=state)
 
 
 def adopt_slot(connection: sa.Connection, subid: int, system_identifier: str) -> None:
-    """It is known now which cluster the publisher is, and where the changes of the slot begin."""
+    """Store the publisher's system identifier, and that it is known where the changes of the slot
+    begin.
+    """
     _update(connection, subid, systemidentifier=system_identifier, subslotadopted=True)
 
 
 def take_up_slot(connection: sa.Connection, subid: int) -> None:
-    """The subscription has another slot: where its changes begin is to be found out at the next
-    connection.
+    """Record that the subscription has another slot. Where its changes begin is determined at the
+    next connection.
     """
     _update(connection, subid, subslotadopted=False)
 
 
 def publisher_tables(connection: sa.Connection, subid: int) -> str | None:
-    """What the publisher's tables were like, as :func:`set_publisher_tables` was given it; None
-    where it was not.
+    """The publisher's tables as :func:`set_publisher_tables` has stored them; None if they were not
+    stored.
     """
     query = sa.select(SUBSCRIPTION.c.subpublishertables).where(SUBSCRIPTION.c.subid == subid)
     kept: str | None = connection.execute(query).scalar_one_or_none()
@@ -255,7 +261,7 @@ def publisher_tables(connection: sa.Connection, subid: int) -> str | None:
 
 
 def set_publisher_tables(connection: sa.Connection, subid: int, tables: str) -> None:
-    """Keep what the publisher's tables are like, for emulated publications."""
+    """Store the properties of the publisher's tables, for emulated publications."""
     _update(connection, subid, subpublishertables=tables)
 
 
@@ -265,15 +271,15 @@ def _update(connection: sa.Connection, subid: int, **columns: object) -> None:
 
 
 def delete_subscription(connection: sa.Connection, name: str) -> None:
-    """Forget a subscription: its table states, progress and statistics go with it.
+    """Delete a subscription with its table states, progress and statistics.
 
-    Numbers are given again, so nothing that is kept under this one may stay.
+    Subscription numbers are used again, so no row with this number may remain.
 
     Raises:
         UsageError: 42704, ``subscription "…" does not exist``.
     """
     subscription = get_subscription(connection, name)
-    note_change(connection, subscription.subid)  # so that its row is locked before those of its tables
+    note_change(connection, subscription.subid)  # locks its row before those of its tables
     connection.execute(sa.delete(SUBSCRIPTION_REL).where(SUBSCRIPTION_REL.c.srsubid == subscription.subid))
     connection.execute(sa.delete(SUBSCRIPTION_STATS).where(SUBSCRIPTION_STATS.c.subid == subscription.subid))
     subscription.progress.drop(connection)
@@ -288,7 +294,9 @@ def delete_subscription(connection: sa.Connection, name: str) -> None:
 # Rows -------------------------------------------------------------------------------------------
 
 _READ: Final = tuple(column for column in SUBSCRIPTION.columns if column.name != "subpublishertables")
-"""What every batch reads: not a text that is as long as the publisher has tables."""
+"""The columns that every batch reads. The publisher's tables are left out, because that text grows
+with the number of tables.
+"""
 
 _STREAM_CODES: Final[dict[Streaming, str]] = {"off": "f", "on": "t", "parallel": "p"}
 _STREAMING: Final[dict[str, Streaming]] = {code: value for value, code in _STREAM_CODES.items()}
@@ -320,7 +328,7 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[Any], object]]]] = {
     "schema_changes": ("subschemachanges", _as_it_is),
     "log_conflict_values": ("sublogconflictvalues", _as_it_is),
 }
-"""Each option that is kept: its column, and how it is stored there."""
+"""Each option that is stored: its column, and the conversion to the stored value."""
 
 
 def _option_columns(options: SubscriptionOptions) -> dict[str, object]:

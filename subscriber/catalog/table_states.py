@@ -1,16 +1,17 @@
-"""Table states (D1-D6): what ``pg_subscription_rel`` knows.
+"""Table states (D1-D6): the equivalent of ``pg_subscription_rel``.
 
 ::
 
     i ──▶ d ──▶ f ──▶ s ──▶ r
-    │     │     │     └ srsublsn: changes of transactions that finish there or later are applied with everybody's
+    │     │     │     └ srsublsn: transactions that finish there or later are applied with the stream
     │     │     └ srsublsn: everything up to there is in the table; a catch-up moves it on, in the transaction of its data
     │     └ being copied, or the copy has failed (srerror says why)
-    └ to be copied; srsublsn: once more, since the journal does not hold what it needs from there on, and only when it is empty
+    └ to be copied; with srsublsn: to be copied again, since the journal lacks changes from there on, and only when the table is empty
 
-Each step names the state that it leaves: what a command has changed meanwhile is not overwritten.
-Each write gives the subscription a new version (:mod:`subscriber.catalog.catalog_version`), by
-which readers know whether the states that they keep still hold.
+Each step names the state that it leaves, so that it does not overwrite a change that a command has
+made meanwhile. Each write gives the subscription a new version
+(:mod:`subscriber.catalog.catalog_version`). By the version, readers find out whether the states
+that they have cached are still valid.
 """
 
 from __future__ import annotations
@@ -33,9 +34,7 @@ from subscriber.lsn import INVALID_LSN, LSN, format_lsn, parse_lsn
 
 
 class RelationState(StrEnum):
-    """The states of a table that the catalog knows (D1); w and c exist in a worker's memory
-    only.
-    """
+    """The table states that the catalog stores (D1); w and c exist in a worker's memory only."""
 
     INIT = "i"
     DATASYNC = "d"
@@ -46,15 +45,16 @@ class RelationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRelation:
-    """One row of ``subscriber_subscription_rel``, read.
+    """A row of ``subscriber_subscription_rel``.
 
     Attributes:
-        schema: the table's, at the publisher.
-        name: the table's.
-        state: see the module.
-        lsn: the position that belongs to the state.
-        error: why the last attempt to copy it failed, as :meth:`SubscriberError.report` tells it.
-        error_at: when (UTC, ISO 8601).
+        schema: the table's schema at the publisher.
+        name: the table's name at the publisher.
+        state: the table state, see the module.
+        lsn: the LSN that belongs to the state.
+        error: why the last attempt to copy the table failed, as :meth:`SubscriberError.report`
+            writes it.
+        error_at: when that attempt failed (UTC, ISO 8601).
     """
 
     schema: str
@@ -71,8 +71,8 @@ class SubscriptionRelation:
 
     @property
     def applies_from(self) -> LSN | None:
-        """The LSN from which on a transaction's changes of it are applied with everybody's (D5);
-        None where none are yet.
+        """The LSN from which on the stream's transactions are applied to the table (D5); None if
+        they are not applied yet.
         """
         if self.state is RelationState.READY:
             return INVALID_LSN
@@ -80,32 +80,33 @@ class SubscriptionRelation:
 
 
 def relations_of(connection: sa.Connection, subid: int) -> list[SubscriptionRelation]:
-    """The tables of a subscription with their states, by schema and name."""
+    """The tables of a subscription with their states, ordered by schema and name."""
     table = SUBSCRIPTION_REL
     query = sa.select(table).where(table.c.srsubid == subid).order_by(table.c.srschema, table.c.srrelname)
     return [_relation(row) for row in connection.execute(query)]
 
 
-class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a place
-    """The tables of a subscription, to be kept: with what is worked out of them once.
+class TableStates(tuple[SubscriptionRelation, ...]):  # noqa: SLOT001 - cached properties need a __dict__
+    """The tables of a subscription, for caching, together with values that are computed from them
+    once.
 
-    They are as :func:`relations_of` gives them, without what changes more often than states do:
-    errors, and how far a catch-up is (the LSN of state f).
+    They are those of :func:`relations_of`, without the values that change more often than states
+    do: errors, and how far a catch-up is (the LSN of state f).
     """
 
     @cached_property
     def unfinished(self) -> Sequence[SubscriptionRelation]:
-        """Those that are not ready: few, or none, of many."""
+        """The tables that are not ready: usually few or none of them."""
         return tuple(one for one in self if one.state is not RelationState.READY)
 
     @cached_property
     def begins(self) -> Mapping[tuple[str, str], LSN | None]:
-        """:attr:`SubscriptionRelation.applies_from` of each, by schema and name."""
+        """:attr:`SubscriptionRelation.applies_from` of each table, by schema and name."""
         return {(one.schema, one.name): one.applies_from for one in self}
 
 
 def read_states(connection: sa.Connection, subid: int) -> TableStates:
-    """The tables of a subscription, read now."""
+    """The tables of a subscription, read from the catalog now."""
     columns = SUBSCRIPTION_REL.c
     query = (
         sa.select(columns.srschema, columns.srrelname, columns.srsubstate, columns.srsublsn)
@@ -119,14 +120,16 @@ def read_states(connection: sa.Connection, subid: int) -> TableStates:
 
 
 class KeptStates:
-    """Reads the tables of subscriptions, and only where they are not as they were
+    """Caches the tables of subscriptions, and reads them only if they have changed
     (:mod:`subscriber.catalog.catalog_version`).
 
-    One thread uses it, each time in a transaction that began after the last one.
+    Only one thread may use an object of this class, each time in a transaction that began after the
+    previous one.
     """
 
     def __init__(self) -> None:
-        # A number is given again, so there are never more than there were subscriptions at a time.
+        # Subscription numbers are used again, so there are never more entries than there were
+        # subscriptions at a time.
         self._kept: dict[int, tuple[int, TableStates]] = {}
 
     def read(self, connection: sa.Connection, subscription: Subscription) -> TableStates:
@@ -134,7 +137,7 @@ class KeptStates:
 
         Args:
             connection: to the target.
-            subscription: as it was read in the transaction of ``connection``.
+            subscription: the subscription, as it was read in the transaction of ``connection``.
         """
         version, states = self._kept.get(subscription.subid, (None, TableStates()))
         if version != subscription.version:
@@ -150,8 +153,8 @@ def set_relation_states(
     state: RelationState,
     lsn: LSN | None = None,
 ) -> None:
-    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1),
-    whether a table is known or new.
+    """Store a state of tables, given by schema and name, and the LSN that belongs to it (D1). A
+    table may already have a row, or get a new one.
     """
     note_change(connection, subid)
     values = {"srsubstate": state.value, "srsublsn": _text(lsn)}
@@ -170,32 +173,36 @@ def set_relation_state(
     state: RelationState,
     lsn: LSN | None = None,
 ) -> None:
-    """:func:`set_relation_states` of one table."""
+    """Call :func:`set_relation_states` for one table."""
     set_relation_states(connection, subid, [(schema, name)], state, lsn)
 
 
 def advance_relation(
     connection: sa.Connection, subid: int, relation: SubscriptionRelation, state: RelationState, lsn: LSN | None = None
 ) -> SubscriptionRelation:
-    """Take a table from the state that ``relation`` was read in to the next, and forget its error;
-    gives it as it is then.
+    """Move a table from the state in which ``relation`` was read to the next state, and delete its
+    error.
 
-    In a transaction that takes long it comes last: until that ends, nobody else can change the
-    subscription.
+    In a long transaction this must be the last statement: until the transaction ends, no other
+    session can change the subscription.
+
+    Returns:
+        The table with its new state.
 
     Raises:
-        ProgressConflict: it is not in that state any more: a command has removed or renewed it
-            meanwhile.
+        ProgressConflict: the table is no longer in that state, because a command has removed it or
+            reset its state meanwhile.
     """
     note_change(connection, subid)
     return _advance(connection, subid, relation, state, lsn)
 
 
 def make_ready(connection: sa.Connection, subid: int, relations: Sequence[SubscriptionRelation]) -> None:
-    """Call tables ready that were handed over (state s), as :func:`advance_relation` does.
+    """Set the state of tables that were handed over (state s) to ready, as :func:`advance_relation`
+    does.
 
     Raises:
-        ProgressConflict: see there.
+        ProgressConflict: as :func:`advance_relation`.
     """
     note_change(connection, subid)
     for relation in relations:
@@ -217,8 +224,8 @@ def _advance(
 
 
 def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tuple[str, str]]) -> None:
-    """Forget tables, given by schema and name, that are no longer published (D11); forgetting an
-    unknown one is no error.
+    """Delete tables, given by schema and name, that are no longer published (D11); it is no error
+    if one is unknown.
     """
     note_change(connection, subid)
     for schema, name in tables:
@@ -227,19 +234,19 @@ def delete_relations(connection: sa.Connection, subid: int, tables: Iterable[tup
 
 
 def record_relation_error(connection: sa.Connection, subid: int, schema: str, name: str, report: str) -> None:
-    """Keep with a table why its copy failed, and when."""
+    """Store why the copy of a table failed, and when."""
     moment = datetime.now(UTC).isoformat(timespec="milliseconds")
     update = sa.update(SUBSCRIPTION_REL).where(_key(subid, schema, name))
     connection.execute(update.values(srerror=report, srerrorat=moment))
 
 
 class CatchUpProgress:
-    """How far a table that has been copied (state f) has caught up: its ``srsublsn``, moved with
-    the data.
+    """The progress of a copied table (state f) during catch-up: its ``srsublsn``, moved with the
+    data.
 
-    What :class:`~subscriber.catalog.progress.OriginProgress` is for a subscription, this is for one
-    table; PostgreSQL's table synchronization worker has a replication origin of its own for it
-    (D2).
+    It has the same purpose for a table as :class:`~subscriber.catalog.progress.OriginProgress` has
+    for a subscription. PostgreSQL's table synchronization worker uses a separate replication origin
+    for it (D2).
     """
 
     of_subscription: Final = False
@@ -251,10 +258,10 @@ class CatchUpProgress:
         )
 
     def read(self, connection: sa.Connection) -> LSN:
-        """Everything that finished at or below it is in the table.
+        """The applied LSN: everything that finished at or before it is in the table.
 
         Raises:
-            ProgressConflict: the table is not catching up (any more).
+            ProgressConflict: the table is not catching up, or no longer is.
         """
         text = connection.execute(sa.select(SUBSCRIPTION_REL.c.srsublsn).where(self._catching_up)).scalar_one_or_none()
         if text is None:
@@ -265,7 +272,7 @@ class CatchUpProgress:
         """See :meth:`Progress.lock <subscriber.catalog.progress.Progress.lock>`.
 
         Raises:
-            ProgressConflict: the table is not catching up from ``expected`` (any more).
+            ProgressConflict: the table is not catching up from ``expected``, or no longer is.
         """
         self.advance(connection, expected, expected)
 
@@ -273,7 +280,7 @@ class CatchUpProgress:
         """See :meth:`Progress.advance <subscriber.catalog.progress.Progress.advance>`.
 
         Raises:
-            ProgressConflict: the table is not catching up from ``from_lsn`` (any more).
+            ProgressConflict: the table is not catching up from ``from_lsn``, or no longer is.
         """
         there = self._catching_up & (SUBSCRIPTION_REL.c.srsublsn == format_lsn(from_lsn))
         move = sa.update(SUBSCRIPTION_REL).where(there).values(srsublsn=format_lsn(to_lsn))

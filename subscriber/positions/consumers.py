@@ -1,10 +1,11 @@
-"""The consumers of a subscription in its journal: who keeps entries from being trimmed
+"""The consumers of a subscription in its journal. They keep entries from being trimmed
 (:mod:`subscriber.journal.retention`).
 
 ::
 
-    apply    moves on after each commit of the target; may be written late, since an older position only keeps more
-    sync     is there while tables are copied or catch up; is durable, since without it apply's position lets their changes go
+    apply    moves after each commit of the target; may be written late, because an older position only keeps more entries
+    sync     exists while tables are copied or in catch-up; is durable, because without it the changes of these tables would be
+             trimmed at the position of apply
 """
 
 from __future__ import annotations
@@ -33,17 +34,19 @@ logger = logging.getLogger(__name__)
 
 
 def apply_consumer(target_identifier: str, subid: int) -> Consumer:
-    """The consumer that passes what a subscription has applied."""
+    """The consumer whose position is the applied LSN of a subscription."""
     return Consumer(target_identifier, subid)
 
 
 def sync_consumer(target_identifier: str, subid: int) -> Consumer:
-    """The consumer that keeps what a subscription's tables still have to catch up."""
+    """The consumer that keeps the changes that a subscription's tables still need for their
+    catch-up.
+    """
     return Consumer(target_identifier, subid, "sync")
 
 
 def place_of(target: Target) -> str:
-    """Where a target is, for people: its URL without password and options."""
+    """The target's address for messages: its URL without password and options."""
     return target.url.set(query={}).render_as_string()
 
 
@@ -53,22 +56,24 @@ def collect_consumers(
     subscriptions: Collection[Subscription],
     keep: Collection[tuple[str, str]] = (),
 ) -> tuple[list[str], bool]:
-    """Remove a target's consumers whose subscription is gone, or streams from another slot now.
+    """Remove consumers of a target whose subscription was dropped, or now streams from another
+    slot.
 
-    A command may be given on another machine, which does not see the journals; so whoever works for
-    the target removes what it left. Consumers of other targets are not ours to judge. What a
-    released consumer keeps is for the subscription that goes on with the slot, which removes it
+    A command may be executed on another machine, where the journals cannot be accessed. Therefore
+    the processes that work for the target remove the consumers that the command has left. Consumers
+    of other targets are never removed. The entries that a released consumer keeps are for the
+    subscription that takes the slot over; that subscription removes the consumer
     (:meth:`JournalConsumers.take_over`).
 
     Args:
-        base: the folder or URL below which journals live.
-        target_identifier: the target's.
-        subscriptions: all of the target, also those that are disabled.
-        keep: (system identifier, slot) of slots that wait to be handed on: what their journals hold
-            is still wanted.
+        base: the folder or URL that contains the journals.
+        target_identifier: the target's identifier.
+        subscriptions: all subscriptions of the target, including disabled ones.
+        keep: (system identifier, slot) of released slots that are to be taken over: their journals
+            are still needed.
 
     Returns:
-        The names of the files that were removed, and whether every journal could be looked into.
+        The names of the files that were removed, and whether every journal could be read.
 
     Raises:
         JournalUnavailable: the journals cannot be listed now.
@@ -111,8 +116,8 @@ def _may_be_forgotten(consumer: Consumer, target_identifier: str) -> bool:
 
 
 def _streams(subscription: Subscription, control: Control) -> bool:
-    """Whether a journal is the subscription's; as long as it does not know its publisher, the
-    slot's name decides.
+    """Whether a journal belongs to the subscription. While the subscription does not know its
+    publisher, the slot's name alone decides.
     """
     return subscription.slot_name == control.slot and subscription.system_identifier in (
         None,
@@ -121,18 +126,18 @@ def _streams(subscription: Subscription, control: Control) -> bool:
 
 
 class JournalConsumers:
-    """The consumers of one subscription in its journal, as its worker moves them.
+    """The consumers of one subscription in its journal. The subscription's worker moves them.
 
     Args:
         journal: URL of the journal.
-        target_identifier: the target's.
+        target_identifier: the target's identifier.
         subid: the subscription's number.
-        subscription: its name.
-        place: where the target is, without its password.
+        subscription: the subscription's name.
+        place: the target's address without password.
 
     Attributes:
-        journal: as given.
-        target_identifier: as given.
+        journal: URL of the journal.
+        target_identifier: the target's identifier.
     """
 
     def __init__(self, journal: str, target_identifier: str, subid: int, *, subscription: str, place: str) -> None:
@@ -147,7 +152,8 @@ class JournalConsumers:
         self._late = INVALID_LSN
 
     def replace_earlier(self) -> None:
-        """Take the place of what an earlier version has kept under the subscription's name.
+        """Replace the consumer files that an earlier version has written under the subscription's
+        name.
 
         Raises:
             JournalError: the journal cannot be read or written now.
@@ -163,9 +169,9 @@ class JournalConsumers:
             self._storage.delete([file])
 
     def take_over(self) -> None:
-        """This subscription goes on with the slot: nobody else keeps what it has applied.
+        """Remove the released consumers of the slot, because this subscription continues with it.
 
-        Call it when its own position has been noted.
+        Call it after the position of this subscription was written.
 
         Raises:
             JournalError: the journal cannot be read or written now.
@@ -178,8 +184,8 @@ class JournalConsumers:
             self._storage.delete(left)
 
     def note_applied(self, lsn: LSN) -> None:
-        """Everything up to ``lsn`` is committed in the target. What cannot be written now
-        :meth:`write_late` will write.
+        """Write that everything up to ``lsn`` is committed in the target. If it cannot be written
+        now, :meth:`write_late` writes it later.
         """
         with self._lock:
             self._try_to_write(lsn)
@@ -204,15 +210,16 @@ class JournalConsumers:
                 )
 
     def keep(self, lsn: LSN) -> None:
-        """Let the journal keep everything after ``lsn`` for the tables, also after a power failure.
+        """Keep all entries after ``lsn`` for the tables; the position is durable, even after a
+        power failure.
 
         Raises:
-            JournalUnavailable: it could not be written.
+            JournalUnavailable: the position could not be written.
         """
         self._write(self._sync, lsn, durable=True)
 
     def release(self) -> None:
-        """No table needs anything of the journal any more.
+        """Remove the sync consumer, because no table needs the journal any more.
 
         Raises:
             JournalUnavailable: the journal cannot be written now.

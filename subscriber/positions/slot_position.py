@@ -1,35 +1,36 @@
-"""Where the changes of a slot begin for a subscription that takes it over.
+"""The position where the changes of a slot begin for a subscription that takes it over.
 
-PostgreSQL's procedure hands a slot on: DISABLE, SET (slot_name = NONE), DROP SUBSCRIPTION; then
-CREATE SUBSCRIPTION … WITH (create_slot = false, slot_name = …). The new subscription goes on where
-the old one had applied, and to PostgreSQL's own subscriber the slot says where that is. Ours
-confirms a slot when the journal is durable::
+PostgreSQL documents how to hand a slot to another subscription: DISABLE, SET (slot_name = NONE),
+DROP SUBSCRIPTION; then CREATE SUBSCRIPTION … WITH (create_slot = false, slot_name = …). The new
+subscription continues where the old one had applied. For PostgreSQL's subscriber, the slot's
+confirmed position is that place. This program, however, confirms a slot when the changes are
+durable in the journal::
 
-    applied P ──────────── confirmed C ──── journal's end D          the slot says C; between P and C the journal has them
+    applied P ──────────── confirmed C ──── journal's end D          the slot has C; the changes between P and C are in the journal
               └─ in the journal only ─┘
 
 So a slot's position is adopted only with proof that publisher, journal and target agree (invariant
-slot_after_disk). P is known from
+slot_after_disk). P is determined as follows:
 
-1. the target's catalog, when a subscription of this target was taken off the slot
-   (``subscriber_released_slot``), and the consumers of the journal, if it is here: the further of
-   the two, since a consumer may be a moment behind, and another target may have had the slot
-   meanwhile;
-2. otherwise the journal's beginning, if it is here: nobody has applied anything of it;
-3. otherwise nobody of ours has had the slot, as far as can be known: then P is C.
+1. If a subscription of this target has released the slot, P is in the target's catalog
+   (``subscriber_released_slot``). If the journal is on this machine and has consumers, P is also
+   the position of its consumers. If both are known, the greater one is used, because a consumer may
+   be a moment behind, and another target may have used the slot meanwhile.
+2. Otherwise, if the journal is on this machine, P is its beginning: nothing of it was applied.
+3. Otherwise, as far as can be known, no subscription of this program has used the slot, so P is C.
 
-Where P lies before C the journal must be here and hold what lies between; otherwise the slot is
-refused, with both positions.
+If P is before C, the journal must be on this machine and contain the changes between them.
+Otherwise the slot is refused, with both positions in the message.
 
-A subscription that copies its tables again (``copy_data = true``) needs none of this: what is not
-applied is in the copy.
+A subscription that copies its tables again (``copy_data = true``) does not need this: the copy
+contains the changes that were not applied.
 
-One that had another slot before goes on at its own progress, if that is ahead. If it is behind, the
-slot does not send what lies between. PostgreSQL goes on without a word; here it is logged as a
-warning.
+A subscription that used another slot before continues at its own progress, if that is after the
+slot's position. If it is before the slot's position, the slot does not send the changes in between.
+PostgreSQL continues without a message; here a warning is logged.
 
-Rejected: writing P to the publisher, as a logical message or in a replication origin. A subscriber
-must not need the right to write there.
+*Rejected:* writing P to the publisher, as a logical message or in a replication origin. A
+subscriber must not need the right to write there.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JournalState:
-    """What the journal of a slot holds, and who has applied how much of it.
+    """The contents of a slot's journal, and the positions of its consumers.
 
     Attributes:
-        begin: it has nothing before.
-        durable: how far it has received.
-        consumers: of apply workers; a table's synchronization is not among them.
+        begin: the LSN where the journal begins.
+        durable: the received LSN of the journal.
+        consumers: the consumers of apply workers; those of table synchronization are left out.
     """
 
     begin: LSN
@@ -69,10 +70,10 @@ class JournalState:
 
 
 def read_journal(settings: Settings, system_identifier: str, slot: str) -> JournalState | None:
-    """The journal of a slot; None where it is not on this machine.
+    """The journal of a slot; None where the journal is not on this machine.
 
     Raises:
-        JournalError: it is here and cannot be read.
+        JournalError: the journal exists but cannot be read.
     """
     url = journal_url(settings.journal, system_identifier, slot)
     storage = open_storage(url)
@@ -84,16 +85,19 @@ def read_journal(settings: Settings, system_identifier: str, slot: str) -> Journ
 
 
 def slot_position(slot: str, confirmed: LSN, released: LSN | None, journal: JournalState | None) -> LSN:
-    """What was applied of a slot's changes, so that a new subscription gets those after it.
+    """The LSN up to which a slot's changes were applied, so that a new subscription gets the
+    changes after it.
 
     Args:
-        slot: its name.
-        confirmed: its ``confirmed_flush_lsn``.
-        released: what the target's catalog says was applied; None where it says nothing.
-        journal: the slot's journal, if it is here.
+        slot: the slot's name.
+        confirmed: the slot's ``confirmed_flush_lsn``.
+        released: the applied LSN in the target's catalog; None if the catalog has no row for the
+            slot.
+        journal: the slot's journal, if it is on this machine.
 
     Raises:
-        JournalGap: changes that were confirmed and not applied are not in a journal here.
+        JournalGap: changes that were confirmed and not applied are not in a journal on this
+            machine.
     """
     if journal is not None and journal.consumers:
         applied = LSN(max(_applied(journal), released or INVALID_LSN))
@@ -115,8 +119,8 @@ def slot_position(slot: str, confirmed: LSN, released: LSN | None, journal: Jour
 
 
 def _applied(journal: JournalState) -> LSN:
-    """What every consumer has applied that was taken off the slot; where none was, what every
-    consumer has.
+    """The LSN that all consumers of released slots have applied; if there are none, the LSN that
+    all consumers have applied.
     """
     released = [one for one in journal.consumers if one.consumer is not None and one.consumer.purpose == "released"]
     return LSN(min(one.lsn for one in released or journal.consumers))
@@ -140,7 +144,7 @@ def check_slot_position(
     """Refuse a slot whose position cannot be adopted; see :func:`slot_position`.
 
     Raises:
-        JournalGap: naming both positions.
+        JournalGap: the message names both positions.
     """
     found = publisher.slot(slot)
     if found is not None:
@@ -151,11 +155,11 @@ def check_slot_position(
 
 
 def adopt_slot(target: Target, subscription: Subscription, settings: Settings) -> tuple[Subscription, LSN]:
-    """The subscription with whom it replicates from, and the position that it has applied.
+    """The subscription with the publisher's system identifier, and the LSN that it has applied.
 
-    What the catalog does not know yet is found out at the publisher and kept: after CREATE
-    SUBSCRIPTION with a slot that was there before, or without a connection, and after SET
-    (slot_name = …).
+    What the catalog does not contain yet is read from the publisher and stored. This happens after
+    CREATE SUBSCRIPTION with an existing slot or without a connection, and after SET (slot_name =
+    …).
 
     Raises:
         PublisherError: the publisher cannot be asked, has no such slot, or is another system than

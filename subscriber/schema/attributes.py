@@ -1,8 +1,8 @@
-"""The columns of a publisher's table as ``pg_attribute`` has them at one moment: what tells which
-value its older rows have in a column.
+"""The columns of a publisher's table in ``pg_attribute`` at one moment. They determine the value of
+a column in older rows.
 
-:mod:`subscriber.publisher.read_attributes` reads them, :mod:`subscriber.apply.added_columns`
-decides by them.
+:mod:`subscriber.publisher.read_attributes` reads them, and :mod:`subscriber.apply.added_columns`
+uses them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One column that is not dropped.
+    """A column that is not dropped.
 
     Attributes:
-        number: ``attnum``: columns are numbered in the order in which they were added, and no
-            number is given twice.
+        number: ``attnum``. Columns are numbered in the order in which they were added, and no
+            number is used twice.
         name: ``attname``.
         type_oid: ``atttypid``.
         type_modifier: ``atttypmod``, -1 for none.
-        missing: ``attmissingval``, as the type's output function writes it: what the rows from
-            before the column have. A partitioned table has those of its partitions; a table that
-            was rewritten since has none.
-        generated: the column is computed from others.
+        missing: ``attmissingval``, as the type's output function writes it: the value in the rows
+            that existed before the column. A partitioned table has those of its partitions; a table
+            that was rewritten since has none.
+        generated: whether the column is computed from other columns.
     """
 
     number: int
@@ -37,16 +37,15 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class TableAttributes:
-    """A table's columns.
+    """The columns of a table, and properties that show how the table has changed.
 
     Attributes:
-        columns: by number.
-        last: the highest number that was ever given, to columns since dropped included
-            (``relnatts``).
-        files: the file node of the table, or of each partition that has rows, by oid; only where it
-            is not the oid, as it is until the table is rewritten (TRUNCATE, VACUUM FULL, some of
-            ALTER TABLE).
-        whole: no publication of the subscription has a column list for it.
+        columns: the columns, ordered by number.
+        last: the highest number that was ever used, including dropped columns (``relnatts``).
+        files: the file node of the table, or of each partition that has rows, by oid. A file node
+            that equals the oid is left out; it equals the oid until the table is rewritten
+            (TRUNCATE, VACUUM FULL, some forms of ALTER TABLE).
+        whole: whether no publication of the subscription has a column list for the table.
     """
 
     columns: tuple[Attribute, ...]

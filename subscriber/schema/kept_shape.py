@@ -1,8 +1,8 @@
-"""What is kept of a relation from one message to the next: the columns that were applied last, and
-what the publisher's table was like.
+"""The shape of a relation that is stored between two relation messages: the columns that were
+applied last, and the state of the publisher's table at that time.
 
 The catalog stores it (:mod:`subscriber.catalog.relation_shapes`);
-:mod:`subscriber.apply.added_columns` decides by it.
+:mod:`subscriber.apply.added_columns` uses it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class KeptColumn:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is known of a publisher's table from before a column comes up.
+    """The state of a publisher's table before a column is added.
 
     Attributes:
-        last: the highest number of a column that it had.
+        last: the highest number of a column that the table had.
         files: :attr:`TableAttributes.files`.
     """
 
@@ -39,19 +39,19 @@ class Baseline:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote."""
+        """Read the text that :meth:`to_json` wrote."""
         content = json.loads(text)
         return cls(content["last"], {int(oid): file for oid, file in content["files"].items()})
 
     def to_json(self) -> str:
-        """As the catalog keeps it."""
+        """The baseline as the catalog stores it."""
         return json.dumps({"last": self.last, "files": self.files})
 
 
 @dataclass(frozen=True, slots=True)
 class KeptShape:
-    """What the catalog keeps of a relation: the last message that was applied, and the baseline
-    where one is known.
+    """The stored shape of a relation: the columns of the last message that was applied, and the
+    baseline if it is known.
     """
 
     columns: tuple[KeptColumn, ...]
@@ -64,12 +64,12 @@ class KeptShape:
 
 
 def columns_of(remote: Relation) -> tuple[KeptColumn, ...]:
-    """The columns of a message."""
+    """The columns of a relation message."""
     return tuple(KeptColumn(column.name, column.type_oid, column.type_modifier) for column in remote.columns)
 
 
 def first_baseline(now: TableAttributes | None) -> Baseline | None:
-    """What is known of a table from the moment of ``now`` on: nothing where a column list keeps
-    some of it back.
+    """The baseline of a table at the moment of ``now``; None if a column list leaves out some of
+    its columns.
     """
     return Baseline(now.last, now.files) if now is not None and now.whole else None

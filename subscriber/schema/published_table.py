@@ -1,4 +1,5 @@
-"""What publications publish: the tables, and what of each table's rows an initial copy reads.
+"""The tables that publications publish, and which columns and rows of each table an initial copy
+reads.
 
 ::
 
@@ -6,8 +7,8 @@
                                                                                     ├─▶ Publications ─▶ PublishedTable
     emulated publications            publication.publishing.Publishing ─────────────┘
 
-Commands, initial copies and `subscriber run` ask through :class:`Publications`, so they need not
-know who evaluates the publications.
+Commands, initial copies and `subscriber run` use the interface :class:`Publications`. So they do
+not depend on whether the server or the subscriber evaluates the publications.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A table that publications publish together (rules B1, D7-D9).
+    """A table that one or more publications publish (rules B1, D7-D9).
 
     Attributes:
         schema: the table's schema.
         name: the table's name.
         kind: a partitioned table is published through its root.
         columns: the published columns, in the table's order. None means every column that is not
-            generated; it comes from servers before 15 only, which have no column lists.
-        filters: an initial copy reads the rows that pass one of them; empty means all rows.
+            generated; only servers before PostgreSQL 15, which have no column lists, give None.
+        filters: an initial copy reads the rows that pass at least one of the filters; empty means
+            all rows.
     """
 
     schema: str
@@ -47,26 +49,27 @@ class PublishedTable:
 
 
 class Publications(Protocol):
-    """The publications of a subscription, whoever evaluates them."""
+    """The publications of a subscription, whether the server or the subscriber evaluates them."""
 
     def published_tables(self) -> list[PublishedTable]:
-        """The tables that the publications publish, each once, by schema and name.
+        """The tables that the publications publish, without duplicates, ordered by schema and name.
 
         Raises:
             NotSupportedError: two publications publish different columns of a table (rule B39).
-            PublisherError: the publisher refused the question.
+            PublisherError: the publisher refused the query.
         """
 
     def published_table(self, schema: str, name: str) -> PublishedTable:
-        """What of one table is published.
+        """The published columns and filters of one table.
 
         Raises:
-            PublisherError: the publications do not agree, or the table is not published any more.
+            PublisherError: the publications publish different columns, or the table is no longer
+                published.
         """
 
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 
         Raises:
-            PublisherError: the publisher refused the question.
+            PublisherError: the publisher refused the query.
         """

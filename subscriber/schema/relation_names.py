@@ -1,10 +1,10 @@
-"""Which relation of the target a publisher's relation is: the subscription's option ``map``.
+"""The names of the publisher's relations in the target: the subscription's option ``map``.
 
 ::
 
-    public.t => archive.t, old.* => new.*        identifiers as in SQL; a table counts before its schema
+    public.t => archive.t, old.* => new.*        identifiers as in SQL; a table has precedence over its schema
 
-Everything that finds a table of the target by a publisher's name asks :class:`RelationNames`: the
+All code that finds a table of the target by a publisher's name uses :class:`RelationNames`: the
 stream, the copy, the commands.
 """
 
@@ -22,7 +22,8 @@ from subscriber.sql.lexer import Kind
 TableName = tuple[str, str]
 """Schema and name."""
 Place = Callable[[str, str], tuple[str | None, str]]
-"""Where the target has a table of this schema and name; SQLite has one namespace for all schemas.
+"""Maps a schema and name to the table that the target uses for them. SQLite has one namespace for
+all schemas.
 """
 
 _HINT: Final = "Write map = 'schema.table => schema.table, schema.* => schema.*', with identifiers quoted as in SQL."
@@ -31,11 +32,11 @@ _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class RelationNames:
-    """The target's names of relations; where nothing is mapped they are the publisher's.
+    """The target's names of relations; names that are not mapped are the publisher's.
 
     Attributes:
-        tables: a publisher's table and the target's, in the order given.
-        schemas: a publisher's schema and the target's, in the order given.
+        tables: pairs of a publisher's table and the target's table, in the order given.
+        schemas: pairs of a publisher's schema and the target's schema, in the order given.
     """
 
     tables: tuple[tuple[TableName, TableName], ...] = ()
@@ -53,38 +54,39 @@ class RelationNames:
         return dict(self.schemas).get(schema, schema), name
 
     def qualified(self, schema: str, name: str) -> str:
-        """The same as ``schema.table``, for messages."""
+        """The target's name of the publisher's relation as ``schema.table``, for messages."""
         return ".".join(self.local(schema, name))
 
     def check_distinct(self, relations: Iterable[TableName], place: Place | None = None) -> None:
-        """Refuse names that bring two relations of the publisher into one table.
+        """Refuse names that map two relations of the publisher to the same table.
 
         Args:
-            relations: those of the subscription, by the publisher's names.
-            place: what a name becomes in the target, where two names may become one; else itself.
+            relations: the subscription's relations, by the publisher's names.
+            place: maps a name to the table that the target uses for it, since two names may denote
+                the same table; without it, each name is its own table.
 
         Raises:
-            UsageError: 42710, naming the three.
+            UsageError: 42710, naming both relations and the table.
         """
         _check_targets([(one, self.local(*one)) for one in sorted(set(relations))], place)
 
     def __str__(self) -> str:
-        """As :func:`parse_names` reads it; empty where nothing is mapped."""
+        """The map as :func:`parse_names` reads it; empty if nothing is mapped."""
         entries = [f"{_written(*remote)} => {_written(*local)}" for remote, local in self.tables]
         entries += [f"{_identifier(remote)}.* => {_identifier(local)}.*" for remote, local in self.schemas]
         return ", ".join(entries)
 
 
 SAME_NAMES: Final = RelationNames()
-"""Nothing is mapped."""
+"""The map without entries: every name is the publisher's."""
 
 
 def parse_names(text: str) -> RelationNames:
-    """Read a map; an empty one maps nothing.
+    """Read a map; an empty text maps nothing.
 
     Raises:
-        SQLSyntaxError: 42601, it is malformed; the detail says where.
-        UsageError: 42710, a source is named twice, or two tables have one target.
+        SQLSyntaxError: 42601, the text is malformed; the detail names the place.
+        UsageError: 42710, a source is named twice, or two tables have the same target.
     """
     tables: list[tuple[TableName, TableName]] = []
     schemas: list[tuple[str, str]] = []
@@ -119,7 +121,7 @@ def _source(cursor: Cursor) -> tuple[str, str | None]:
     schema = read_name(cursor)
     cursor.expect(".")
     lexeme = cursor.peek()
-    if lexeme.kind is Kind.OPERATOR and lexeme.value == "*=>":  # without a blank that is one operator
+    if lexeme.kind is Kind.OPERATOR and lexeme.value == "*=>":  # without a space "*" and "=>" are a single operator
         cursor.take(Kind.OPERATOR)
         return schema, None
     name = None if cursor.accept("*") else read_label(cursor)
@@ -153,7 +155,7 @@ def _written(schema: str, name: str) -> str:
 def _identifier(name: str) -> str:
     quoted = name.replace('"', '""')
     try:
-        # A word that has a meaning of its own cannot begin a name.
+        # A reserved word cannot begin a name.
         plain = _PLAIN.fullmatch(name) is not None and read_name(Cursor(name)) == name
     except SQLSyntaxError:
         plain = False

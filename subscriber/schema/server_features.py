@@ -1,8 +1,9 @@
-"""What a PostgreSQL server can do, by its version: every question of ours that is put in another
-way to an older server.
+"""The features of a PostgreSQL server, by its version. Every query that needs another form on an
+older server depends on one of them.
 
-The names are those of PostgreSQL's features. Each has the release whose release notes introduce it;
-the catalog columns and functions that we use because of it are named beside it.
+The names are those of PostgreSQL's features. For each feature, the version is the release whose
+release notes introduce it. The catalog columns and functions that this program uses because of the
+feature are named with it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from dataclasses import dataclass
 from typing import Final, overload
 
 OLDEST_VERSION: Final = 100000
-"""pgoutput came with PostgreSQL 10."""
+"""The oldest supported version: pgoutput was introduced with PostgreSQL 10."""
 
 _PROTOCOL_VERSIONS: Final = ((160000, 4), (150000, 3), (140000, 2), (OLDEST_VERSION, 1))
 
 
 class _Since:
-    """A feature: of an instance, whether the server has it; of the class, the first version that
-    does.
+    """A feature. Accessed on an instance, it shows whether the server has the feature; accessed on
+    the class, it is the first version that has it.
     """
 
     def __init__(self, version: int) -> None:
@@ -36,13 +37,13 @@ class _Since:
 
 @dataclass(frozen=True)
 class ServerFeatures:
-    """The features of a server of one version.
+    """The features of a server with one version.
 
     ``ServerFeatures(140000).row_filters`` is False; ``ServerFeatures.row_filters`` is 150000, for
     messages.
 
     Attributes:
-        version: as libpq gives it, such as 180004.
+        version: the version as libpq reports it, such as 180004.
     """
 
     version: int
@@ -67,13 +68,13 @@ class ServerFeatures:
 
     # PostgreSQL 13
     publish_via_partition_root = _Since(130000)
-    """The option of publications (``pubviaroot``)."""
+    """The option ``publish_via_partition_root`` of publications (``pubviaroot``)."""
     slot_wal_status = _Since(130000)
     """``max_slot_wal_keep_size``; ``wal_status`` and ``safe_wal_size`` of slots."""
 
     # PostgreSQL 14
     slot_two_phase = _Since(140000)
-    """``two_phase`` of slots. Subscriptions have the option from 15 on."""
+    """The option ``two_phase`` of slots. Subscriptions have the option since PostgreSQL 15."""
     binary_transfer = _Since(140000)
     """The option ``binary`` of pgoutput."""
     logical_messages = _Since(140000)
@@ -81,9 +82,9 @@ class ServerFeatures:
     detach_concurrently = _Since(140000)
     """ALTER TABLE … DETACH PARTITION CONCURRENTLY (``inhdetachpending``)."""
     tid_range_scans = _Since(140000)
-    """A range of ``ctid`` is scanned without reading the whole table."""
+    """A range of ``ctid`` can be scanned without reading the whole table."""
     idle_session_timeout = _Since(140000)
-    """The setting."""
+    """The setting ``idle_session_timeout``."""
 
     # PostgreSQL 15
     row_filters = _Since(150000)
@@ -95,9 +96,11 @@ class ServerFeatures:
     two_phase = _Since(150000)
     """Prepared transactions are sent when they are prepared."""
     replication_options_in_parentheses = _Since(150000)
-    """``CREATE_REPLICATION_SLOT … (SNAPSHOT …)``; before, options are bare words."""
+    """``CREATE_REPLICATION_SLOT … (SNAPSHOT …)``; older servers take the options without
+    parentheses.
+    """
     nulls_not_distinct = _Since(150000)
-    """NULLS NOT DISTINCT of unique keys (``indnullsnotdistinct``)."""
+    """Unique keys with NULLS NOT DISTINCT (``indnullsnotdistinct``)."""
     set_null_columns = _Since(150000)
     """ON DELETE SET NULL and SET DEFAULT with a list of columns (``confdelsetcols``)."""
     icu_databases = _Since(150000)
@@ -109,11 +112,13 @@ class ServerFeatures:
     binary_copy = _Since(160000)
     """Initial copies in binary format (``binary`` of subscriptions)."""
     tables_of_several_publications = _Since(160000)
-    """``pg_get_publication_tables`` takes several publications, and leaves out partitions whose
-    root is listed.
+    """``pg_get_publication_tables`` takes several publications, and leaves out partitions if their
+    root is in the result.
     """
     lists_of_live_columns = _Since(160000)
-    """A column list of all columns counts as none whatever columns have been dropped (rule B40)."""
+    """A column list with all columns counts as no list, whatever columns have been dropped (rule
+    B40).
+    """
 
     # PostgreSQL 17
     failover_slots = _Since(170000)
@@ -125,7 +130,7 @@ class ServerFeatures:
     builtin_locale_provider = _Since(170000)
     """The builtin provider of collations (``colllocale``, ``datlocale``)."""
     transaction_timeout = _Since(170000)
-    """The setting."""
+    """The setting ``transaction_timeout``."""
 
     # PostgreSQL 18
     published_generated_columns = _Since(180000)
@@ -133,7 +138,7 @@ class ServerFeatures:
     columns.
     """
     missing_publications = _Since(180000)
-    """A walsender goes on without a publication that does not exist, with a warning."""
+    """A walsender continues, with a warning, if a publication does not exist."""
     unenforced_constraints = _Since(180000)
     """NOT ENFORCED and PERIOD in foreign keys (``conenforced``, ``conperiod``)."""
 
@@ -143,10 +148,10 @@ class ServerFeatures:
 
     @property
     def major(self) -> int:
-        """The number that releases are called by, such as 18."""
+        """The major version number, such as 18."""
         return self.version // 10000
 
     @property
     def protocol_version(self) -> int:
-        """The highest version of pgoutput's protocol that the server speaks (rule A33)."""
+        """The highest version of pgoutput's protocol that the server supports (rule A33)."""
         return next(protocol for since, protocol in _PROTOCOL_VERSIONS if self.version >= since)
