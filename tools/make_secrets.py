@@ -1,7 +1,7 @@
 """Create the passwords for docker-compose.yml in ``.secrets/``. Existing passwords are kept.
 
-The passwords are random. Other users cannot open the directory. They could read its files, because
-the user in a container has another user ID.
+The passwords are random. Only its owner can open the directory. The files in it are readable by all
+users, because the user in a container has another user ID.
 """
 
 from __future__ import annotations

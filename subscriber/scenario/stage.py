@@ -72,7 +72,7 @@ class Setup:
 
     @property
     def subscriber_name(self) -> str:
-        """The subscriber as people read it: a URL is shown without its password and its parameters."""
+        """The subscriber as people read it: a URL without its password and its parameters."""
         if "://" not in self.subscriber:
             return self.subscriber
         return make_url(self.subscriber).set(query={}).render_as_string()

@@ -13,8 +13,8 @@ changed is recreated from the mirror's catalog (:mod:`subscriber.targets.ddl`). 
 have changed gets the mirror's rows, written as apply would write them.
 
 Both directions first check whether there is anything to do. Before a refill, the target's rows are
-compared with its rows at the previous refill. Before a write back, the server is asked for its next
-transaction ID: if it is still the same, the statement has changed nothing.
+compared with the rows that were last read or written. Before a write back, the server is asked for
+its next transaction ID: if it is still the same, the statement has changed nothing.
 
 *Rejected:* running the statements on the target, translated to its dialect. The results would have
 the target's types and the target's arithmetic.

@@ -43,7 +43,7 @@ _FLOATS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
 def stored_columns(shape: TableShape) -> tuple[ColumnShape, ...]:
-    """The columns whose values are stored and not computed: all columns except generated columns."""
+    """The columns whose values are stored and not computed: all except generated columns."""
     return tuple(column for column in shape.columns if column.generated is None)
 
 

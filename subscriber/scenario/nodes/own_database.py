@@ -89,7 +89,7 @@ class OwnDatabase:
 
 
 def open_apart(target: Target) -> Target:
-    """Open the same target with its catalog in the schema :data:`SCHEMA`, and close the given one."""
+    """Open the same target with its catalog in schema :data:`SCHEMA`, and close the given one."""
     with target.begin() as connection:
         connection.execute(sa.schema.CreateSchema(SCHEMA, if_not_exists=True))
     target.close()

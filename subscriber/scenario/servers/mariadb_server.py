@@ -1,4 +1,4 @@
-"""MariaDB servers: a server that can be connected to, and a private server that is started here."""
+"""MariaDB servers: any that can be connected to, and private servers that are started here."""
 
 from __future__ import annotations
 

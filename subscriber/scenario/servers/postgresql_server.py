@@ -1,4 +1,4 @@
-"""PostgreSQL servers: a server that can be connected to, and a private server that is started here."""
+"""PostgreSQL servers: any that can be connected to, and private servers that are started here."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ class PostgreSQLServer(PostgreSQL):
         raise self._failure(f"PostgreSQL {self.major} did not start")
 
     def stop(self) -> None:
-        """Stop the server by a fast shutdown: sessions are ended, and slots keep their positions."""
+        """Stop the server by a fast shutdown: sessions end, and slots keep their positions."""
         if self._processes is not None:
             self._processes.end(["SIGINT", "SIGQUIT"], _STOP_SECONDS)
 

@@ -70,7 +70,7 @@ def effect_of(text: str) -> Effect:
 
 
 def publication_command(text: str) -> str | None:
-    """The CREATE, ALTER or DROP PUBLICATION command in ``text``. None if ``text`` is anything else."""
+    """The CREATE, ALTER or DROP PUBLICATION command that ``text`` is, or None."""
     queries = _cut(text)
     if len(queries) != 1 or queries[0].executes or not _names_publication(queries[0]):
         return None
