@@ -76,6 +76,8 @@ class Applier(Protocol):
                 LSN.
 
         Raises:
+            OrderMatters: nothing of the batch is in the target; call it again, and it applies the
+                batch in the publisher's order. Not raised with ``before``.
             SubscriberError: nothing of the batch is in the target. If trying again does not help,
                 the error carries an :class:`~subscriber.apply.failure.ApplyFailure`.
         """

@@ -13,6 +13,7 @@ from typing import TypeVar
 from subscriber.apply.applier import Applier, ApplyResult
 from subscriber.apply.deferred import apply_before, apply_committable
 from subscriber.apply.failure import ApplyFailure, as_conflict
+from subscriber.apply.regroup import OrderMatters
 from subscriber.errors import ColumnsToAdd, Stopped, SubscriberError
 from subscriber.lsn import LSN
 from subscriber.protocol.changes import Frame
@@ -61,6 +62,8 @@ def apply_batch(applier: Applier, read: Callable[[], Iterable[Frame]], start: LS
     while True:
         try:
             return applier.apply(read(), start=start, end=end)
+        except OrderMatters:
+            continue  # the next attempt is made in the publisher's order
         except Stopped:
             raise
         except ColumnsToAdd as missing:

@@ -31,6 +31,7 @@ from subscriber.apply.failure import violation, with_failure
 from subscriber.apply.local import LocalTransactions
 from subscriber.apply.logical_messages import keep_message
 from subscriber.apply.prepared import gid_to_commit, prepared_names, write_to_prepare
+from subscriber.apply.regroup import OrderMatters, Step, Stretch, may_regroup, regrouped
 from subscriber.apply.skip import SkipLSN
 from subscriber.apply.transaction_bounds import RemoteTransaction, out_of_order
 from subscriber.apply.walk import Run, steps
@@ -38,10 +39,10 @@ from subscriber.catalog.conflicts import ConflictLog
 from subscriber.catalog.logical_messages import commit_messages
 from subscriber.catalog.prepared_transactions import forget_prepared, read_prepared
 from subscriber.catalog.statistics import count_conflicts
-from subscriber.errors import JournalCorrupt, ProtocolError, SubscriberError
-from subscriber.lsn import LSN, format_lsn
+from subscriber.errors import JournalCorrupt, ProtocolError, Stopped, SubscriberError
+from subscriber.lsn import INVALID_LSN, LSN, format_lsn
 from subscriber.protocol import messages
-from subscriber.protocol.changes import Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 from subscriber.protocol.decode import decode
 from subscriber.protocol.messages import Relation
 
@@ -60,6 +61,8 @@ class Scope:
             they are applied when they commit.
         listens: logical messages are stored for a listener.
         policy: decides about conflicts.
+        regroups: changes may be written in another order than the publisher's
+            (:mod:`subscriber.apply.regroup`).
     """
 
     origin: str
@@ -70,6 +73,7 @@ class Scope:
     two_phase: bool = False
     listens: bool = False
     policy: ConflictPolicy = POSTGRESQL_POLICY
+    regroups: bool = False
 
 
 class Batch:
@@ -116,13 +120,66 @@ class Batch:
     def _apply_frame(self, frame: Frame) -> None:
         self._frame = frame
         self._local.writer.open_frame(frame)
-        for step in steps(frame):
+        for step in self._steps(frame):
             if isinstance(step, Run):
                 self._apply_run(frame, step)
+            elif isinstance(step, Stretch):
+                self._apply_stretch(step)
             else:
                 self._apply_control(step)
             if self.done:
                 return
+
+    def _steps(self, frame: Frame) -> Iterator[Step]:
+        """The messages of a frame, regrouped where that is allowed."""
+        # The first transaction that is applied decides: the others finish after it.
+        first = self._first_lsn(frame) if self.scope.regroups else None
+        if first is None or not may_regroup(frame):
+            return steps(frame)
+        should_apply = self._local.rules.should_apply
+
+        def free_key(group: ChangeGroup) -> tuple[str, ...] | None:
+            return self._local.writer.free_key(group) if should_apply(group.relation, first) else None
+
+        return regrouped(frame, free_key)
+
+    def _first_lsn(self, frame: Frame) -> LSN | None:
+        """The commit LSN of the first transaction with changes in the frame; None if one of the
+        frame's transactions may not be applied.
+        """
+        if self._skip.lsn != INVALID_LSN or self.scope.before is not None:
+            return None
+        if self._open is not None:
+            return None if self._open.skip or self._open.two_phase else self._open.final_lsn
+        begin = next((control for control in frame.controls if control.message[:1] == b"B"), None)
+        if begin is None:
+            return None
+        message = decode(begin.message)
+        assert isinstance(message, messages.Begin)
+        return None if message.final_lsn < self.applied else LSN(message.final_lsn)
+
+    def _apply_stretch(self, stretch: Stretch) -> None:
+        """Read the transactions of a stretch, and write its changes in their new order.
+
+        Raises:
+            OrderMatters: a change cannot be applied, or its row does not exist.
+        """
+        for changes, control in stretch.controls:
+            self._read_changes(changes)
+            self._apply_control(control)
+        self._read_changes(stretch.rest)
+        try:
+            for rows in stretch.rows:
+                if not self._local.writer.write_together(rows):
+                    raise OrderMatters
+        except SubscriberError as error:
+            if error.transient or isinstance(error, Stopped):
+                raise
+            raise OrderMatters from None
+
+    def _read_changes(self, count: int) -> None:
+        if count:
+            self._in_transaction("I").change("I", count)
 
     def _apply_run(self, frame: Frame, run: Run) -> None:
         group = frame.groups[run.group]

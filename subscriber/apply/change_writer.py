@@ -20,6 +20,7 @@ from subscriber.apply.conflict_policy import POSTGRESQL_POLICY, ConflictPolicy, 
 from subscriber.apply.identity import RowIdentity, row_identity
 from subscriber.apply.local_relations import LocalRelation, RelationMap, check_binary
 from subscriber.apply.origins import find_rows_of_others, without_values
+from subscriber.apply.regroup import Rows as FreeRows
 from subscriber.apply.search import RowSearch
 from subscriber.apply.statements import Rows, Search, Statement, bind_rows, build_statement, shape_of, unchanged_key
 from subscriber.apply.walk import Run
@@ -40,6 +41,13 @@ _MOST_STATEMENTS = 1_000
 """The greatest number of compiled statements to cache: far more than the shapes in any real stream,
 and a few megabytes at most.
 """
+
+_SAME_BITS: Final = frozenset((16, 17, 18, 19, 20, 21, 23, 25, 26, 774, 829, 1043, 1082, 1083, 1114, 1184, 2950, 3220))
+"""The types of which equal values have the same text: boolean, bytea, "char", name, the integer
+types, text, oid, macaddr8, macaddr, varchar, date, time, timestamp, timestamptz, uuid and pg_lsn.
+"""
+_NUMERIC: Final = 1700
+"""With a declared scale, equal numerics of a column have the same text."""
 
 
 @dataclass(slots=True)
@@ -88,6 +96,7 @@ class ChangeWriter:
         self._binary = binary
         self._check = check
         self._identities: dict[LocalRelation, RowIdentity] = {}
+        self._ordered: dict[LocalRelation, bool] = {}
         self._frame = Frame((), ())
         self._prepared: dict[int, _Prepared] = {}
 
@@ -116,6 +125,49 @@ class ChangeWriter:
         self._check()
         self._frame = frame
         self._prepared = {}
+
+    def free_key(self, group: ChangeGroup) -> tuple[str, ...] | None:
+        """The columns by which the rows of a group are told apart, if the order of changes of
+        different rows does not matter (:data:`~subscriber.apply.regroup.FreeKey`).
+        """
+        local = self._relations.open_unchanged(group.relation)
+        if local is None or self._order_matters(local):
+            return None
+        if group.action == "I":
+            return local.table.key or ()
+        if local.table.key is None or local.table.has_identity_always:
+            return None
+        return self._identity(local).columns
+
+    def _order_matters(self, local: LocalRelation) -> bool:
+        """Whether changes of a table must be written in the publisher's order."""
+        matters = self._ordered.get(local)
+        if matters is None:
+            matters = self._ordered[local] = (
+                self._target.shapes.order_matters(self._connection, local.table)
+                or not _identifies(local)
+                or self._relations.has_other_shape(local)
+                or (self._target.origins is not None and self._target.origins.others(self._connection) is not None)
+            )
+        return matters
+
+    def write_together(self, rows: FreeRows) -> bool:
+        """Apply changes of the open frame whose order does not matter.
+
+        Returns:
+            Whether every row was found.
+
+        Raises:
+            ApplyError: a change cannot be applied.
+            TargetUnavailable: try again.
+        """
+        changes = self._frame.groups[rows.group].take(rows.rows)
+        statement = self._statement(changes)
+        bound = self._bind(statement, changes)
+        if changes.action == "I":
+            self._execute(statement, bound, count=False)
+            return True
+        return self._change(statement, bound, changes) == len(changes)
 
     def write(self, run: Run, place: ChangePlace = NOWHERE) -> Sequence[tuple[Conflict, int]]:
         """Apply a run in order.
@@ -284,3 +336,17 @@ class ChangeWriter:
             columns = [parameter.column.name for parameter in statement.parameters]
             # The driver's error quotes rows, so it must not be shown as the cause.
             raise self._target.errors.translate(error, columns) from None
+
+
+def _identifies(local: LocalRelation) -> bool:
+    """Whether two rows of the publisher are the same row exactly if the values in the key's columns
+    are the same bit by bit.
+    """
+    if local.table.key is None:
+        return True
+    types = {column.name: (column.type_oid, column.type_modifier) for column in local.remote.columns}
+    sent = {column.name for column in local.remote.columns if column.is_identity}
+    return sent.issuperset(local.table.key) and all(
+        oid in _SAME_BITS or (oid == _NUMERIC and modifier >= 0)
+        for oid, modifier in map(types.__getitem__, local.table.key)
+    )

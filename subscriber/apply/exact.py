@@ -115,6 +115,7 @@ class ExactApplier:
         self._statements: StatementCache = {}
         # The catch-up of a table must not hold the locks of a prepared transaction (rule C52).
         self.two_phase = target.prepared is not None and self._progress.of_subscription
+        self._regroups = False
 
     @property
     def origin(self) -> str:
@@ -159,7 +160,9 @@ class ExactApplier:
             if stored >= end:
                 return ApplyResult(stored)
             local.take()
-            batch = Batch(self._scope(end, before, listens=self._on_message is not None), local)
+            batch = Batch(
+                self._scope(end, before, listens=self._on_message is not None, regroups=self._regroups), local
+            )
             batch.run(frames)
             batch.commit(end)
         self.deliver_messages()
@@ -187,8 +190,18 @@ class ExactApplier:
         if self._on_message is not None:
             deliver_messages(self.target, self.subid, self.subscription, self._on_message)
 
-    def _scope(self, end: LSN, before: LSN | None, *, listens: bool = False) -> Scope:
-        return Scope(self.origin, self.subscription, self.subid, end, before, self.two_phase, listens, self._policy)
+    def _scope(self, end: LSN, before: LSN | None, *, listens: bool = False, regroups: bool = False) -> Scope:
+        return Scope(
+            self.origin,
+            self.subscription,
+            self.subid,
+            end,
+            before,
+            self.two_phase,
+            listens,
+            self._policy,
+            regroups=regroups,
+        )
 
     def _local(self, writer: MakeWriter) -> LocalTransactions:
         return LocalTransactions(

@@ -159,6 +159,35 @@ class RelationMap:
                 raise error.replace(relation=error.relation or self._name(remote)) from None
         return local
 
+    def open_unchanged(self, remote: Relation) -> LocalRelation | None:
+        """The result of :meth:`open` if the table needs no alteration and no examination; else
+        None.
+
+        Changes before the message of ``remote`` may still have to be written, so nothing is altered
+        or recorded here, and errors are left to :meth:`open`.
+        """
+        local = self._open.get(remote)
+        if local is not None:
+            return local
+        following = self._following
+        try:
+            table = self._find(remote)
+            if _missing(remote, table) or not (following is None or following.changes.is_same(remote)):
+                return None
+            local = self._open[remote] = self._fit(remote, table)
+        except TargetRelationError:
+            return None
+        return local
+
+    def has_other_shape(self, local: LocalRelation) -> bool:
+        """Whether another relation message describes the same table in this transaction: a former
+        shape of it, or another table of the publisher that is mapped to it.
+        """
+        place = (local.table.schema, local.table.name)
+        return any(
+            (other.table.schema, other.table.name) == place for other in self._open.values() if other is not local
+        )
+
     def look_up(self, remote: Relation) -> None:
         """Find the table of a relation whose changes are ignored.
 

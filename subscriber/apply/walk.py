@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
-from subscriber.protocol.changes import Control, Frame
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +26,67 @@ class Run:
     stop: int
 
 
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages of a frame, each with an *item number*: the controls first, then the rows of
+    each group.
+
+    Attributes:
+        groups: the frame's groups.
+        controls: the controls, by position.
+        first: the item number of the first control, of the first row of each group, and the number
+            of items.
+        at: the item numbers in the publisher's order (invariant commit_order).
+        owner: for each item 0 for a control, n + 1 for a row of group n.
+    """
+
+    groups: tuple[ChangeGroup, ...]
+    controls: tuple[Control, ...]
+    first: NDArray[np.int64]
+    at: NDArray[np.int64]
+    owner: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, frame: Frame) -> Messages:
+        """The messages of ``frame``."""
+        controls = tuple(sorted(frame.controls, key=attrgetter("position")))
+        positions = [np.array([control.position for control in controls], np.int32)]
+        positions.extend(group.positions for group in frame.groups)
+        sizes = [len(part) for part in positions]
+        return cls(
+            frame.groups,
+            controls,
+            np.concatenate(([0], np.cumsum(sizes))),
+            np.argsort(np.concatenate(positions), kind="stable"),
+            np.repeat(np.arange(len(positions)), sizes),
+        )
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def rows_of(self, group: int) -> slice:
+        """The item numbers of a group's rows."""
+        return slice(int(self.first[group + 1]), int(self.first[group + 2]))
+
+    def walk(self, start: int, stop: int) -> Iterator[Control | Run]:
+        """The messages at the places ``start`` up to ``stop`` (exclusive), in the publisher's
+        order.
+        """
+        items = self.at[start:stop]
+        if not len(items):
+            return
+        owners = self.owner[items]
+        bounds = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))
+        for begin, length in zip(bounds[:-1].tolist(), np.diff(bounds).tolist(), strict=True):
+            owner, item = int(owners[begin]), int(items[begin])
+            if owner:
+                row = item - int(self.first[owner])
+                yield Run(owner - 1, row, row + length)
+            else:
+                yield from self.controls[item : item + length]
+
+
 def steps(frame: Frame) -> Iterator[Control | Run]:
     """Controls and runs by ascending position (invariant commit_order)."""
-    positions = [np.array([control.position for control in frame.controls], np.int32)]
-    positions.extend(group.positions for group in frame.groups)
-    sizes = [len(part) for part in positions]
-    if not sum(sizes):
-        return
-    # Owner 0 is the controls, owner n + 1 is group n.
-    owners = np.repeat(np.arange(len(positions)), sizes)[np.argsort(np.concatenate(positions), kind="stable")]
-    bounds = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))
-    controls = sorted(frame.controls, key=attrgetter("position"))
-    done = [0] * len(positions)
-    for owner, length in zip(owners[bounds[:-1]].tolist(), np.diff(bounds).tolist(), strict=True):
-        start = done[owner]
-        done[owner] = stop = start + length
-        if owner:
-            yield Run(owner - 1, start, stop)
-        else:
-            yield from controls[start:stop]
+    messages = Messages.of(frame)
+    yield from messages.walk(0, len(messages))

@@ -105,6 +105,19 @@ class ChangeGroup:
             binary=self.binary,
         )
 
+    def take(self, rows: NDArray[np.int64]) -> ChangeGroup:
+        """The changes with these numbers, in this order; their data is copied."""
+        indices = pa.array(rows)
+        return ChangeGroup(
+            relation=self.relation,
+            action=self.action,
+            old_kind=self.old_kind,
+            positions=self.positions[rows],
+            old=None if self.old is None else self.old.take(indices),
+            new=None if self.new is None else self.new.take(indices),
+            binary=self.binary,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Control:

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from subscriber.apply.applier import ApplyResult
-from subscriber.apply.exact import ExactApplier
+from subscriber.apply.bulk import BulkApplier
 from subscriber.apply.logical_messages import MessageListener
 from subscriber.catalog.kept_publishing import read_publishing
 from subscriber.errors import ApplyError, PipelineError, PublicationsChanged, PublisherTablesOutdated, SubscriberError
@@ -143,7 +143,7 @@ class ApplyHalf:
             self.rules.publishing = read_publishing(connection, subscription)
         state.consumers.note_applied(state.applied)
         state.consumers.take_over()
-        applier = ExactApplier(
+        applier = BulkApplier(
             state.target,
             subscription=subscription.name,
             subid=subscription.subid,

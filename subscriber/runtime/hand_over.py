@@ -22,7 +22,7 @@ from typing import Final
 
 from subscriber import failpoints
 from subscriber.apply.applier import ApplyResult
-from subscriber.apply.exact import ExactApplier
+from subscriber.apply.bulk import BulkApplier
 from subscriber.catalog import CatchUpProgress, RelationState, SubscriptionRelation
 from subscriber.errors import JournalGap, Stopped, TargetRelationError
 from subscriber.lsn import LSN, format_lsn
@@ -120,7 +120,7 @@ class HandOver:
         subscription = self._states.subscription
         position = self._states.position(relation)
         publishing = self._states.publishing()
-        applier = ExactApplier(
+        applier = BulkApplier(
             self._states.target,
             subscription=subscription.name,
             subid=subscription.subid,

@@ -109,12 +109,12 @@ def played(history: Sequence[tuple[bool, list[tuple[str, int, int, str | None]]]
     return transactions, states
 
 
-def cut(messages: Sequence[m.Message], at: Sequence[int]) -> list[Frame]:
+def cut(messages: Sequence[m.Message], at: Sequence[int], shapes: Sequence[m.Relation] = SHAPES) -> list[Frame]:
     """Frames of the messages, cut at some places, each through its bytes."""
     bounds = [0, *sorted({place % (len(messages) + 1) for place in at}), len(messages)]
     parts = [messages[first:last] for first, last in itertools.pairwise(bounds)]
     finishes = finishes_of(messages)
-    return [Frame.decode(frame(SHAPES, part, finishes=finishes).encode()) for part in parts]
+    return [Frame.decode(frame(shapes, part, finishes=finishes).encode()) for part in parts]
 
 
 @settings(max_examples=60)

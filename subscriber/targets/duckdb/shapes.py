@@ -39,6 +39,13 @@ _UNIQUE_INDEXES: Final = sa.text(
     "SELECT index_name, expressions FROM duckdb_indexes() WHERE database_name = current_database()"
     " AND schema_name = :schema AND table_name = :table AND is_unique ORDER BY index_oid"
 )
+_CONNECTED: Final = sa.text(
+    # Foreign keys of the table and to it, and unique keys beside the primary key.
+    "SELECT EXISTS (SELECT 1 FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = :schema"
+    "  AND (table_name = :table AND constraint_type IN ('FOREIGN KEY', 'UNIQUE') OR referenced_table = :table))"
+    " OR EXISTS (SELECT 1 FROM duckdb_indexes() WHERE database_name = current_database()"
+    "  AND schema_name = :schema AND table_name = :table AND is_unique)"
+)
 
 
 class DuckDBShapes(GenericShapes):
@@ -74,6 +81,12 @@ class DuckDBShapes(GenericShapes):
             kinds[kind],
             locators=() if any(column.column_name.lower() == "rowid" for column in columns) else ("rowid",),
         )
+
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.order_matters`; DuckDB has no triggers."""
+        place = {"schema": table.schema, "table": table.name}
+        with self._errors.reporting():
+            return bool(connection.execute(_CONNECTED, place).scalar_one())
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; indexes of expressions are left out."""

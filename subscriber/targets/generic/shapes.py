@@ -55,6 +55,13 @@ class GenericShapes:
             "view" if is_view else "table",
         )
 
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.order_matters`; not known, because SQLAlchemy does not describe
+        triggers.
+        """
+        del connection, table
+        return True
+
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; partial indexes and indexes of expressions are left
         out.

@@ -45,6 +45,18 @@ _REFERENCES: Final = sa.text(
     " FROM information_schema.key_column_usage"
     f" WHERE referenced_table_schema = {_HERE} AND referenced_table_name = :name"
 )
+_CONNECTED: Final = sa.text(
+    "SELECT EXISTS (SELECT 1 FROM information_schema.statistics"
+    f" WHERE table_schema = {_HERE} AND table_name = :name AND non_unique = 0 AND index_name <> 'PRIMARY')"
+    " OR EXISTS (SELECT 1 FROM information_schema.triggers"
+    f" WHERE event_object_schema = {_HERE} AND event_object_table = :name)"
+    # Without the privilege TRIGGER the server does not show the triggers of a table.
+    " OR NOT EXISTS (SELECT 1 FROM information_schema.user_privileges WHERE privilege_type = 'TRIGGER')"
+    " AND NOT EXISTS (SELECT 1 FROM information_schema.schema_privileges"
+    f" WHERE privilege_type = 'TRIGGER' AND {_HERE} LIKE table_schema)"
+    " AND NOT EXISTS (SELECT 1 FROM information_schema.table_privileges"
+    f" WHERE privilege_type = 'TRIGGER' AND table_schema = {_HERE} AND table_name = :name) AS connected"
+)
 
 
 def read_table(connection: sa.Connection, schema: str, table: str) -> TargetTable | None:
@@ -128,6 +140,20 @@ def _column(row: sa.Row[Any], key: tuple[str, ...]) -> TargetColumn:
         null_is_generated="auto_increment" in row.extra or (row.storage == "timestamp" and not nullable),
         required=not nullable and row.value is None and not row.generated and "auto_increment" not in row.extra,
     )
+
+
+def is_connected(connection: sa.Connection, table: TargetTable) -> bool:
+    """Whether the table has a trigger, or a unique key beside the primary key.
+
+    Also true if this user may not see the table's triggers.
+    """
+    place = {"database": table.schema, "name": table.name}
+    return any(row.connected for row in _answer(connection, _CONNECTED, place))
+
+
+def has_inexact_key(table: TargetTable) -> bool:
+    """Whether two values that differ in PostgreSQL may be equal in a column of the key."""
+    return any(column.name in (table.key or ()) and values.INEXACT_KEY in column.storage for column in table.columns)
 
 
 def counts(column: TargetColumn) -> bool:

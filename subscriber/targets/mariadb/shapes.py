@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
-from subscriber.targets.mariadb.catalog import read_table
+from subscriber.targets.mariadb.catalog import has_inexact_key, is_connected, read_table
 from subscriber.targets.target_table import TargetTable
 
 
@@ -16,3 +16,10 @@ class MariaDBShapes(GenericShapes):
         """See :meth:`Shapes.reflect` and :mod:`subscriber.targets.mariadb.target`."""
         with self._errors.reporting():
             return read_table(connection, schema, table)
+
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.order_matters`; foreign keys are not checked in the subscriber's
+        sessions.
+        """
+        with self._errors.reporting():
+            return has_inexact_key(table) or is_connected(connection, table)

@@ -125,6 +125,12 @@ _UNIQUE_INDEXES: Final = sa.text(
     " WHERE n.nspname = :schema AND t.relname = :table AND i.indisunique AND i.indimmediate AND i.indislive"
     " GROUP BY c.oid, c.relname, i.indpred, i.indrelid, i.* ORDER BY c.oid"
 )
+_CONNECTED: Final = sa.text(
+    "SELECT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = c.oid"
+    "  AND position(g.tgenabled::text IN CAST(:firing AS text)) > 0)"
+    " OR (SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)) > :keys"
+    " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"
+)
 _ROW_VERSION: Final = sa.text(
     # CASE: the function raises an error if commit times are not recorded.
     "SELECT v.timestamp::text AS at, CASE WHEN v.roident <> 0 THEN coalesce(o.roname, '') END AS origin, n.nspname, c.relname"
@@ -263,6 +269,19 @@ def _column(row: Sequence[Any]) -> PostgreSQLColumn:
         binary_form=binary_form,
         required=required,
     )
+
+
+def is_connected(connection: sa.Connection, table: TargetTable, *, fires: str) -> bool:
+    """Whether the table has a trigger that fires, or a unique key or exclusion constraint beside
+    its key.
+
+    Args:
+        connection: the connection to use.
+        table: a table without partitions.
+        fires: as in :func:`read_table`. The triggers of foreign keys are among the triggers.
+    """
+    place = {"schema": table.schema, "table": table.name, "firing": fires, "keys": int(table.key is not None)}
+    return bool(connection.execute(_CONNECTED, place).scalar_one())
 
 
 def read_unique_indexes(connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from subscriber.targets.generic.shapes import GenericShapes
 from subscriber.targets.postgresql.catalog import (
+    is_connected,
     read_table,
     read_unique_indexes,
 )
@@ -30,6 +31,15 @@ class PostgreSQLShapes(GenericShapes):
         """See :meth:`Shapes.reflect`."""
         with self._errors.reporting():
             return read_table(connection, schema, table, fires=self._transactions.fires)
+
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """See :meth:`Shapes.order_matters`; a partitioned table may have keys that are unique only
+        in a partition.
+        """
+        if table.kind != "table":
+            return True
+        with self._errors.reporting():
+            return is_connected(connection, table, fires=self._transactions.fires)
 
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """See :meth:`Shapes.unique_indexes`; includes expressions and predicates."""

@@ -22,6 +22,15 @@ class Shapes(Protocol):
         """
         ...
 
+    def order_matters(self, connection: sa.Connection, table: TargetTable) -> bool:
+        """Whether changes of different rows of ``table`` may have another result in another order.
+
+        True for a table with a trigger that fires, an enforced foreign key that it has or that
+        references it, a unique key beside :attr:`TargetTable.key`, or a key that compares values in
+        another way than PostgreSQL. Also true if this is not known.
+        """
+        ...
+
     def unique_indexes(self, connection: sa.Connection, table: TargetTable) -> Sequence[UniqueIndex]:
         """The unique indexes of ``table``, in PostgreSQL's order (rule C22).
 

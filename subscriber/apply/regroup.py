@@ -1,0 +1,259 @@
+"""Changes that may be written in another order than the publisher's: the runs of a frame, regrouped.
+
+A batch is one transaction of the target, so nobody sees the states between two of its changes. Two
+changes may change places if they touch different rows and nothing else connects the rows: no
+trigger, no enforced foreign key, no second unique key. Thousands of small transactions then become
+a few long runs, and a long run costs a statement where the single changes cost thousands::
+
+    publisher   B U(1) U(2) I(7) D(3) C  B U(1) I(8) C  B D(7) U(2) C
+                  │                        │              │
+    first time    D(3)  U(1) U(2)  I(7) I(8)              each key's first change, by action and shape
+    second time   D(7)  U(1) U(2)                         each key's second change; and so on
+
+The changes of one row keep their order: its n-th change is written in the n-th round. Within a
+round all keys are different, and DELETEs come first, then UPDATEs, then INSERTs.
+
+A *stretch* is the longest piece of a frame in which this is allowed. Everything else separates
+stretches and is written at its place: TRUNCATE, the messages of prepared transactions, an UPDATE
+that changes its key, and changes of tables for which the order matters
+(:meth:`ChangeWriter.free_key`).
+
+Invariants:
+
+- Every change is written, with its own values, so that a value that the target refuses is refused
+  here, too. *Rejected:* only the last of several changes of a row. A constraint or a type of the
+  target could refuse one of the others.
+- If a statement fails or does not find all its rows, the batch is rolled back and applied in the
+  publisher's order (:class:`OrderMatters`). So the exact walk decides which transaction has a
+  conflict. *Rejected:* a savepoint for each stretch, since DuckDB has none.
+
+This module is pure: it only orders row numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from subscriber.apply.walk import Messages, Run
+from subscriber.protocol.changes import ChangeGroup, Control, Frame
+from subscriber.protocol.messages import Relation
+
+FreeKey = Callable[[ChangeGroup], tuple[str, ...] | None]
+"""The columns that identify the rows of a group whose order does not matter. Empty for INSERTs into
+a table without a key; None if the order matters.
+"""
+
+_PASSED: Final = b"BCO"
+"""Controls that do not separate stretches: they only mark where a transaction begins and ends, and
+where it comes from.
+"""
+_SEPARATES: Final = b"bPKr"
+"""Controls of prepared transactions: a frame that has one is not regrouped."""
+_ORDER: Final = {"D": 0, "U": 1, "I": 2}
+_LEAST_SAVED: Final = 2
+"""A stretch must have at least this many times fewer runs than before."""
+
+
+class OrderMatters(Exception):
+    """A regrouped batch was rolled back, and must be applied again in the publisher's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Changes of the frame's group number ``group`` that are written together.
+
+    Attributes:
+        group: the number of the group.
+        rows: the numbers of its rows, ascending.
+    """
+
+    group: int
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a frame whose changes are written in another order.
+
+    Attributes:
+        controls: the controls in order, each with the number of changes between it and the control
+            before it.
+        rest: the number of changes after the last control.
+        rows: the changes, in the order in which they are to be written.
+    """
+
+    controls: tuple[tuple[int, Control], ...]
+    rest: int
+    rows: tuple[Rows, ...]
+
+
+Step = Control | Run | Stretch
+
+
+def regrouped(frame: Frame, free_key: FreeKey) -> Iterator[Step]:
+    """The messages of a frame as stretches, and the rest as :func:`~subscriber.apply.walk.steps`
+    gives it.
+
+    Args:
+        frame: a frame without messages of prepared transactions (:func:`may_regroup`).
+        free_key: tells which groups may be regrouped.
+    """
+    messages = Messages.of(frame)
+    free, codes = _free(messages, free_key)
+    for start, stop in _pieces(free[messages.at]):
+        stretch = _stretch(messages, codes, start, stop) if free[messages.at[start]] else None
+        if stretch is None:
+            yield from messages.walk(start, stop)
+        else:
+            yield stretch
+
+
+def may_regroup(frame: Frame) -> bool:
+    """Whether the frame has no messages of prepared transactions."""
+    return all(control.message[0] not in _SEPARATES for control in frame.controls)
+
+
+def _free(messages: Messages, free_key: FreeKey) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """For each item whether it does not separate stretches, and the code of its key.
+
+    Two changes have the same code if and only if they have the same relation and the same key.
+    """
+    free = np.zeros(len(messages), bool)
+    codes = np.arange(len(messages))
+    for number, control in enumerate(messages.controls):
+        free[number] = control.message[0] in _PASSED
+    relations: dict[Relation, list[int]] = {}
+    for number, group in enumerate(messages.groups):
+        relations.setdefault(group.relation, []).append(number)
+    for numbers in relations.values():
+        groups = [messages.groups[number] for number in numbers]
+        items = np.concatenate([codes[messages.rows_of(number)] for number in numbers])
+        found = _free_changes(groups, free_key)
+        if found is not None:
+            free[items], same = found
+            # An item number: so rows of different relations have different codes.
+            codes[items] = items[same]
+    return free, codes
+
+
+def _free_changes(
+    groups: Sequence[ChangeGroup], free_key: FreeKey
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
+    """For each change of one relation whether it keeps its key, and the first change that has the
+    same key; None if the order of these changes matters.
+    """
+    keys = [free_key(group) for group in groups]
+    size = sum(map(len, groups))
+    if any(key is None for key in keys):
+        return None
+    if not any(keys):
+        return np.ones(size, bool), np.arange(size)
+    columns = [_key_columns(group, key or ()) for group, key in zip(groups, keys, strict=True)]
+    # The same key may have two forms: as text and as a value.
+    if len({None if found is None else tuple(one.type for one in found) for found in columns}) != 1 or not columns[0]:
+        return None
+    codes = _codes([pa.concat_arrays(parts) for parts in zip(*(found or () for found in columns), strict=True)])
+    keeps = np.concatenate([_keeps_key(group, key or ()) for group, key in zip(groups, keys, strict=True)])
+    return keeps, _first_of_each(codes)[codes]
+
+
+def _stretch(messages: Messages, codes: NDArray[np.int64], start: int, stop: int) -> Stretch | None:
+    """The messages at the places ``start`` up to ``stop`` (exclusive), regrouped; None if that does
+    not save statements.
+    """
+    items = messages.at[start:stop]
+    owners = messages.owner[items]
+    changes = items[owners > 0]
+    if not len(changes):
+        return None
+    runs = int(owners[0] > 0) + np.count_nonzero((np.diff(owners) != 0) & (owners[1:] > 0))
+    rows = _rounds(messages, changes, codes[changes])
+    if len(rows) * _LEAST_SAVED > runs:
+        return None
+    places = np.flatnonzero(owners == 0)
+    between = np.diff(np.concatenate(([-1], places, [len(owners)]))) - 1
+    controls = [messages.controls[item] for item in items[places].tolist()]
+    return Stretch(tuple(zip(between[:-1].tolist(), controls, strict=True)), int(between[-1]), rows)
+
+
+def _rounds(messages: Messages, changes: NDArray[np.int64], codes: NDArray[np.int64]) -> tuple[Rows, ...]:
+    """The rows of each round.
+
+    Args:
+        messages: the messages of the frame.
+        changes: item numbers of changes, in the publisher's order.
+        codes: the codes of their keys.
+    """
+    owners = messages.owner[changes]
+    by_key = np.argsort(codes, kind="stable")
+    is_first = np.concatenate(([True], np.diff(codes[by_key]) != 0))
+    rounds = np.empty(len(changes), np.int64)
+    rounds[by_key] = np.arange(len(changes)) - np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    kinds = np.array([0, *(_ORDER[group.action] for group in messages.groups)])[owners]
+    order = np.lexsort((changes, owners, kinds, rounds))
+    differs = (np.diff(owners[order]) != 0) | (np.diff(rounds[order]) != 0)
+    return tuple(
+        Rows(int(owners[part[0]]) - 1, changes[part] - messages.first[owners[part[0]]])
+        for part in np.split(order, np.flatnonzero(differs) + 1)
+    )
+
+
+def _pieces(free: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """The ranges of messages that are alike free, or alike not free."""
+    if not len(free):
+        return
+    bounds = np.concatenate(([0], np.flatnonzero(free[1:] != free[:-1]) + 1, [len(free)])).tolist()
+    yield from itertools.pairwise(bounds)
+
+
+def _key_columns(group: ChangeGroup, key: Sequence[str]) -> list[pa.Array] | None:
+    """The values by which the rows of a group are found; None if one of them is missing or NULL."""
+    batch = group.new if group.old is None else group.old
+    assert batch is not None
+    if not set(key) <= set(batch.schema.names):
+        return None
+    columns = [batch.column(name) for name in key]
+    return None if any(column.null_count for column in columns) else columns
+
+
+def _keeps_key(group: ChangeGroup, key: Sequence[str]) -> NDArray[np.bool_]:
+    """Which rows of a group have the same key after the change as before."""
+    keeps = np.ones(len(group), bool)
+    if group.old is None or group.new is None:
+        return keeps
+    for name in key:
+        if name in group.new.schema.names:
+            new, old = group.new.column(name), group.old.column(name)
+            if new.type != old.type:
+                return np.zeros(len(group), bool)
+            keeps &= pc.fill_null(pc.equal(new, old), False).to_numpy(zero_copy_only=False)
+    return keeps
+
+
+def _codes(columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+    """Numbers from 0 on: rows with the same values in all columns have the same number."""
+    codes: NDArray[np.int64] | None = None
+    for column in columns:
+        encoded = column.dictionary_encode()
+        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if codes is None:
+            codes = indices
+        else:
+            _, codes = np.unique(codes * len(encoded.dictionary) + indices, return_inverse=True)
+    assert codes is not None
+    return codes.reshape(-1)
+
+
+def _first_of_each(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each code the first index that has it."""
+    first = np.zeros(int(codes.max()) + 1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return first
