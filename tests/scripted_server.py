@@ -85,6 +85,13 @@ class ScriptedServer:
         self.answers = dict(answers or {})
         self.asked: list[Asked] = []
         self.info = SimpleNamespace(server_version=version, dbname=database)
+        self.broken = False
+
+    def __enter__(self) -> ScriptedServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     @property
     def connection(self) -> Connection:
