@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from tests.scripted_server import Answer, Asked, Row, ScriptedServer
-
-SYSTEM = "7300000000000000001"
+from tests.streams import SYSTEM
 
 
 @dataclass
@@ -80,7 +79,7 @@ class ScriptedPublisher(ScriptedServer):
             "current_setting('wal_level')": lambda _: [{"wal_level": self.wal_level}],
             "pg_current_wal_flush_lsn()": lambda _: [{"lsn": self.flushed}],
             "pg_drop_replication_slot": self._drop_slot,
-            "FROM pg_replication_slots": self._slot,
+            "FROM pg_replication_slots": self.slot_rows,
             "array_agg(DISTINCT filter)": lambda _: [
                 {"nspname": "public", "relname": name, "relkind": "r", "columns": list(table.columns),
                  "filters": [None], "generated": []}
@@ -148,7 +147,8 @@ class ScriptedPublisher(ScriptedServer):
             return []
         return [{"oid": table.oid, "nspname": "public", "relname": named[1], "partitioned": False}]
 
-    def _slot(self, asked: Asked) -> list[Row]:
+    def slot_rows(self, asked: Asked) -> list[Row]:
+        """The row of pg_replication_slots that is asked for."""
         slot = self.slots.get(asked.parameters[0])
         if slot is None:
             return []

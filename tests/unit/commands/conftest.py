@@ -13,14 +13,17 @@ import pytest
 from subscriber import catalog
 from subscriber.catalog import RelationState, Subscription
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.commands import run_command
+from subscriber.commands import publisher_slots, run_command
 from subscriber.commands.subscription_grammar import parse
 from subscriber.commands.subscription_statements import Query
 from subscriber.errors import SubscriberError
+from subscriber.journal.storage import journal_url
 from subscriber.lsn import LSN
 from subscriber.settings import Settings
 from subscriber.targets import Target, open_target
+from tests.journals import three_transactions
 from tests.scripted_publisher import ScriptedPublisher
+from tests.streams import SLOT, SYSTEM
 
 
 class Session:
@@ -102,6 +105,13 @@ class Session:
         with self.target.engine.connect() as connection:
             return [dict(row) for row in connection.exec_driver_sql(sql).mappings()]
 
+    def make_journal(self) -> Path:
+        """The journal of slot s, with transactions that end at 0/200, 0/300 and 0/400."""
+        folder = Path(journal_url(self.settings.journal, SYSTEM, SLOT))
+        folder.mkdir(parents=True)
+        three_transactions(folder)
+        return folder
+
     def dump(self) -> dict[str, list[dict[str, Any]]]:
         """Every row of every table of the target."""
         tables = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
@@ -131,3 +141,9 @@ def publisher(monkeypatch: pytest.MonkeyPatch) -> ScriptedPublisher:
     scripted = ScriptedPublisher()
     monkeypatch.setattr(psycopg, "connect", lambda *_, **__: scripted)
     return scripted
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands do not wait until a worker has released its slot."""
+    monkeypatch.setattr(publisher_slots, "WORKER_STOP_SECONDS", -1.0)

@@ -7,7 +7,7 @@ import pytest
 from subscriber.catalog import RelationState
 from subscriber.catalog.subscriptions import set_two_phase_state
 from subscriber.errors import PublisherNotReady
-from tests.scripted_publisher import SYSTEM
+from tests.streams import SYSTEM
 
 READY, INIT = RelationState.READY, RelationState.INIT
 

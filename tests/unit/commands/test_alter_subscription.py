@@ -7,7 +7,8 @@ import pytest
 from subscriber.catalog import RelationState, released_slots
 from subscriber.errors import NotSupportedError, PublisherUnavailable, UsageError
 from subscriber.lsn import LSN
-from tests.scripted_publisher import SYSTEM, PublishedSlot
+from tests.scripted_publisher import PublishedSlot
+from tests.streams import SYSTEM
 
 
 @pytest.mark.parametrize(
@@ -213,8 +214,7 @@ def test_an_upgraded_publisher_is_followed_by_its_identifier(session):
     assert session.subscription().system_identifier == SYSTEM
 
 
-def test_two_phase_is_turned_off_only_when_the_slot_is_released(session, publisher, monkeypatch):
-    monkeypatch.setattr("subscriber.commands.publisher_slots.WORKER_STOP_SECONDS", -1.0)
+def test_two_phase_is_turned_off_only_when_the_slot_is_released(session, publisher, impatient):
     publisher.slots["s"] = PublishedSlot(pid=4711)
     session.subscribe(enabled=False, system_identifier=SYSTEM, two_phase=True)
     error = session.refused("ALTER SUBSCRIPTION s SET (two_phase = false)")

@@ -10,7 +10,8 @@ from subscriber.catalog import ReleasedSlot, release_slot, released_slots
 from subscriber.commands.create_subscription import check_named_once
 from subscriber.errors import NotSupportedError, PublisherNotReady, UsageError
 from subscriber.lsn import LSN
-from tests.scripted_publisher import SYSTEM, PublishedSlot
+from tests.scripted_publisher import PublishedSlot
+from tests.streams import SYSTEM
 
 CREATE = "CREATE SUBSCRIPTION s CONNECTION 'host=a' PUBLICATION p"
 WITHOUT_SLOT = f"{CREATE} WITH (slot_name = none, create_slot = false, enabled = false)"
