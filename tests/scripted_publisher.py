@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from subscriber.publication.definition import OPERATIONS, Publication
 from tests.scripted_server import Answer, Asked, Row, ScriptedServer
 from tests.streams import SYSTEM
 
@@ -51,11 +52,12 @@ class PublishedRows:
 
 
 class ScriptedPublisher(ScriptedServer):
-    """A publisher whose publications publish all of its tables.
+    """A publisher with tables, all of which are published as long as the server's publications are
+    used.
 
     Attributes:
         tables: the tables by name.
-        publications: the names of the publications.
+        publications: the publications as definitions, by name.
         slots: the replication slots by name.
         sequences: the sequences of schema public by name.
         other_origins: the publications with tables that the publisher itself subscribes to.
@@ -67,7 +69,7 @@ class ScriptedPublisher(ScriptedServer):
     def __init__(self, *, version: int = 180000) -> None:
         super().__init__(version=version)
         self.tables: dict[str, PublishedRows] = {}
-        self.publications = {"p"}
+        self.publications = {"p": Publication("p", all_tables=True)}
         self.slots: dict[str, PublishedSlot] = {}
         self.sequences: dict[str, PublishedCounter] = {}
         self.other_origins: Sequence[str] = ()
@@ -75,6 +77,42 @@ class ScriptedPublisher(ScriptedServer):
         self.flushed = "0/500"
         self.wal_level = "logical"
         self.answers: dict[str, Answer] = {
+            "SELECT 'type' ||": [],
+            "current_database()::text, current_user": [
+                {"server_encoding": "UTF8", "current_database": "shop", "current_user": "ann",
+                 "current_schemas": ["pg_catalog", "public"], "current_schema": "public", "schemas": ["public"]}
+            ],
+            "c.relispartition, c.relnatts": lambda _: [
+                {"oid": table.oid, "nspname": "public", "relname": name, "relkind": "r", "relpersistence": "p",
+                 "relreplident": "d", "relispartition": False, "relnatts": len(table.columns)}
+                for name, table in self._sorted()
+            ],
+            "format_type(a.atttypid, a.atttypmod), a.attcollation": lambda _: [
+                {"attrelid": table.oid, "attname": column, "attnum": place, "atttypid": 23, "atttypmod": -1,
+                 "format_type": "integer", "attcollation": 0, "attgenerated": "", "adbin": None}
+                for table in self.tables.values() for place, column in enumerate(table.columns, start=1)
+            ],
+            "i.indisvalid AND i.indisunique": lambda _: [
+                {"indrelid": table.oid, "columns": [table.columns[0]]}
+                for table in self.tables.values() if table.has_key
+            ],
+            "FROM pg_inherits": [],
+            "SELECT current_setting('server_encoding')": [{"server_encoding": "UTF8"}],
+            "FROM pg_collation WHERE": [],
+            "FROM pg_database": [{"is_c": False}],
+            "pubname::text FROM pg_publication ORDER BY": lambda _: [{"pubname": name} for name in self.publications],
+            "pubname::text, puballtables": lambda _: [
+                {"oid": oid, "pubname": one.name, "puballtables": one.all_tables,
+                 "published": [operation in one.publish for operation in OPERATIONS], "pubviaroot": one.via_root,
+                 "pubgencols": "n"}
+                for oid, one in enumerate(self.publications.values())
+            ],
+            "FROM pg_publication_rel": lambda _: [
+                {"prpubid": oid, "nspname": entry.schema, "relname": entry.name, "prqual": entry.where,
+                 "listed": entry.columns is not None, "columns": list(entry.columns or ()), "prexcept": False}
+                for oid, one in enumerate(self.publications.values()) for entry in one.tables
+            ],
+            "FROM pg_publication_namespace": [],
             "pg_control_system()": lambda _: [{"system_identifier": int(self.system_identifier)}],
             "current_setting('wal_level')": lambda _: [{"wal_level": self.wal_level}],
             "pg_current_wal_flush_lsn()": lambda _: [{"lsn": self.flushed}],
