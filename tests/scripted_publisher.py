@@ -112,7 +112,10 @@ class ScriptedPublisher(ScriptedServer):
                  "listed": entry.columns is not None, "columns": list(entry.columns or ()), "prexcept": False}
                 for oid, one in enumerate(self.publications.values()) for entry in one.tables
             ],
-            "FROM pg_publication_namespace": [],
+            "FROM pg_publication_namespace": lambda _: [
+                {"pnpubid": oid, "nspname": schema}
+                for oid, one in enumerate(self.publications.values()) for schema in one.schemas
+            ],
             "pg_control_system()": lambda _: [{"system_identifier": int(self.system_identifier)}],
             "current_setting('wal_level')": lambda _: [{"wal_level": self.wal_level}],
             "pg_current_wal_flush_lsn()": lambda _: [{"lsn": self.flushed}],

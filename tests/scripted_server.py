@@ -118,6 +118,11 @@ class ScriptedServer:
         """As psycopg's ``Connection.transaction``."""
         yield
 
+    def answer(self, part: str, answer: Answer) -> None:
+        """Answer statements that contain a text before all other answers are looked at."""
+        self.answers.pop(part, None)
+        self.answers = {part: answer, **self.answers}
+
     def statements(self, part: str) -> list[Asked]:
         """The statements that contain a text."""
         return [one for one in self.asked if part in one.sql]

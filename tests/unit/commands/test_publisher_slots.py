@@ -84,10 +84,11 @@ def test_a_slot_without_a_receiver_needs_no_wait(session, publisher):
 def test_a_receiver_that_was_started_afterwards_is_none_to_wait_for(session, publisher):
     """It has read the catalog after the change."""
     pids = iter([4711, 4711, 4712])
-    publisher.answers["FROM pg_replication_slots"] = lambda asked: [
-        row | {"active_pid": next(pids)} for row in publisher.slot_rows(asked)
-    ]
     publisher.slots["s"] = PublishedSlot()
+    publisher.answer(
+        "FROM pg_replication_slots",
+        lambda asked: [row | {"active_pid": next(pids)} for row in publisher.slot_rows(asked)],
+    )
     end_receiver(session.subscribe(system_identifier=SYSTEM), session.said.append)
     assert list(pids) == []
     assert not publisher.statements("pg_terminate_backend")
