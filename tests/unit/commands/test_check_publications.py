@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from subscriber import catalog
@@ -15,7 +17,7 @@ from subscriber.schema.published_table import PublishedTable
 FILM = TableEntry("public", "film")
 
 
-def check(session, publisher, *publications: str, **options: object) -> SubscribedTables:
+def check(session, publisher, *publications: str, **options: Any) -> SubscribedTables:
     given = {name: options.pop(name) for name in ("named", "known") if name in options}
     return check_publications(
         session.target,
@@ -28,7 +30,7 @@ def check(session, publisher, *publications: str, **options: object) -> Subscrib
     )
 
 
-def refused(session, publisher, *publications: str, **options: object) -> SubscriberError:
+def refused(session, publisher, *publications: str, **options: Any) -> SubscriberError:
     with pytest.raises(SubscriberError) as caught:
         check(session, publisher, *publications, **options)
     return caught.value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from subscriber.catalog.subscription_options import SubscriptionOptions
@@ -85,7 +87,7 @@ def test_missing_tables_are_designed_from_the_publishers(session, publisher):
 # Shapes -------------------------------------------------------------------------------------------
 
 
-def warnings(session, publisher, *, changing: bool = True, **options: object) -> list[str]:
+def warnings(session, publisher, *, changing: bool = True, **options: Any) -> list[str]:
     tables = [PublishedTable("public", name, columns=tuple(table.columns)) for name, table in publisher.tables.items()]
     published = SubscribedTables(tables, frozenset(table.key for table in tables) if changing else frozenset())
     said: list[str] = []
@@ -93,7 +95,7 @@ def warnings(session, publisher, *, changing: bool = True, **options: object) ->
         session.target,
         Publisher(publisher.connection),
         published,
-        SubscriptionOptions(slot_name="s", **options),  # type: ignore[arg-type]
+        SubscriptionOptions(slot_name="s", **options),
         said.append,
     )
     return [text.partition("\n")[0] for text in said]

@@ -13,7 +13,7 @@ from subscriber.publication.definition import Publication, TableEntry
 def run(session, *names: str, replace: bool = False) -> list[str]:
     session.said.clear()
     import_publications(session.target, "host=a", names, session.said.append, replace=replace)
-    return session.said
+    return list(session.said)
 
 
 def stored(session) -> dict[str, Publication]:
