@@ -75,7 +75,7 @@ def without_identity(name: str, *, updates: bool = True, deletes: bool = True) -
             True,
             False,
             (
-                'UPDATE on it fail, for every application: cannot update table "film" because it does not have a replica'
+                'UPDATE on it fails, for every application: cannot update table "film" because it does not have a replica'
                 " identity and publishes updates."
             ),
         ),
@@ -83,7 +83,7 @@ def without_identity(name: str, *, updates: bool = True, deletes: bool = True) -
             False,
             True,
             (
-                'DELETE on it fail, for every application: cannot delete from table "film" because it does not have a replica'
+                'DELETE on it fails, for every application: cannot delete from table "film" because it does not have a replica'
                 " identity and publishes deletes."
             ),
         ),
