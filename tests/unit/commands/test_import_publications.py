@@ -23,7 +23,7 @@ def stored(session) -> dict[str, Publication]:
 
 @pytest.fixture
 def server(publisher):
-    """A publisher with a table film, publication p of all tables, and publication q of the table."""
+    """A publisher with a table film, publication p of all tables, and q of the table."""
     publisher.add_table("film", "id", "year")
     publisher.publications["q"] = Publication("q", tables=(TableEntry("public", "film", ("id", "year"), "(id > 1)"),))
     return publisher

@@ -1,5 +1,5 @@
-"""CREATE, ALTER and DROP PUBLICATION, as far as no publisher is needed; the rest is beside the server
-(tests/conformance/test_publication_commands.py).
+"""CREATE, ALTER and DROP PUBLICATION, as far as no publisher is needed. The rest is in
+tests/conformance/test_publication_commands.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Slots at the publisher, as far as ordinary connections reach. Creating and altering a slot needs a
-server (tests/conformance/test_subscription_commands.py).
+"""Slots at the publisher, as far as ordinary connections reach. Creating and altering a slot
+needs a server (tests/conformance/test_subscription_commands.py).
 """
 
 from __future__ import annotations

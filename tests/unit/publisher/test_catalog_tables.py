@@ -185,7 +185,9 @@ def test_the_database_and_its_role_are_told():
     ],
 )
 def test_texts_sort_by_bytes_where_the_encoding_has_the_order_of_utf8(encoding, database_is_c, bytewise):
-    """The bytes of LATIN1 have the order of the code points, those of LATIN9 do not (the euro sign)."""
+    """The bytes of LATIN1 have the order of the code points; those of LATIN9 do not, because of
+    the euro sign.
+    """
     found = read(collations=(950, 951), database_is_c=database_is_c, encoding=encoding)
     assert found.bytewise_collations == bytewise
 

@@ -1,5 +1,5 @@
-"""The shapes of tables, from the rows of the server's catalogs. The values of constants are computed
-by the server (tests/conformance/test_shapes.py).
+"""The shapes of tables, from the rows of the server's catalogs. The server computes the values of
+constants (tests/conformance/test_shapes.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Plain and prepared transactions: what becomes an entry of the journal, and when. That messages out
-of order are refused is in test_walreceiver.py.
+"""Plain and prepared transactions: what becomes an entry of the journal, and when. Most refusals of
+messages out of order are in test_walreceiver.py.
 """
 
 from __future__ import annotations
