@@ -1,4 +1,4 @@
-"""The option create_tables: the design of missing tables, and their creation."""
+"""The option create_tables: how missing tables are designed and created."""
 
 from __future__ import annotations
 
