@@ -68,7 +68,8 @@ def warn_without_identity(notify: Notify, tables: Sequence[TableWithoutIdentity]
     warning(
         notify,
         message,
-        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'} fail,"
+        detail=f"At the publisher, {' and '.join(verb for verb, _ in fails)} on {'it' if len(tables) == 1 else 'each of them'}"
+        f" {'fails' if len(fails) == 1 else 'fail'},"
         f" for every application: {'; '.join(text for _, text in fails)}.",
         hint=f"Run at the publisher: {_script(table.statement for table in tables)}",
     )
