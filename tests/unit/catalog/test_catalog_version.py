@@ -1,5 +1,5 @@
-"""subscription.catalog.version: tables' states and publications are read again exactly when they
-were written.
+"""The versions of the catalog: table states and publications are read again exactly when they were
+written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from subscriber.publication.definition import Publication, TableEntry
 from subscriber.publication.publishing import Publishing
 from subscriber.runtime.catalog_rules import BatchRules
 from subscriber.schema.publisher_tables import PublisherTables
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
 from tests.frames import relation
 
 TABLES = [("public", f"t{number}") for number in range(5)]
@@ -29,12 +29,10 @@ T0 = relation("public.t0", {"a": "int4"}, ["a"])
 
 
 @pytest.fixture
-def target(tmp_path):
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        with opened.begin() as connection:
-            make(connection)
-        yield opened
+def target(target):
+    """The subscription "s" with its tables."""
+    in_transaction(target, make)
+    return target
 
 
 def make(connection: sa.Connection) -> None:
@@ -62,7 +60,7 @@ def in_transaction(target: Target, write: Callable[[sa.Connection], Any]) -> Non
 
 
 class Statements:
-    """How often a table was read since somebody last asked."""
+    """Counts the queries of a table."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._texts: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,19 +15,11 @@ from subscriber.lsn import LSN
 from subscriber.publication.definition import Publication
 from subscriber.publication.publishing import Publishing
 from subscriber.runtime.catalog_rules import BatchRules, CatchUpRules
-from subscriber.targets import Target, open_target
 from tests.publications import as_sent, entry, table, tables
 
 T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
 SYSTEM = replace(table("pg_catalog.pg_class", {}, oid=2), is_system=True)
 P = Publication("p", tables=(entry(T, "(a > 1)"),))
-
-
-@pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
-    with open_target(f"sqlite:///{tmp_path / 't.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        yield opened
 
 
 def subscribed(connection: Any, carrier: str | None = "c") -> catalog.Subscription:

@@ -1,4 +1,4 @@
-"""subscription.catalog.publications: what is stored is read back, in every database."""
+"""Publications in the catalog: what is stored is read back, in every database."""
 
 from __future__ import annotations
 
