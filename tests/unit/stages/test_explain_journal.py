@@ -22,12 +22,12 @@ from tests.publications import as_sent, entry, table, tables
 T = table("public.t", {"a": "int4", "b": "text"}, key=["a"], oid=1)
 U = table("public.u", {"a": "int4"}, key=["a"], oid=2)
 SENT = {one.name: as_sent(one) for one in (T, U)}
-FIRST = [
+FIRST: list[m.Message] = [
     m.Insert(T.oid, values("1", "x")),
     m.Insert(U.oid, values("1")),
     m.Update(T.oid, "K", values("1", None), values("7", None)),
 ]
-SECOND = [m.Truncate((T.oid, U.oid), False, False), m.Delete(T.oid, "K", values("7", None))]
+SECOND: list[m.Message] = [m.Truncate((T.oid, U.oid), False, False), m.Delete(T.oid, "K", values("7", None))]
 Explain = Callable[..., list[Change]]
 
 
