@@ -1,0 +1,260 @@
+"""The steps through one batch: transactions, messages, prepared transactions, SKIP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from subscriber.apply.applier import ApplyResult
+from subscriber.apply.batch_rules import Rules
+from subscriber.apply.exact import ExactApplier
+from subscriber.errors import (
+    ConflictError,
+    JournalCorrupt,
+    ProtocolError,
+    TargetRelationError,
+)
+from subscriber.lsn import LSN
+from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
+from tests.changes import T, U, insert, update
+from tests.failures import applied_before
+from tests.frames import frame, prepared, relation, transaction, values
+
+START, END = LSN(100), LSN(1000)
+pytestmark = pytest.mark.usefixtures("tables")
+
+
+def test_messages_and_origins_are_ignored(run, rows):
+    """C38"""
+    begin, commit = transaction(200)
+    message = m.LogicalMessage(True, LSN(150), "p", b"x")
+    assert run(begin, m.Origin(LSN(5), "node"), message, insert("1", None, None), commit).changes == 1
+
+
+def test_a_relation_that_is_not_subscribed_is_looked_up_and_ignored(target, execute, rows):
+    """C4 as the servers do it (scenario 073): the worker opens a relation before it asks; D12"""
+    asked = []
+
+    def subscribed(shape, lsn):
+        asked.append((shape.name, lsn))
+        return shape.name == "t"
+
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: Rules(subscribed))
+    unknown = relation("public.unknown", {"a": "int4"}, oid=9)
+    for change in (insert("1", into=9), m.Truncate((9,), False, False)):
+        changes: list[m.Message] = [insert("1", None, None), change]
+        with pytest.raises(TargetRelationError, match=r'"public\.unknown" does not exist'):
+            applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
+    execute("CREATE TABLE unknown (a INTEGER PRIMARY KEY)")
+    changes = [insert("1", None, None), insert("1", into=9), m.Truncate((9,), False, False)]
+    result = applier.apply([frame([T, unknown], transaction(200, *changes))], start=START, end=END)
+    assert result.changes == 1
+    assert ("unknown", 192) in asked
+    assert (len(rows()), execute("SELECT * FROM unknown")) == (1, [])
+
+
+@pytest.mark.parametrize("start", [START, LSN(50)], ids=["skipped", "applied before"])
+def test_a_transaction_that_is_left_out_needs_no_table(target, stored, start):
+    """C40: the worker looks at nothing of it"""
+    unknown = relation("public.unknown", {"a": "int4"}, oid=9)
+    finish = 200 if start == START else 90
+    rules = Rules(lambda *_: False, skip_lsn=LSN(finish - 8))
+    applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+    applier.apply([frame([unknown], transaction(finish, insert("1", into=9)))], start=start, end=END)
+    assert stored() == END
+
+
+def test_a_second_pass_may_stop_between_transactions(run, rows, stored):
+    """C35: also where the next commit record begins right there"""
+    history = [
+        *transaction(200, insert("1", None, None)),
+        *transaction(300, insert("2", None, None), commit_lsn=250),
+        *prepared(500, insert("3", None, None)),
+    ]
+    assert run(*history, end=250, before=250).transactions == 1
+    assert stored() == 250
+    assert run(*history, end=450, before=450).transactions == 1
+    assert [row["a"] for row in rows()] == [1, 2]
+
+
+def test_each_transactions_conflicts_are_counted_once(run):
+    """C18"""
+    missing = m.Delete(16384, "K", values("9", None, None))
+    result = run(*transaction(200, missing), *transaction(300, missing), *transaction(400))
+    assert result.conflicts == {"delete_missing": 2}
+
+
+def test_a_transaction_may_span_frames(applier, rows):
+    begin, first, second, commit = transaction(200, insert("1", None, None), insert("2", None, None))
+    frames = [frame([T], [begin, first]), frame([T], [second]), frame([T], [commit])]
+    assert applier.apply(frames, start=START, end=END).changes == 2
+    assert len(rows()) == 2
+
+
+def test_a_commit_record_that_begins_where_the_last_one_ended_is_new(run, rows):
+    """C34: commit records may be neighbours in the WAL, then one's end is the next one's start"""
+    run(*transaction(200, insert("1", None, None)), end=200)
+    neighbour = transaction(208, insert("2", None, None), commit_lsn=200)
+    assert run(*neighbour, end=208, start=200).transactions == 1
+    assert len(rows()) == 2
+
+
+def test_an_update_to_an_existing_key_is_update_exists(run, execute):
+    execute("INSERT INTO t (a) VALUES (1), (2)")
+    with pytest.raises(ConflictError, match="conflict=update_exists"):
+        run(*transaction(200, update(("2", None, None), key=("1", None, None))))
+
+
+def test_a_missing_table_stops_with_the_relation(run, execute):
+    """C3, C37"""
+    execute("DROP TABLE u")
+    with pytest.raises(TargetRelationError, match=r'"public\.u" does not exist') as raised:
+        run(*transaction(200, insert("1", None, None)), *transaction(300, insert("1", "x", into=2)))
+    assert applied_before(raised.value) == 200
+    assert raised.value.lsn == 292
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [insert("1", None, None)],
+        [m.Commit(LSN(192), LSN(200), 0)],
+        [m.Begin(LSN(192), 0, 1), m.Begin(LSN(292), 0, 2)],
+        [m.Relation(1, "public", "t", "d", ())],
+    ],
+)
+def test_messages_out_of_order_are_protocol_errors(run, messages):
+    """C31, C44"""
+    with pytest.raises(ProtocolError) as raised:
+        run(*messages)
+    assert raised.value.sqlstate == "08P01"
+
+
+def test_a_batch_that_ends_inside_a_transaction_is_refused(run, rows):
+    """commit_order: a transaction is never split"""
+    with pytest.raises(JournalCorrupt, match="ends inside transaction 731"):
+        run(*transaction(200, insert("1", None, None))[:-1])
+    assert rows() == []
+
+
+def test_a_transaction_beyond_the_batchs_end_is_refused(run):
+    """progress_with_data: else it would be applied again"""
+    with pytest.raises(JournalCorrupt, match="beyond its batch's end 0/C7"):
+        run(*transaction(200, insert("1", None, None)), end=199)
+
+
+def test_an_error_of_the_source_keeps_the_good_prefix(applier):
+    def frames() -> Iterator[Frame]:
+        yield frame([T], transaction(200, insert("1", None, None)))
+        raise ProtocolError("broken")
+
+    with pytest.raises(ProtocolError) as raised:
+        applier.apply(frames(), start=START, end=END)
+    assert applied_before(raised.value) == 200
+
+
+def test_a_prepared_transaction_is_applied_when_it_commits(run, rows, stored):
+    """C50, C51"""
+    result = run(*prepared(500, insert("1", "x", None)), end=500)
+    assert (result.transactions, result.commit_timestamp, stored()) == (1, 2, 500)
+    assert len(rows()) == 1
+
+
+def test_a_prepared_transaction_that_is_applied_already_is_read_past(run, rows):
+    """C50a: replaying it would violate the key"""
+    old = prepared(500, insert("1", "x", None), m.Delete(16384, "K", values("77", None, None)))
+    assert run(*old, end=500).conflicts == {"delete_missing": 1}
+    result = run(*old, *transaction(600, insert("2", "y", None)), end=600)
+    assert (result.transactions, result.changes, result.conflicts) == (1, 1, {})
+    assert len(rows()) == 2
+
+
+def test_a_prepared_transaction_with_nothing_to_violate_is_read_past_too(run, rows):
+    old = prepared(500, insert("1", "x", into=2))
+    run(*old, end=500)
+    run(*old, end=600)
+    assert len(rows("u")) == 1
+
+
+def test_a_new_prepared_transaction_in_a_replay_is_applied(run, rows):
+    old = transaction(200, insert("1", None, None))
+    run(*old, end=200)
+    result = run(*old, *prepared(500, insert("2", None, None)), end=500)
+    assert (result.transactions, len(rows())) == (1, 2)
+
+
+def test_a_failing_prepared_transaction_leaves_the_prefix(run, rows):
+    """C35: its error counts only if it belongs to the batch"""
+    batch = [*transaction(200, insert("1", None, None)), *prepared(500, insert("1", None, None), xid=9)]
+    with pytest.raises(ConflictError) as raised:
+        run(*batch, end=500)
+    assert applied_before(raised.value) == 200
+    assert run(*batch, end=200, before=200).transactions == 1
+    with pytest.raises(ConflictError, match="insert_exists"):
+        run(*batch, end=500)
+    assert len(rows()) == 1
+
+
+def test_a_second_pass_stops_before_a_prepared_transaction_that_finished_later(run, rows):
+    """It was prepared before the last good transaction, and committed after it."""
+    late = prepared(500, insert("9", None, None))
+    begin, change, prepare, commit = late
+    run(*transaction(450, insert("1", None, None)), begin, change, prepare, commit, end=450, before=450)
+    assert [row["a"] for row in rows()] == [1]
+
+
+def test_an_empty_frame_is_nothing(applier):
+    assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
+
+
+@pytest.fixture
+def skip(target):
+    """Applies frames with a skip LSN, and says whether it was cleared."""
+
+    def call(lsn: int, *messages: m.Message) -> tuple[ApplyResult, bool]:
+        cleared = []
+        rules = Rules(skip_lsn=LSN(lsn), clear_skip=lambda connection: cleared.append(connection.in_transaction()))
+        applier = ExactApplier(target, subscription="sub", subid=1, read_rules=lambda _: rules)
+        return applier.apply([frame([T, U], messages)], start=START, end=END), cleared == [True]
+
+    return call
+
+
+def test_the_changes_of_the_skipped_transaction_are_dropped_and_the_skip_is_used_up(skip, rows, stored):
+    """C40, C41: truncates too; its neighbour is applied"""
+    skipped = transaction(200, insert("1", None, None), m.Truncate((16384,), False, False))
+    result, cleared = skip(192, *skipped, *transaction(300, insert("2", None, None)))
+    assert cleared
+    assert [row["a"] for row in rows()] == [2]
+    assert result.changes == 1
+    assert stored() == END
+
+
+def test_a_transaction_that_is_not_the_one_clears_the_skip_with_a_warning(skip, rows, caplog):
+    """C41"""
+    _, cleared = skip(500, *transaction(200, insert("1", None, None)))
+    assert cleared
+    assert [row["a"] for row in rows()] == [1]
+    assert 'skip-LSN of subscription "sub" cleared' in caplog.text
+
+
+def test_an_empty_transaction_leaves_the_skip(skip):
+    """C41"""
+    assert skip(500, *transaction(200))[1] is False
+
+
+def test_a_skip_that_was_used_up_does_not_skip_what_comes_after(skip, rows):
+    """C41: also where a transaction before the skipped one has cleared it"""
+    first, second = transaction(200, insert("1", None, None)), transaction(300, insert("2", None, None))
+    skip(292, *first, *second)
+    assert [row["a"] for row in rows()] == [1, 2]
+
+
+def test_a_prepared_transaction_can_be_skipped(skip, rows):
+    """C40: by the LSN of its PREPARE"""
+    messages = prepared(300, insert("1", None, None))
+    _, cleared = skip(200, *messages)
+    assert cleared
+    assert rows() == []
