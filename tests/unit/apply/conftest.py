@@ -117,7 +117,7 @@ def kept(target) -> Callable[..., list[dict[str, Any]]]:
     """These columns of the stored conflicts (by default all), in the order of their numbers."""
 
     def read(*columns: str) -> list[dict[str, Any]]:
-        wanted = [CONFLICT.c[name] for name in columns] or [CONFLICT]
+        wanted = [CONFLICT.c[name] for name in columns or CONFLICT.c.keys()]
         query = sa.select(*wanted).order_by(CONFLICT.c.conflictid)
         with target.begin() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]

@@ -26,7 +26,10 @@ def logged(caplog):
 
 def test_missing_rows_are_logged_in_postgresqls_words(apply_changes, logged):
     """C18-C21"""
-    changes = [update(("5", m.UNCHANGED, "7"), key=("1", None, None)), m.Delete(2, "O", values("2", None))]
+    changes: list[m.Message] = [
+        update(("5", m.UNCHANGED, "7"), key=("1", None, None)),
+        m.Delete(2, "O", values("2", None)),
+    ]
     apply_changes(*transaction(200, *changes), show=True)
     context = 'CONTEXT:  processing remote data for replication origin "pg_1" during message type'
     assert logged() == [
