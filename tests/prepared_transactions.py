@@ -8,14 +8,16 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from subscriber.catalog.own_tables import PREPARED_TRANSACTION
 from subscriber.targets import Target
 
 
 class ModelPrepared:
     """The role :class:`~subscriber.targets.roles.prepared.Prepared`, with GIDs in memory.
 
-    The changes of a transaction are visible from its PREPARE on, because no SQLite transaction
-    outlives its connection.
+    No SQLite transaction outlives its connection. So the changes are visible from PREPARE on, and a
+    rollback leaves them. Only the catalog's column ``committed`` changes as in a database that can
+    prepare.
 
     Attributes:
         gids: the GIDs that are prepared now.
@@ -33,11 +35,14 @@ class ModelPrepared:
     def begin(self, gid: str) -> Iterator[sa.Connection]:
         with self._target.begin() as connection:
             yield connection
+            connection.execute(sa.update(PREPARED_TRANSACTION).where(_has(gid)).values(committed=False))
         self.gids.add(gid)
         self.steps.append(f"PREPARE TRANSACTION {gid}")
 
     def finish(self, gid: str, *, commit: bool, origin: str | None = None) -> None:
         self.gids.remove(gid)
+        with self._target.begin() as connection:
+            connection.execute(sa.update(PREPARED_TRANSACTION).where(_has(gid)).values(committed=commit))
         self.steps.append(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED {gid} of {origin}")
 
     def free_gid(self, connection: sa.Connection, gid: str) -> str:
@@ -45,6 +50,10 @@ class ModelPrepared:
 
     def names(self, connection: sa.Connection) -> frozenset[str]:
         return frozenset(self.gids)
+
+
+def _has(gid: str) -> sa.ColumnElement[bool]:
+    return PREPARED_TRANSACTION.c.gid == gid
 
 
 def with_prepared_transactions(target: Target) -> tuple[Target, ModelPrepared]:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import logging
+from itertools import count
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from subscriber.apply.change_writer import ROWS_AT_A_TIME, ChangeWriter, StatementCache
+from subscriber.apply.conflict import SearchKey
 from subscriber.apply.exact import ExactApplier
+from subscriber.apply.walk import Run, steps
 from subscriber.catalog import CATALOG, OriginProgress
 from subscriber.errors import (
     ConflictError,
+    Stopped,
     TargetRelationError,
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
+from subscriber.protocol.changes import Frame
+from subscriber.targets import Target
 from subscriber.targets.generic.target import generic_target
-from tests.changes import insert, update
+from tests.changes import T, U, delete, insert, update
+from tests.conflicts import AT
 from tests.failures import applied_before
 from tests.frames import frame, relation, transaction, values
 
@@ -24,8 +33,8 @@ START, END = LSN(100), LSN(1000)
 pytestmark = pytest.mark.usefixtures("tables")
 
 
-def test_a_binary_value_is_converted_for_a_column_that_has_none_of_postgresqls_types(applier, rows):
-    """C5: as a text would be; with the types of PostgreSQL's, it refuses (scenario 882)"""
+def test_a_binary_value_is_converted_for_a_column_without_a_postgresql_type(applier, rows):
+    """C5: like a text value. A column of a PostgreSQL type would refuse it (scenario 882)."""
     remote = relation("public.t", {"a": "int8", "b": "int4"}, ["a"])
     changes = transaction(200, insert("1", "5"))
     applier.apply([frame([remote], changes, binary=("a", "b"))], start=START, end=END)
@@ -46,7 +55,7 @@ def test_an_unchanged_value_in_an_insert_is_null(run, rows):
 
 
 def test_an_update_without_old_tuple_searches_by_the_new_one(run, rows, execute):
-    """C8, C9: the target's own column keeps its value"""
+    """C8, C9: the target's own column keeps its value."""
     execute("INSERT INTO t VALUES (1, 'c', 'b', 'kept'), (2, 'c', 'b', 'kept')")
     run(*transaction(200, update(("1", "B", "C"))))
     assert rows() == [{"a": 1, "c": "C", "b": "B", "own": "kept"}, {"a": 2, "c": "c", "b": "b", "own": "kept"}]
@@ -80,7 +89,7 @@ def test_changes_of_several_tables_keep_their_order(run, rows):
             200,
             insert("1", "x", None),
             insert("1", "u", into=2),
-            m.Delete(16384, "K", values("1", None, None)),
+            delete("1", None, None),
             insert("1", "y", None),
             update(("1", "z", None)),
         )
@@ -96,8 +105,8 @@ def test_a_missing_row_is_counted_and_skipped(run, rows, execute, caplog):
     changes: list[m.Message] = [
         update(("7", "secret", None)),
         update(("1", "there", None)),
-        m.Delete(16384, "K", values("8", None, None)),
-        m.Delete(16384, "K", values("9", None, None)),
+        delete("8", None, None),
+        delete("9", None, None),
     ]
     result = run(*transaction(200, *changes))
     assert result.conflicts == {"update_missing": 1, "delete_missing": 2}
@@ -133,7 +142,7 @@ def test_a_row_with_a_value_in_the_targets_own_column_is_not_found(run, rows, ex
     assert len(rows("u")) == 1
 
 
-def test_the_lack_of_an_identity_shows_at_the_first_update_only(applier, execute):
+def test_a_table_without_an_identity_is_refused_at_the_first_update_only(applier, execute):
     """C12"""
     execute("CREATE TABLE v (a INTEGER)")
     remote = relation("public.v", {"a": "int4"}, ["a"])
@@ -144,8 +153,8 @@ def test_the_lack_of_an_identity_shows_at_the_first_update_only(applier, execute
     assert execute("SELECT a FROM v") == [(2,)]
 
 
-def test_an_update_of_nothing_still_needs_its_row(applier, execute):
-    """C9, C18: every column unchanged"""
+def test_an_update_that_sets_no_column_needs_its_row(applier, execute):
+    """C9, C18: every column is unchanged."""
     only = relation("public.t", {"a": "int4"}, ["a"])
     message = m.Update(16384, "K", values("1"), values(m.UNCHANGED))
     result = applier.apply([frame([only], transaction(200, message))], start=START, end=END)
@@ -178,7 +187,7 @@ def test_truncate_never_cascades(run, execute):
 
 @pytest.mark.parametrize("paramstyle", ["qmark", "named", "numeric"])
 def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, paramstyle):
-    """Parameters by place or by name, rows counted one by one."""
+    """Its parameters have places or names, and its rows are counted one by one."""
     url = sa.make_url(f"sqlite:///{tmp_path / 'generic.db'}")
     with generic_target(url, sa.create_engine(url, paramstyle=paramstyle)) as target:
         with target.begin() as connection:
@@ -197,12 +206,12 @@ def test_a_target_that_only_sqlalchemy_knows_gets_the_same_rows(tmp_path, params
         result = applier.apply([frame([remote], transaction(200, *changes))], start=START, end=END)
         assert result.conflicts == {"update_missing": 1, "delete_missing": 1}
         with target.begin() as connection:
-            rows = connection.exec_driver_sql("SELECT a, p0 FROM t ORDER BY a").all()
-        assert rows == [(2, "x"), (3, "x"), (10, "y")]
+            rows = {row.a: row.p0 for row in connection.exec_driver_sql("SELECT a, p0 FROM t")}
+        assert rows == {2: "x", 3: "x", 10: "y"}
 
 
 def test_a_null_never_becomes_a_generated_rowid(run):
-    """absence_is_typed: SQLite would choose a key of its own"""
+    """absence_is_typed: SQLite would generate a key."""
     with pytest.raises(ConflictError, match='null value in column "a"') as raised:
         run(*transaction(200, insert(None, "x", None)))
     assert raised.value.sqlstate == "23502"
@@ -210,8 +219,77 @@ def test_a_null_never_becomes_a_generated_rowid(run):
 
 
 def test_a_bad_value_stops_only_its_own_transaction(run):
-    """C35: the group is converted at once, the error belongs to one transaction"""
+    """C35: a group is converted at once, but the error belongs to one transaction."""
     with pytest.raises(ConflictError) as raised:
         run(*transaction(200, insert("1", None, None)), *transaction(300, insert(None, None, None), xid=9))
     assert applied_before(raised.value) == 200
     assert "in transaction 9," in str(raised.value.context)
+
+
+# The writer itself ----------------------------------------------------------------------------------
+
+
+def writer(target: Target, connection: sa.Connection, statements: StatementCache, **options: Any) -> ChangeWriter:
+    return ChangeWriter(target, connection, statements, **options)
+
+
+def runs(made: Frame) -> list[Run]:
+    return [step for step in steps(made) if isinstance(step, Run)]
+
+
+def test_a_statement_is_compiled_once_for_each_shape_of_change(target):
+    statements: StatementCache = {}
+    changes: list[m.Message] = [
+        insert("1", "x", None),
+        insert("2", "y", None),
+        delete("1", None, None),
+        delete("2", None, None),
+    ]
+    for _ in range(2):
+        made = frame([T], changes)
+        with target.begin() as connection:
+            using = writer(target, connection, statements)
+            using.open_frame(made)
+            assert [list(using.write(run)) for run in runs(made)] == [[], []]
+    assert [statement.sql.split()[0] for statement in statements.values()] == ["INSERT", "DELETE"]
+
+
+def test_a_part_of_a_group_is_written_alone(target, rows):
+    """The changes of another table come between."""
+    made = frame([T, U], [insert("1", "x", None), insert("1", "u", into=2), insert("2", "y", None)])
+    first, *_ = runs(made)
+    with target.begin() as connection:
+        using = writer(target, connection, {})
+        using.open_frame(made)
+        using.write(first)
+    assert [row["a"] for row in rows()] == [1]
+
+
+def test_missing_rows_are_counted_together_without_values_and_one_by_one_with_values(target):
+    made = frame([T], [delete("1", None, None), delete("2", None, None)])
+    (run,) = runs(made)
+    found = {}
+    for shows_values in (False, True):
+        with target.begin() as connection:
+            using = writer(target, connection, {}, show_values=shows_values)
+            using.open_frame(made)
+            found[shows_values] = [(conflict.search, number) for conflict, number in using.write(run, AT)]
+    assert found[False] == [(SearchKey(("a",)), 2)]
+    assert found[True] == [(SearchKey(("a",), ("1",)), 1), (SearchKey(("a",), ("2",)), 1)]
+
+
+def test_a_batch_that_must_end_ends_between_two_parts_of_its_rows(target, rows):
+    """bounded_memory: a large transaction is rolled back soon."""
+    checks = count()
+
+    def check() -> None:
+        if next(checks) == 2:
+            raise Stopped("the work was stopped")
+
+    made = frame([T], [insert(str(number), "x", None) for number in range(3 * ROWS_AT_A_TIME)])
+    with pytest.raises(Stopped), target.begin() as connection:
+        using = writer(target, connection, {}, check=check)
+        using.open_frame(made)
+        using.write(runs(made)[0])
+    assert next(checks) == 3, "one check for the frame, and one before each part"
+    assert rows() == []

@@ -224,10 +224,9 @@ def test_a_transaction_is_prepared_between_two_others(transactions, target, reco
         insert(local, 2)
         local.prepare()
         assert prepared.steps == ["PREPARE TRANSACTION g"]
-        row = read_prepared(local.connection, 1, 731)
-        assert row is not None
-        assert row.committed
+        assert read_prepared(local.connection, 1, 731) == PREPARED
         local.finish_prepared("g", LSN(300), commit=True)
+        assert read_prepared(local.connection, 1, 731) == replace(PREPARED, committed=True)
     assert prepared.steps == ["PREPARE TRANSACTION g", "COMMIT PREPARED g of pg_1"]
     assert (execute("SELECT a FROM t"), stored()) == ([(1,), (2,)], 300)
     assert recorder.writers == ["plain", "prepared", "plain", "plain"]
