@@ -50,7 +50,7 @@ def test_a_batch_that_begins_below_the_progress_applies_only_what_is_new(run, ro
 
 
 def test_a_batch_that_begins_above_the_progress_is_a_gap(run, stored):
-    """progress_with_data: never skipped"""
+    """progress_with_data: the changes between are not skipped."""
     with pytest.raises(JournalGap, match="applied up to 0/64, but the batch begins at 0/65") as raised:
         run(*transaction(200), start=101)
     assert applied_before(raised.value) is None
@@ -87,9 +87,7 @@ def test_frames_are_taken_one_at_a_time(target):
 
 
 def test_two_runners_cannot_both_apply(target, applier, rows):
-    """progress_with_data: a second one that read the same progress is stopped by the
-    compare-and-set
-    """
+    """progress_with_data: compare-and-set stops a second runner that has read the same progress."""
 
     def frames() -> Iterator[Frame]:
         with target.engine.connect() as elsewhere:
@@ -115,7 +113,7 @@ def test_a_failing_transaction_rolls_the_whole_batch_back(run, rows, stored):
     assert stored() == 100
 
 
-def test_a_unique_violation_speaks_as_postgresql_does(run):
+def test_a_unique_violation_has_postgresqls_message(run):
     """C19, C22, C37, names_are_data"""
     with pytest.raises(ConflictError) as raised:
         run(*failing())
@@ -136,8 +134,8 @@ def test_a_unique_violation_speaks_as_postgresql_does(run):
     assert "secret" not in "".join(traceback.format_exception(error))
 
 
-def test_the_good_prefix_can_be_committed_in_a_second_pass(run, rows, stored):
-    """C35: what finished before the failing transaction is applied"""
+def test_the_transactions_before_the_failing_one_can_be_committed_in_a_second_pass(run, rows, stored):
+    """C35"""
     with pytest.raises(ApplyError) as raised:
         run(*failing())
     before = applied_before(raised.value)
@@ -148,7 +146,7 @@ def test_the_good_prefix_can_be_committed_in_a_second_pass(run, rows, stored):
 
 
 def test_a_change_of_the_targets_table_is_seen_by_the_next_batch(run, execute, rows):
-    """C1: resolved again after local DDL"""
+    """C1: each batch looks its tables up again."""
     run(*transaction(200, insert("1", "x", None)), end=200)
     execute("ALTER TABLE t RENAME TO old")
     execute("CREATE TABLE t (c TEXT, b TEXT, a INTEGER PRIMARY KEY)")
@@ -156,7 +154,7 @@ def test_a_change_of_the_targets_table_is_seen_by_the_next_batch(run, execute, r
     assert rows() == [{"c": None, "b": "x", "a": 1}]
 
 
-def test_a_locked_database_is_to_be_tried_again(run, target, monkeypatch):
+def test_a_locked_database_is_a_transient_error(run, target, monkeypatch):
     with target.engine.connect() as connection:
         connection.connection.driver_connection.execute("PRAGMA busy_timeout = 0")
     other = sqlite3.connect(target.url.database, isolation_level=None)
@@ -170,8 +168,8 @@ def test_a_locked_database_is_to_be_tried_again(run, target, monkeypatch):
     assert applied_before(raised.value) is None
 
 
-def test_what_is_moved_with_the_data_may_be_something_else(target, rows):
-    """progress_with_data: a table that catches up has a position of its own"""
+def test_a_batch_may_move_another_progress_than_the_subscriptions(target, rows):
+    """progress_with_data: a table that catches up has its own progress."""
 
     class Kept:
         name = "other"

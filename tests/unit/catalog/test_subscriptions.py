@@ -67,9 +67,7 @@ def test_what_was_inserted_is_read_back(connection):
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):
-    """Invariant refuse_not_guess: an option that was taken is not forgotten. connect, create_slot
-    and copy_data are acts.
-    """
+    """Invariant refuse_not_guess. connect, create_slot and copy_data are not stored."""
     wanted = replace(OPTIONS, create_slot=False, **change)
     inserted = insert(connection, options=wanted)
     assert inserted.options == wanted
@@ -77,13 +75,13 @@ def test_every_option_of_a_subscription_is_kept(connection, change):
 
 
 @pytest.mark.parametrize(("streaming", "code"), [("off", "f"), ("on", "t"), ("parallel", "p")])
-def test_streaming_and_two_phase_are_stored_in_pg_subscriptions_letters(connection, streaming, code):
+def test_streaming_and_two_phase_are_stored_as_in_pg_subscription(connection, streaming, code):
     insert(connection, options=replace(OPTIONS, streaming=streaming, two_phase=True))
     row = connection.execute(sa.select(catalog.SUBSCRIPTION)).one()
     assert (row.substream, row.subtwophasestate, row.subskiplsn) == (code, "p", "0/0")
 
 
-def test_a_name_is_taken_once(connection):
+def test_a_name_is_unique(connection):
     insert(connection)
     with pytest.raises(UsageError) as caught:
         insert(connection)
@@ -111,7 +109,7 @@ def test_an_unknown_name_is_refused(connection, use):
     assert (caught.value.message, caught.value.sqlstate) == ('subscription "t" does not exist', "42704")
 
 
-def test_a_name_can_be_looked_for(connection):
+def test_a_subscription_is_found_by_its_name(connection):
     assert catalog.find_subscription(connection, "s") is None
     assert catalog.list_subscriptions(connection) == []
     inserted = insert(connection)
@@ -147,7 +145,7 @@ def test_only_the_options_that_are_named_change(connection, changes):
     assert catalog.get_subscription(connection, "b") == other
 
 
-def test_two_phase_is_pending_until_somebody_says_that_it_is_enabled(connection):
+def test_two_phase_is_pending_until_it_is_enabled(connection):
     """C48."""
     subscription = insert(connection, options=replace(OPTIONS, two_phase=True))
     assert subscription.two_phase_state == "p"
@@ -159,7 +157,7 @@ def test_two_phase_is_pending_until_somebody_says_that_it_is_enabled(connection)
     assert catalog.insert_subscription(connection, "t", CONNINFO, ("p",), OPTIONS, None, "e").two_phase_state == "e"
 
 
-def test_each_part_of_a_subscription_is_replaced_for_itself(connection):
+def test_each_property_of_a_subscription_is_replaced_alone(connection):
     subscription = insert(connection, "a", system_identifier="7")
     other = insert(connection, "b")
     catalog.set_publications(connection, subscription.subid, ("q", 'ü",'))
@@ -187,8 +185,8 @@ def test_a_subscription_is_renamed_with_its_statistics(connection):
     assert caught.value.sqlstate == "42710"
 
 
-def test_nothing_of_a_dropped_subscription_stays(connection):
-    """Its number is given again: progress that stayed would be taken for the next one's
+def test_no_row_of_a_dropped_subscription_remains(connection):
+    """Its number is used again: a remaining progress would become that of another subscription
     (progress_with_data).
     """
     for name in ("a", "b"):
@@ -209,7 +207,7 @@ def test_nothing_of_a_dropped_subscription_stays(connection):
     assert insert(connection, "c").subid == 2
 
 
-def test_a_rolled_back_insert_leaves_nothing(target):
+def test_an_insert_is_part_of_the_callers_transaction(target):
     with target.engine.connect() as connection:
         insert(connection)
         connection.rollback()

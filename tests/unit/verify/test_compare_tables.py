@@ -1,4 +1,4 @@
-"""What a comparison says. The comparison with a publisher is in tests/conformance/test_compare.py."""
+"""The result of a comparison. The comparison itself is in tests/conformance/test_compare.py."""
 
 from __future__ import annotations
 
