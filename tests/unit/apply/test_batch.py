@@ -162,7 +162,7 @@ def test_an_error_of_the_source_names_the_transactions_before_it(applier):
     assert applied_before(raised.value) == 200
 
 
-# Prepared transactions in a target that cannot prepare ----------------------------------------------
+# Prepared transactions in a target that cannot prepare --------------------------------------------
 
 
 def test_a_prepared_transaction_is_applied_when_it_commits(run, rows, stored):
@@ -219,7 +219,7 @@ def test_an_empty_frame_has_no_transactions(applier):
     assert applier.apply([Frame((), ())], start=START, end=END).transactions == 0
 
 
-# SKIP -----------------------------------------------------------------------------------------------
+# SKIP ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_a_prepared_transaction_can_be_skipped(skip, rows):
     assert rows() == []
 
 
-# Prepared transactions in a target that can prepare -------------------------------------------------
+# Prepared transactions in a target that can prepare -----------------------------------------------
 
 
 class Preparing:

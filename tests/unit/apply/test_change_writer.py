@@ -226,7 +226,7 @@ def test_a_bad_value_stops_only_its_own_transaction(run):
     assert "in transaction 9," in str(raised.value.context)
 
 
-# The writer itself ----------------------------------------------------------------------------------
+# The writer itself --------------------------------------------------------------------------------
 
 
 def writer(target: Target, connection: sa.Connection, statements: StatementCache, **options: Any) -> ChangeWriter:

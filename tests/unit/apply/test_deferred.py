@@ -14,7 +14,7 @@ from tests.frames import prepared, transaction
 
 START, END = LSN(100), LSN(1000)
 FINISHES = tuple(range(200, 1000, 100))
-"""Eight transactions; the final LSN of each is 8 bytes before its finish, its number is 700 more."""
+"""Eight transactions. The final LSN of each is 8 less than its finish LSN, its number 700 more."""
 ERROR = ConflictError("insert or update violates a foreign key constraint", sqlstate="23503")
 
 
@@ -87,7 +87,7 @@ def test_another_error_ends_the_division():
     assert applier.committed == []
 
 
-# Transactions before a change that cannot be applied ------------------------------------------------
+# Transactions before a change that cannot be applied ----------------------------------------------
 
 
 def test_transactions_are_committed_up_to_an_lsn():

@@ -113,7 +113,7 @@ def test_an_error_that_is_no_conflict_is_not_examined(target, execute):
     assert len(reads) == 1
 
 
-# The result -----------------------------------------------------------------------------------------
+# The result ---------------------------------------------------------------------------------------
 
 INSERT_EXISTS = Conflict(ConflictKind.INSERT_EXISTS, "public.t", AT)
 PKEY, CKEY = ViolatedKey("t_pkey", ("a",)), ViolatedKey("t_c_key", ("c",))

@@ -174,7 +174,7 @@ def test_an_error_at_commit_says_so(transactions, target, execute, stored):
     assert (execute("SELECT a FROM t"), stored()) == ([], 100)
 
 
-# Replication origins --------------------------------------------------------------------------------
+# Replication origins ------------------------------------------------------------------------------
 
 
 class RecordedOrigins:
@@ -208,7 +208,7 @@ def test_each_transaction_is_marked_with_the_origin_and_its_position(transaction
     assert origins.calls == [("set", "pg_1"), ("position", 200, 1_000_000), ("set", "pg_1"), ("position", 300, None)]
 
 
-# Prepared transactions ------------------------------------------------------------------------------
+# Prepared transactions ----------------------------------------------------------------------------
 
 
 def test_a_transaction_is_prepared_between_two_others(transactions, target, recorder, execute, stored):

@@ -44,7 +44,7 @@ def whole_row(*texts: str | None) -> m.Delete:
     return m.Delete(16384, "O", values(*texts))
 
 
-# Values that are equal in PostgreSQL and stored otherwise -------------------------------------------
+# Values that are equal in PostgreSQL and stored otherwise -----------------------------------------
 
 
 @pytest.mark.parametrize("stored", ["1.0", "1.00", "1.000", "1"])
@@ -127,7 +127,7 @@ def test_a_row_that_is_stored_otherwise_is_found_with_parameters_by_place_or_by_
         assert rows == [{"a": "1.0", "b": "x"}, {"a": "10", "b": "y"}, {"a": "1.00", "b": "z"}]
 
 
-# Values that cannot be compared ---------------------------------------------------------------------
+# Values that cannot be compared -------------------------------------------------------------------
 
 
 def test_two_values_of_a_type_without_equality_cannot_be_compared(target, execute, rows):

@@ -212,7 +212,7 @@ def test_a_table_without_columns_has_rows():
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_an_invalid_value_is_reported_with_its_relation_column_and_lsn(place):
-    """An invalid value does not become NULL (rule C5). The error names the change, not its group."""
+    """An invalid value does not become NULL (rule C5). The error has the place of its change."""
     rows = [m.Insert(T.relation_id, values("1", "x", "5")) for _ in range(3)]
     rows[place] = m.Insert(T.relation_id, values("1", "x", "five"))
     with pytest.raises(ProtocolError) as caught:
