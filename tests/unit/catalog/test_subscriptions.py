@@ -1,37 +1,26 @@
-"""subscription.catalog: one schema for every database, in the caller's transaction."""
+"""Subscriptions in the catalog, written in the caller's transaction."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateTable
 
 from subscriber import catalog
-from subscriber.catalog import SUBSCRIPTION_STATS, OriginProgress, RelationState, SubscriptionRelation
+from subscriber.catalog import SUBSCRIPTION_STATS, OriginProgress, PreparedTransaction, RelationState
 from subscriber.catalog.logical_messages import insert_message
-from subscriber.catalog.own_tables import LOGICAL_MESSAGE, OWN_TABLES
+from subscriber.catalog.own_tables import LOGICAL_MESSAGE
+from subscriber.catalog.prepared_transactions import write_prepared
 from subscriber.catalog.subscription_options import SubscriptionOptions
-from subscriber.errors import ConflictError, ProgressConflict, UsageError
+from subscriber.errors import ProgressConflict, UsageError
 from subscriber.lsn import LSN
 from subscriber.protocol.messages import LogicalMessage
 from subscriber.schema.relation_names import parse_names
 
 OPTIONS = SubscriptionOptions(slot_name="s", copy_data=False)
 CONNINFO = "host=h password=secret"
-
-
-@pytest.fixture
-def engine(tmp_path):
-    engine = sa.create_engine(f"sqlite:///{tmp_path / 'target.db'}")
-    catalog.ensure_catalog(engine)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def connection(engine):
-    with engine.begin() as connection:
-        yield connection
 
 
 def insert(
@@ -42,41 +31,6 @@ def insert(
     system_identifier: str | None = None,
 ) -> catalog.Subscription:
     return catalog.insert_subscription(connection, name, CONNINFO, publications, options, system_identifier)
-
-
-def test_the_catalog_is_created_once(engine):
-    catalog.ensure_catalog(engine)
-    tables = set(sa.inspect(engine).get_table_names())
-    assert tables == {
-        "subscriber_conflict",
-        "subscriber_control",
-        "subscriber_runner",
-        "subscriber_relation_shape",
-        "subscriber_schema_change",
-        "subscriber_logical_message",
-        "subscriber_prepared_transaction",
-        "subscriber_released_slot",
-        "subscriber_schema_difference",
-        "subscriber_subscription",
-        "subscriber_subscription_rel",
-        "subscriber_publication",
-        "subscriber_publication_rel",
-        "subscriber_publication_namespace",
-        "subscriber_replication_origin_status",
-        "subscriber_stat_subscription_stats",
-    }
-    assert tables == OWN_TABLES  # which no stream of a publisher's may reach
-
-
-def test_a_catalog_of_an_earlier_version_gets_the_columns_that_it_lacks(engine):
-    with engine.begin() as connection:
-        insert(connection)
-        made = catalog.get_subscription(connection, "s")
-        for column in ("subschemachanges", "submap"):
-            connection.exec_driver_sql(f"ALTER TABLE subscriber_subscription DROP COLUMN {column}")
-    catalog.ensure_catalog(engine)
-    with engine.begin() as connection:
-        assert catalog.get_subscription(connection, "s") == made
 
 
 def test_what_was_inserted_is_read_back(connection):
@@ -113,9 +67,7 @@ def test_what_was_inserted_is_read_back(connection):
     ],
 )
 def test_every_option_of_a_subscription_is_kept(connection, change):
-    """Invariant refuse_not_guess: an option that was taken is not forgotten. connect, create_slot
-    and copy_data are acts.
-    """
+    """Invariant refuse_not_guess. connect, create_slot and copy_data are not stored."""
     wanted = replace(OPTIONS, create_slot=False, **change)
     inserted = insert(connection, options=wanted)
     assert inserted.options == wanted
@@ -123,13 +75,13 @@ def test_every_option_of_a_subscription_is_kept(connection, change):
 
 
 @pytest.mark.parametrize(("streaming", "code"), [("off", "f"), ("on", "t"), ("parallel", "p")])
-def test_streaming_and_two_phase_are_stored_in_pg_subscriptions_letters(connection, streaming, code):
+def test_streaming_and_two_phase_are_stored_as_in_pg_subscription(connection, streaming, code):
     insert(connection, options=replace(OPTIONS, streaming=streaming, two_phase=True))
     row = connection.execute(sa.select(catalog.SUBSCRIPTION)).one()
     assert (row.substream, row.subtwophasestate, row.subskiplsn) == (code, "p", "0/0")
 
 
-def test_a_name_is_taken_once(connection):
+def test_a_name_is_unique(connection):
     insert(connection)
     with pytest.raises(UsageError) as caught:
         insert(connection)
@@ -157,14 +109,14 @@ def test_an_unknown_name_is_refused(connection, use):
     assert (caught.value.message, caught.value.sqlstate) == ('subscription "t" does not exist', "42704")
 
 
-def test_a_name_can_be_looked_for(connection):
+def test_a_subscription_is_found_by_its_name(connection):
     assert catalog.find_subscription(connection, "s") is None
     assert catalog.list_subscriptions(connection) == []
     inserted = insert(connection)
     assert catalog.find_subscription(connection, "s") == inserted
 
 
-def test_enabling_and_disabling_touches_one_subscription(connection):
+def test_one_subscription_is_enabled_or_disabled(connection):
     insert(connection, "a")
     insert(connection, "b")
     catalog.set_enabled(connection, "a", enabled=False)
@@ -193,7 +145,7 @@ def test_only_the_options_that_are_named_change(connection, changes):
     assert catalog.get_subscription(connection, "b") == other
 
 
-def test_two_phase_is_pending_until_somebody_says_that_it_is_enabled(connection):
+def test_two_phase_is_pending_until_it_is_enabled(connection):
     """C48."""
     subscription = insert(connection, options=replace(OPTIONS, two_phase=True))
     assert subscription.two_phase_state == "p"
@@ -205,7 +157,7 @@ def test_two_phase_is_pending_until_somebody_says_that_it_is_enabled(connection)
     assert catalog.insert_subscription(connection, "t", CONNINFO, ("p",), OPTIONS, None, "e").two_phase_state == "e"
 
 
-def test_each_part_of_a_subscription_is_replaced_for_itself(connection):
+def test_each_property_of_a_subscription_is_replaced_alone(connection):
     subscription = insert(connection, "a", system_identifier="7")
     other = insert(connection, "b")
     catalog.set_publications(connection, subscription.subid, ("q", 'ü",'))
@@ -233,8 +185,8 @@ def test_a_subscription_is_renamed_with_its_statistics(connection):
     assert caught.value.sqlstate == "42710"
 
 
-def test_nothing_of_a_dropped_subscription_stays(connection):
-    """Its number is given again: progress that stayed would be taken for the next one's
+def test_no_row_of_a_dropped_subscription_remains(connection):
+    """Its number is used again: a remaining progress would become that of another subscription
     (progress_with_data).
     """
     for name in ("a", "b"):
@@ -255,43 +207,11 @@ def test_nothing_of_a_dropped_subscription_stays(connection):
     assert insert(connection, "c").subid == 2
 
 
-def test_a_rolled_back_insert_leaves_nothing(engine):
-    with engine.connect() as connection:
+def test_an_insert_is_part_of_the_callers_transaction(target):
+    with target.engine.connect() as connection:
         insert(connection)
         connection.rollback()
         assert catalog.list_subscriptions(connection) == []
-
-
-def test_table_states_are_kept_with_their_lsn(connection):
-    """D1."""
-    catalog.set_relation_state(connection, 1, "public", "b", RelationState.INIT)
-    catalog.set_relation_state(connection, 1, "public", "a", RelationState.READY)
-    catalog.set_relation_state(connection, 1, "public", "b", RelationState.SYNCDONE, LSN(0x16B3778))
-    catalog.set_relation_state(connection, 2, "public", "b", RelationState.DATASYNC)
-    assert catalog.relations_of(connection, 1) == [
-        SubscriptionRelation("public", "a", RelationState.READY, None),
-        SubscriptionRelation("public", "b", RelationState.SYNCDONE, LSN(0x16B3778)),
-    ]
-
-
-def test_the_states_are_those_of_the_catalog():
-    """D1: w and c are in a worker's memory only."""
-    assert [state.value for state in RelationState] == ["i", "d", "f", "s", "r"]
-
-
-def test_an_error_is_counted_and_the_last_one_kept(connection):
-    insert(connection, "a")
-    insert(connection, "b")
-    catalog.record_error(connection, "b", ConflictError("one").report())
-    catalog.record_error(connection, "b", ConflictError("two").report())
-    catalog.record_error(connection, "dropped", "three")
-    rows = connection.execute(sa.select(SUBSCRIPTION_STATS).order_by(SUBSCRIPTION_STATS.c.subid)).all()
-    assert [(row.subname, row.apply_error_count, row.last_error) for row in rows] == [
-        ("a", 0, None),
-        ("b", 2, "ERROR:  two"),
-    ]
-    assert rows[0].last_error_at is None
-    assert rows[1].last_error_at.endswith("+00:00")
 
 
 def test_a_subscription_does_not_show_its_connection_string(connection):
@@ -299,21 +219,59 @@ def test_a_subscription_does_not_show_its_connection_string(connection):
     assert "secret" not in repr(insert(connection))
 
 
-def test_keys_fit_into_mariadbs():
-    """InnoDB: 3072 bytes, at four a character."""
-    for table in catalog.CATALOG.tables.values():
-        keys = [column for column in table.columns if column.primary_key or column.unique]
-        lengths = [column.type.length for column in keys if isinstance(column.type, sa.String)]
-        assert sum((length or 9999) * 4 for length in lengths) <= 3072
+def test_a_number_is_not_used_again_while_a_prepared_transaction_has_it(connection):
+    """The GID contains the number (rule C49)."""
+    transaction = PreparedTransaction(subid=7, xid=731, gid="pg_gid_7_731", prepare_end_lsn=LSN(1), prepare_timestamp=0)
+    write_prepared(connection, transaction)
+    assert insert(connection).subid == 8
 
 
-def test_names_tell_case_and_blanks_at_the_end_in_mariadb_too():
-    """Its default collations say that "S" is "s", and nearly all of them that "s " is."""
-    assert "subname VARCHAR(63) COLLATE utf8mb4_nopad_bin NOT NULL" in _ddl("mysql://")
-    assert "subname VARCHAR(63) COLLATE utf8mb4_nopad_bin NOT NULL" in _ddl("mariadb://")
-    assert "COLLATE" not in _ddl("postgresql://")
+def test_the_carrier_is_streamed_instead_of_emulated_publications(connection):
+    assert insert(connection, "a", ("p", "q")).streamed_publications == ("p", "q")
+    emulating = insert(connection, "b", ("p", "q"), replace(OPTIONS, carrier="everything"))
+    assert emulating.streamed_publications == ("everything",)
 
 
-def _ddl(url: str) -> str:
-    dialect = sa.make_url(url).get_dialect()()
-    return str(CreateTable(catalog.SUBSCRIPTION).compile(dialect=dialect))
+def test_a_slot_is_taken_up_and_adopted(connection):
+    subscription = catalog.insert_subscription(connection, "s", CONNINFO, ("p",), OPTIONS, slot_adopted=False)
+    assert (subscription.slot_adopted, subscription.system_identifier) == (False, None)
+    catalog.adopt_slot(connection, subscription.subid, "7")
+    adopted = catalog.get_subscription(connection, "s")
+    assert (adopted.slot_adopted, adopted.system_identifier) == (True, "7")
+    catalog.take_up_slot(connection, subscription.subid)
+    assert not catalog.get_subscription(connection, "s").slot_adopted
+
+
+def test_the_publishers_tables_are_stored_with_the_subscription(connection):
+    subscription = insert(connection)
+    assert catalog.publisher_tables(connection, subscription.subid) is None
+    catalog.set_publisher_tables(connection, subscription.subid, "{}")
+    assert catalog.publisher_tables(connection, subscription.subid) == "{}"
+    assert catalog.publisher_tables(connection, 99) is None
+
+
+OTHER_MAP = parse_names("a.* => b.*")
+REPLICATED: dict[str, Callable[[sa.Connection], None]] = {
+    "its publications": lambda inside: catalog.set_publications(inside, 1, ["q"]),
+    "its slot": lambda inside: catalog.set_options(inside, 1, {"slot_name": "other"}),
+    "its origin": lambda inside: catalog.set_options(inside, 1, {"origin": "none"}),
+    "its map": lambda inside: catalog.set_options(inside, 1, {"map": OTHER_MAP}),
+    "the subscription itself": lambda inside: catalog.delete_subscription(inside, "s"),
+}
+
+
+@pytest.mark.parametrize("options", [OPTIONS, replace(OPTIONS, map=OTHER_MAP)], ids=["without a map", "with a map"])
+def test_what_a_subscription_replicates_is_unchanged_after_other_options_change(connection, options):
+    subscription = insert(connection, options=options)
+    catalog.set_options(connection, 1, {"binary": True, "streaming": "off"})
+    catalog.set_enabled(connection, "s", enabled=False)
+    catalog.check_replicated(connection, subscription)
+    assert not catalog.get_subscription(connection, "s").enabled
+
+
+@pytest.mark.parametrize("change", REPLICATED.values(), ids=REPLICATED.keys())
+def test_a_change_of_what_a_subscription_replicates_is_noticed(connection, change):
+    subscription = insert(connection)
+    change(connection)
+    with pytest.raises(ProgressConflict, match=r'^what subscription "s" replicates has changed$'):
+        catalog.check_replicated(connection, subscription)
