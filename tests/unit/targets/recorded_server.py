@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -20,16 +22,18 @@ class RecordedServer:
     Attributes:
         answers: for a part of a statement, its rows, the error that it raises, or a function that
             returns the rows. A statement without an answer returns no rows.
-        statements: the statements in their order, with their parameters in place. COMMIT and
-            ROLLBACK stand for the driver's functions, CONNECT and CLOSE for the connection's.
+        statements: the statements in their order, with their parameters in place. CONNECT, COMMIT,
+            ROLLBACK and CLOSE stand for the functions of the driver's connection.
         info: attributes of the driver's connection.
         warning_count: PyMySQL's number of warnings of each statement.
+        copied: what psycopg's COPY has written.
     """
 
     answers: dict[str, Any] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
     info: dict[str, Any] = field(default_factory=dict)
     warning_count: int = 0
+    copied: list[bytes] = field(default_factory=list)
 
     def engine(self, url: str) -> sa.Engine:
         """An engine whose connections lead to this server."""
@@ -50,6 +54,8 @@ class RecordedServer:
 
 
 class _Connection:
+    closed = broken = False  # psycopg's attributes
+
     def __init__(self, server: RecordedServer) -> None:
         self._server = server
         server.statements.append("CONNECT")
@@ -102,6 +108,19 @@ class _Cursor:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         return self._rows.pop(0) if self._rows else None
+
+    @contextmanager
+    def copy(self, command: bytes) -> Iterator[SimpleNamespace]:
+        """psycopg's function."""
+        self._server.asked(command.decode())
+        yield SimpleNamespace(write=self._server.copied.append)
+        self._server.asked("END OF COPY")
+
+    def __enter__(self) -> _Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         pass

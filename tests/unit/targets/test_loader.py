@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from subscriber.errors import ConflictError, SubscriberError, UnsupportedValue
-from subscriber.targets import Target, TargetColumn, open_target
+from subscriber.targets import Target, open_target
 from subscriber.targets.generic.target import open_generic
 from subscriber.targets.loader import LoadColumn, read_block, write_block
 
@@ -128,21 +128,3 @@ def test_errors_are_ours(target):
         with target.loading.loader(connection, table, [LoadColumn(table.columns[0], TEXT)]) as loader:
             connection.exec_driver_sql("DROP TABLE t")
             loader(write_block(batch(a=["x"])))
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ([("numeric(10,2)", 1700), ("character varying(3)", 1043), ("timestamp with time zone", 1184)], "binary"),
-        ([("integer", 23), ("bigint", 23)], "text"),  # another type reads other bytes
-        ([("text", 1043)], "text"),
-        ([("interval", 1186)], "text"),  # infinity, from 17 on
-        ([("regclass", 2205)], "text"),  # an oid in binary, a name in text
-        ([("mood", 16400)], "text"),  # whose oid is another one there
-        ([], "text"),
-    ],
-)
-def test_postgresql_is_given_binary_only_where_it_means_the_same(columns, expected):
-    with open_target("postgresql+psycopg://nobody@nowhere.invalid/x") as target:
-        loads = [LoadColumn(TargetColumn("c", declared, declared.partition("(")[0]), oid) for declared, oid in columns]
-        assert target.loading.block_format(loads) == expected

@@ -97,4 +97,4 @@ def test_a_result_is_read_as_the_servers_text():
     cursor: Any = SimpleNamespace(cursor=SimpleNamespace(pgresult=answer, connection=connection))
     result = VALUES.read_result(cast("sa.CursorResult[Any]", cursor))
     assert result.rows == [("infinity", "ü"), (None, "")]
-    assert (result.columns, result.types) == (("é", "b"), (1082, 25))
+    assert (result.names, result.type_oids) == (("é", "b"), (1082, 25))
