@@ -1,4 +1,4 @@
-"""Tables of a target that is a file: made and read with the target's own SQL."""
+"""Tables of a target that is a file: changed and read with the target's own SQL, or loaded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from subscriber.protocol import messages as m
 from subscriber.targets import Target, TargetTable
 from subscriber.targets.loader import LoadColumn, write_block
+from tests.frames import values
 
 
 def execute(target: Target, *statements: str) -> None:
@@ -41,3 +43,8 @@ def load(target: Target, table: TargetTable, types: Mapping[str, int], *batches:
     with target.begin() as connection, target.loading.loader(connection, table, columns) as load_block:
         for batch in batches:
             load_block(write_block(batch))
+
+
+def insert(*texts: str | m.Absence | None) -> m.Insert:
+    """The message of an INSERT, for a relation of :func:`tests.frames.relation`."""
+    return m.Insert(16384, values(*texts))
