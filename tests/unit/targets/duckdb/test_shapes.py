@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
+from subscriber.targets import UniqueIndex
 from tests.frames import relation, transaction
 from tests.unit.targets.tables import execute, insert, reflected, rows
 
@@ -49,3 +51,30 @@ def test_a_schema_may_have_the_databases_name(apply, target):
     execute(target, "CREATE SCHEMA target.target", "CREATE TABLE target.target.t (a int PRIMARY KEY, b text)")
     apply([relation("target.t", {"a": "int4", "b": "text"}, ["a"])], *transaction(200, insert("1", "x")))
     assert rows(target, "SELECT * FROM target.target.t") == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("declared", "required"),
+    [("a INT NOT NULL", True), ("a INT NOT NULL DEFAULT 1", False), ("a INT", False), ("b INT, a AS (b + 1)", False)],
+    ids=["not null", "default", "nullable", "generated"],
+)
+def test_an_insert_needs_a_column_that_is_not_null_and_has_no_default(target, declared, required):
+    execute(target, f"CREATE TABLE t ({declared})")
+    column = reflected(target, "t").column("a")
+    assert column is not None
+    assert column.required is required
+
+
+def test_the_primary_key_comes_before_the_other_unique_indexes(target):
+    """C22: indexes of expressions are left out."""
+    execute(
+        target,
+        "CREATE TABLE t (a INT, b INT, c VARCHAR, UNIQUE (b, a), PRIMARY KEY (a))",
+        "CREATE UNIQUE INDEX i ON t (c)",
+        "CREATE UNIQUE INDEX e ON t (lower(c))",
+        "CREATE INDEX plain ON t (b)",
+    )
+    with target.engine.connect() as connection:
+        found = target.shapes.unique_indexes(connection, reflected(target, "t"))
+    assert [index.keys for index in found] == [("a",), ("b", "a"), ("c",)]
+    assert found[2] == UniqueIndex("i", ("c",))

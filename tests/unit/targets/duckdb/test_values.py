@@ -8,7 +8,7 @@ import pytest
 from subscriber.errors import TargetRelationError, UnsupportedValue
 from subscriber.protocol import messages as m
 from subscriber.targets import TargetColumn
-from subscriber.targets.duckdb.values import check_column, declaration, storage
+from subscriber.targets.duckdb.values import bind_values, check_column, declaration, storage
 from subscriber.types import BUILT_IN_TYPES, family_of, type_name
 from subscriber.verify.canonical_text import text_of
 from subscriber.verify.read_rows import target_rows
@@ -120,3 +120,44 @@ def test_zeros_at_the_end_of_a_number_do_not_count(apply, target):
     execute(target, "CREATE TABLE v (k INTEGER PRIMARY KEY, v DECIMAL(6,2))")
     apply([relation("public.v", {"k": "int4", "v": "numeric"}, ["k"])], *transaction(200, insert("1", "1.5000")))
     assert rows(target, "SELECT v::varchar AS v FROM v") == [{"v": "1.50"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "values", "bound"),
+    [
+        ("bool", "BOOLEAN", pa.array([True, None]), [True, None]),
+        ("bool", "VARCHAR", pa.array([True, False, None]), ["t", "f", None]),
+        ("float4", "DOUBLE", pa.array([0.1, None], pa.float32()), [0.1, None]),
+        ("float4", "FLOAT", pa.array([0.1, None], pa.float32()), [0.10000000149011612, None]),
+        ("date", "DATE", pa.array(["0044-03-15 BC", "infinity", None]), ["0044-03-15 (BC)", "infinity", None]),
+        ("timestamp", "TIMESTAMP", pa.array(["0044-03-15 01:02:03 BC"]), ["0044-03-15 (BC) 01:02:03"]),
+        ("date", "VARCHAR", pa.array(["0044-03-15 BC"]), ["0044-03-15 BC"]),
+        ("timestamp", "TIMESTAMP", pa.array(["294247-01-10 04:00:54.775806"]), ["294247-01-10 04:00:54.775806"]),
+        ("int4", "UTINYINT", pa.array([0, 255, None]), [0, 255, None]),
+        ("text", "INTEGER", pa.array([" 0x10 ", None]), [16, None]),
+    ],
+)
+def test_a_value_is_bound_as_duckdb_stores_it(name, declared, values, bound):
+    assert bind_values(OIDS[name], TargetColumn("c", declared, storage(declared)), values) == bound
+
+
+@pytest.mark.parametrize(
+    ("declared", "least", "greatest"),
+    [("TINYINT", -128, 127), ("UTINYINT", 0, 255), ("USMALLINT", 0, 65_535), ("UBIGINT", 0, 2**63 - 1)],
+)
+def test_an_integer_has_the_range_of_its_column(declared, least, greatest):
+    """https://duckdb.org/docs/stable/sql/data_types/numeric"""
+    column = TargetColumn("c", declared, declared)
+    assert bind_values(20, column, pa.array([least, greatest])) == [least, greatest]
+    beyond = [least - 1, greatest + 1] if greatest < 2**63 - 1 else [least - 1]
+    for value in beyond:
+        with pytest.raises(UnsupportedValue) as raised:
+            bind_values(20, column, pa.array([value]))
+        assert (raised.value.sqlstate, raised.value.column) == ("22003", "c")
+
+
+@pytest.mark.parametrize("value", ["294247-01-10 04:00:54.775807", "294276-12-31 23:59:59"])
+def test_a_timestamp_after_duckdbs_last_is_refused(value):
+    with pytest.raises(UnsupportedValue) as raised:
+        bind_values(1114, TargetColumn("c", "TIMESTAMP", "TIMESTAMP"), pa.array([value]))
+    assert raised.value.sqlstate == "22008"

@@ -39,3 +39,26 @@ def test_truncate_restarts_the_sequences_of_its_columns(target):
         target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
     execute(target, "INSERT INTO t (c) VALUES (4)")
     assert rows(target, "SELECT * FROM t") == [{"a": 5, "b": 1, "c": 4}]
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [("START 7 MINVALUE 5", 5), ("INCREMENT -2 MINVALUE -9 MAXVALUE -3 START -5", -3)],
+    ids=["up", "down"],
+)
+def test_a_sequence_restarts_from_the_end_at_which_it_begins(target, options, first):
+    """C29: DuckDB loses START when it opens the file again."""
+    execute(target, f"CREATE SEQUENCE q {options}", "CREATE TABLE t (a int DEFAULT nextval('q'), b int)")
+    execute(target, "INSERT INTO t (b) VALUES (1), (2)")
+    with target.begin() as connection:
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=True)
+    execute(target, "INSERT INTO t (b) VALUES (3)")
+    assert rows(target, "SELECT * FROM t") == [{"a": first, "b": 3}]
+
+
+def test_a_table_is_truncated_if_it_references_itself(target):
+    """C30"""
+    execute(target, "CREATE TABLE t (a int PRIMARY KEY, b int REFERENCES t (a))", "INSERT INTO t VALUES (1, NULL)")
+    with target.begin() as connection:
+        target.writing.truncate(connection, [reflected(target, "t")], restart_identity=False)
+    assert rows(target, "SELECT * FROM t") == []
