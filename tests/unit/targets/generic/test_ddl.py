@@ -31,11 +31,11 @@ def test_a_text_of_a_key_has_a_length(target):
     ("value", "literal"),
     [
         (True, "1"), (False, "0"), (-7, "-7"), (0.5, "0.5"), ("it's", "'it''s'"), ("", "''"),
-        (math.nan, None), (math.inf, None), ("a\\b", None), (b"\0", None), (None, None),
+        (math.nan, None), (math.inf, None), ("a\\b", None), ("a\0b", None), (b"\0", None), (None, None),
     ],
 )  # fmt: skip
 def test_a_literal_has_the_same_meaning_in_every_database(target, value, literal):
-    """A backslash is an escape character in some databases."""
+    """A backslash is an escape character in some databases, and a zero byte ends a statement."""
     assert target.ddl.literal(value) == literal
 
 
