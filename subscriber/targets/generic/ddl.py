@@ -46,7 +46,7 @@ class GenericDDL:
                 return str(int(value))
             case float() if math.isfinite(value):
                 return repr(value)
-            # A backslash is an escape character in some databases, and a zero byte ends a statement.
+            # A backslash is an escape character in some databases; a zero byte ends a statement.
             case str() if not {"\\", "\0"}.intersection(value):
                 return "'" + value.replace("'", "''") + "'"
             case _:
