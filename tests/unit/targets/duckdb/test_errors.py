@@ -6,8 +6,9 @@ import traceback
 
 import pytest
 
-from subscriber.errors import ConflictError, TargetError, TargetUnavailable
+from subscriber.errors import ConflictError, TargetError, TargetUnavailable, UnsupportedValue
 from subscriber.targets import open_target
+from subscriber.targets.duckdb.errors import DuckDBErrors
 from tests.frames import relation, transaction
 from tests.unit.targets.tables import execute, insert, rows
 
@@ -85,3 +86,36 @@ def test_names_that_differ_by_case_alone_are_said_to_be_taken(target):
         execute(target, 'CREATE TABLE "t" (a int)')
     assert raised.value.sqlstate == "42P07"
     assert "option map" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "sqlstate"),
+    [
+        ("ConstraintException", 'Duplicate key "a: secret" violates primary key constraint', ConflictError, "23505"),
+        ("ConstraintException", "NOT NULL constraint failed: t.a", ConflictError, "23502"),
+        ("ConstraintException", "another constraint, secret", ConflictError, "23000"),
+        ("ConversionException", "Could not convert string 'secret' to INT32", UnsupportedValue, "22000"),
+        ("OutOfRangeException", "secret", UnsupportedValue, "22000"),
+        ("TransactionException", "Conflict on update!", TargetUnavailable, "40001"),
+        ("OutOfMemoryException", "could not allocate", TargetUnavailable, "53200"),
+        ("IOException", "Could not set lock on file", TargetUnavailable, "08006"),
+        ("InterruptException", "INTERRUPT Error", TargetUnavailable, "08006"),
+        ("ResourceInUseException", "Unique file handle conflict", TargetUnavailable, "08006"),
+        ("CatalogException", 'Table with name "t" already exists!', TargetError, "42P07"),
+        ("BinderException", "secret", TargetError, TargetError.sqlstate),
+    ],
+)
+def test_the_class_of_the_exception_gives_the_error(tmp_path, name, text, kind, sqlstate):
+    """names_are_data"""
+    raised = type(name, (Exception,), {})(text)
+    error = DuckDBErrors(str(tmp_path / "t.duckdb")).translate_driver(raised)
+    assert (type(error), error.sqlstate) == (kind, sqlstate)
+    assert "secret" not in error.report()
+
+
+def test_what_does_not_exist_is_named_by_the_first_line(tmp_path):
+    """The other lines quote the statement."""
+    text = "Catalog Error: Table with name missing does not exist!\nLINE 1: SELECT secret FROM missing"
+    raised = type("CatalogException", (Exception,), {})(text)
+    error = DuckDBErrors(str(tmp_path / "t.duckdb")).translate_driver(raised)
+    assert error.message == "Table with name missing does not exist!"

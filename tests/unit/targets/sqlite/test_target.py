@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
-import pytest
 import sqlalchemy as sa
 
-from subscriber.errors import UsageError
 from subscriber.targets import open_target
 from subscriber.targets.sqlite.target import CACHE_KIB, new_database
 from tests.unit.targets.tables import execute, reflected, rows
@@ -35,18 +33,6 @@ def test_a_session_keeps_what_is_committed_and_enforces_no_foreign_keys(target):
     """C23; 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous"""
     settings = {name: rows(target, f"PRAGMA {name}")[0][name] for name in ("synchronous", "foreign_keys", "cache_size")}
     assert settings == {"synchronous": 2, "foreign_keys": 0, "cache_size": -CACHE_KIB}
-
-
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"])
-def test_an_in_memory_database_is_refused(url):
-    """Progress would be lost with the data."""
-    with pytest.raises(UsageError, match="in-memory SQLite"):
-        open_target(url)
-
-
-def test_an_option_that_sqlite_does_not_know_is_refused():
-    with pytest.raises(UsageError, match="among nonsense"):
-        open_target("sqlite:///t.db?nonsense=1")
 
 
 def test_a_new_database_replaces_the_files_of_the_old_one(tmp_path):
