@@ -1,4 +1,7 @@
-"""The run lock of a target that is a file. tests/targets/test_run_lock.py tests the locks of all targets."""
+"""The run lock of a target that is a file.
+
+tests/targets/test_run_lock.py tests the locks of all targets.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_file_that_another_process_has_open_is_waited_for(file, patience, seco
 
 
 def test_a_look_at_the_headers_does_not_give_up_the_lock_of_a_file_that_is_open(file):
-    """POSIX: a process that closes one descriptor of a file loses the lock that it has by another."""
+    """POSIX: a process that closes one descriptor of a file loses the lock that another one has."""
     with open_file(file, partial(duckdb.connect, file)), open_file(file, partial(duckdb.connect, file)):
         answer = subprocess.run(python(OPEN.format(0), file), capture_output=True, text=True, check=False)
     assert "Could not set lock on file" in answer.stderr

@@ -1,4 +1,4 @@
-"""What is told of the sessions that hold a lock. tests/conformance/test_waiting.py asks a server."""
+"""The sessions that hold a lock, described. tests/conformance/test_waiting.py asks a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The statements around a transaction of MariaDB. tests/targets/test_transactions.py executes them."""
+"""The statements around a transaction of MariaDB.
+
+tests/targets/test_transactions.py executes them.
+"""
 
 from __future__ import annotations
 

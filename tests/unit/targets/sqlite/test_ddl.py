@@ -1,4 +1,7 @@
-"""New tables in SQLite. The CREATE TABLE statements are tested in tests/unit/targets/test_ddl.py."""
+"""New tables in SQLite.
+
+The CREATE TABLE statements are tested in tests/unit/targets/test_ddl.py.
+"""
 
 from __future__ import annotations
 
