@@ -15,20 +15,18 @@ from subscriber.apply.exact import ExactApplier
 from subscriber.catalog import CATALOG, SUBSCRIPTION_STATS, OriginProgress, ensure_catalog
 from subscriber.errors import (
     ConflictError,
-    NotSupportedError,
     TargetError,
     TargetRelationError,
     TargetUnavailable,
     UnsupportedValue,
-    UsageError,
 )
 from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.schema.shape import SequencePosition
-from subscriber.targets import TargetColumn, TargetTable, open_target
+from subscriber.targets import TargetTable, open_target
 from subscriber.targets.loader import LoadColumn
-from subscriber.targets.mariadb.values import INEXACT_KEY, check_column
-from subscriber.types import BUILT_IN_TYPES, type_name
+from subscriber.targets.mariadb.values import INEXACT_KEY
+from subscriber.types import type_name
 from subscriber.verify.canonical_text import text_of
 from subscriber.verify.read_rows import target_rows
 from tests.crash.harness import wait_until
@@ -102,17 +100,7 @@ def local_infile(mariadb, request):
     mariadb.execute("SET GLOBAL local_infile = 1")
 
 
-# The URL ------------------------------------------------------------------------------------------
-
-
-def test_another_driver_is_refused():
-    with pytest.raises(NotSupportedError, match="mysqldb"):
-        open_target("mysql+mysqldb://user@host/db")
-
-
-def test_a_url_without_a_database_is_refused():
-    with pytest.raises(UsageError, match="names no database"):
-        open_target("mariadb://user@host")
+# Sessions -----------------------------------------------------------------------------------------
 
 
 def test_a_row_that_stays_locked_is_said_to_be_so(target):
@@ -351,15 +339,6 @@ def test_a_value_that_does_not_fit_is_refused(apply, target, name, declared, val
     assert rows(target, "SELECT * FROM v") == []
 
 
-@pytest.mark.parametrize("key", [False, True])
-@pytest.mark.parametrize("oid", sorted(BUILT_IN_TYPES | {99_999}), ids=type_name)
-def test_the_declaration_holds_every_type(oid, key):
-    """refuse_not_guess: the column that we make is one that we accept"""
-    with open_target("mysql://user@127.0.0.1:1/db") as target:
-        declared = target.ddl.column_type(oid, type_name(oid), key=key)
-        check_column(oid, TargetColumn("c", declared, target.ddl.storage(declared)))
-
-
 def test_values_of_another_type_are_loaded_as_postgresql_reads_them(target, local_infile):
     """C5, D7: MariaDB would read 0x10 as 0, and 1e+15 for what it is"""
     create(target, "CREATE TABLE t (a INT, b DOUBLE, c TEXT)")
@@ -370,24 +349,6 @@ def test_values_of_another_type_are_loaded_as_postgresql_reads_them(target, loca
         load(target, table, {"a": 25, "b": 1700, "c": 701}, copied(SECRET, "1.50", "1"))
     assert (raised.value.sqlstate, raised.value.column) == ("22P02", "a")
     assert SECRET not in raised.value.report()
-
-
-@pytest.mark.parametrize(
-    ("name", "declared", "storage", "hint"),
-    [
-        ("float4", "float", "float", "DOUBLE"), ("numeric", "float", "float", "DECIMAL"),
-        ("timestamp", "datetime", "datetime", "LONGTEXT|VARCHAR"), ("timestamp", "timestamp(6)", "timestamp", "VARCHAR"),
-        ("time", "time(3)", "time", "VARCHAR"), ("text", "char(10)", "char", "LONGTEXT"), ("bytea", "binary(4)", "binary", "LONGBLOB"),
-        ("text", "varchar(9)", f"varchar{INEXACT_KEY}", "binary collation"), ("int8", "float", "float", "BIGINT"),
-        ("bpchar", "char(9)", f"char{INEXACT_KEY}", "nopad_bin"), ("float8", "double(10,2)", "double", "DOUBLE"),
-        ("int4", "double(10,2) unsigned", "double", "INT"),
-    ],
-)  # fmt: skip
-def test_a_column_that_would_change_values_is_refused(name, declared, storage, hint):
-    """C3, refuse_not_guess"""
-    with pytest.raises(TargetRelationError) as raised:
-        check_column(OIDS[name], TargetColumn("c", declared, storage))
-    assert any(words in str(raised.value.hint) for words in hint.split("|"))
 
 
 # Applying -----------------------------------------------------------------------------------------
