@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from subscriber import catalog
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.errors import JournalUnavailable, TargetError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
@@ -25,22 +24,18 @@ from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.settings import Settings
-from subscriber.targets import Target, open_target
+from subscriber.targets import Target
+from tests.subscriptions import create_subscription
 
 SOON = 10.0
 
 
 @pytest.fixture
-def target(tmp_path) -> Iterator[Target]:
+def target(target: Target) -> Target:
     """A target with subscriptions s1 and s2."""
-    with open_target(f"sqlite:///{tmp_path / 'target.db'}") as opened:
-        catalog.ensure_catalog(opened.engine)
-        with opened.begin() as connection:
-            for name in ("s1", "s2"):
-                options = SubscriptionOptions(slot_name=name)
-                made = catalog.insert_subscription(connection, name, "", ["p"], options, "1")
-                made.progress.create(connection, LSN(50))
-        yield opened
+    for name in ("s1", "s2"):
+        create_subscription(target, name)
+    return target
 
 
 def name_of(one: SubscriptionWorker) -> str:
