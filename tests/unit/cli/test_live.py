@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import logging
-import sqlite3
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
@@ -18,7 +16,7 @@ from rich.text import Text
 from subscriber.catalog import Subscription
 from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.live import live_table, worker_table, worker_view
-from subscriber.cli.options import log_to_stderr, warn_on_stderr
+from subscriber.cli.options import log_to_stderr
 from subscriber.lsn import LSN
 from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
@@ -58,14 +56,6 @@ def worker(*copies: CopyStatus) -> WorkerSnapshot:
 @pytest.fixture
 def console():
     return Console(file=io.StringIO(), force_terminal=True, width=80)
-
-
-@pytest.fixture
-def logging_before():
-    root = logging.getLogger()
-    before = root.level, root.handlers
-    yield
-    root.level, root.handlers = before
 
 
 @pytest.fixture
@@ -119,30 +109,3 @@ def test_a_line_that_is_logged_stands_above_the_table_and_not_in_it(console, log
         assert "the publisher is away" in after
         assert after.index("the publisher is away") < after.index("streaming")
         assert show is not None
-
-
-@pytest.mark.parametrize("log", [log_to_stderr, warn_on_stderr])
-def test_a_connection_that_the_target_has_ended_leaves_no_traceback_in_the_log(capsys, logging_before, log):
-    logging.getLogger().handlers = []  # pytest's
-    log()
-
-    class Endable(sqlite3.Connection):
-        ended = False
-
-        def rollback(self):
-            if self.ended:
-                raise sqlite3.OperationalError("Lost connection")
-
-    ours = sqlite3.connect(":memory:", factory=Endable)
-    engine = sa.create_engine("sqlite://", creator=lambda: ours)
-    with engine.connect():
-        ours.ended = True
-    assert capsys.readouterr().err == ""
-
-
-def test_a_warning_of_a_short_command_begins_as_psqls(capsys, logging_before):
-    logging.getLogger().handlers = []  # pytest's
-    warn_on_stderr()
-    logging.getLogger("subscriber").warning("the publisher is away")
-    logging.getLogger("py4j.clientserver").error("an error of ours, with its traceback")
-    assert capsys.readouterr().err == "WARNING:  the publisher is away\n"

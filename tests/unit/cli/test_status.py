@@ -237,3 +237,10 @@ def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_r
 
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", held)
     assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output
+
+
+def test_status_of_a_target_without_subscriptions_says_what_to_do(run, target):
+    code, out, _ = run("status", "--target", target)
+    assert code == 0
+    assert "CREATE SUBSCRIPTION" in out
+    assert json.loads(run("status", "--target", target, "--json")[1]) == []
