@@ -35,7 +35,7 @@ def source(**options: object) -> CopySource:
         schema="public",
         table="t",
         snapshot="00000003-1",
-        files=(),  # type: ignore[arg-type]
+        files=(),
         **options,  # type: ignore[arg-type]
     )
 

@@ -15,7 +15,7 @@ MakeJava = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def install(tmp_path, monkeypatch) -> MakeJava:
+def install(tmp_path: Path, monkeypatch) -> MakeJava:
     """A function that installs a program ``java`` that prints what it is given."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from subscriber import catalog, failpoints
+from subscriber import catalog
 from subscriber.errors import ConflictError, ProgressConflict
 from subscriber.journal.storage import open_storage
 from subscriber.lsn import LSN
@@ -70,20 +70,6 @@ def test_a_table_is_in_state_f_at_the_lsn_of_the_snapshot_when_its_rows_are_ther
     assert scene.states() == {"a": ("f", 100)}
     assert scene.rows("a") == [1]
     assert copying.progress == 1
-
-
-def test_rows_and_state_are_committed_together(scene, copying, monkeypatch):
-    """progress_with_data, any_crash"""
-    seen = []
-    monkeypatch.setattr(failpoints, "hit", lambda name: seen.append((name, scene.states()["a"], scene.rows("a"))))
-    scene.table("a")
-    copying.run()
-    assert seen == [
-        ("copy.begin.before", ("i", None), []),
-        ("copy.begin.after", ("d", None), []),
-        ("copy.commit.before", ("d", None), []),
-        ("copy.commit.after", ("f", 100), [1]),
-    ]
 
 
 def test_a_table_that_is_in_state_d_already_is_copied_anew(scene, copying):

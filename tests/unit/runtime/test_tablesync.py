@@ -190,20 +190,6 @@ def test_stopping_ends_a_copy_without_an_error(scene):
     assert scene.rows("a") == []
 
 
-def test_while_a_table_is_copied_its_figures_can_be_seen_and_then_no_more(scene):
-    seen = []
-    scene.copy = lambda _table: seen.extend(scene.sync.copies)
-    scene.table("a")
-    scene.round()
-    (status,) = seen
-    assert (status.schema, status.name, status.rows, status.bytes) == ("public", "a", 1, 10)
-    assert (status.estimated_rows, status.estimated_bytes) == (2, 20)
-    assert scene.sync.copies == []
-
-
-# Journal ------------------------------------------------------------------------------------------
-
-
 def test_the_journal_is_kept_from_the_snapshot_on_until_all_have_joined(scene):
     kept = []
     scene.copy = lambda _table: kept.append(scene.kept_from())
