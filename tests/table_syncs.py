@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +27,7 @@ from subscriber.runtime.tablesync import TableSync
 from subscriber.settings import Settings
 from subscriber.targets import Target
 from tests.subscriptions import create_subscription, set_state, stored_relations, stored_states
+from tests.waits import wait_until
 
 SOON = 10.0
 INIT, DATASYNC, FINISHED, SYNCED = (
@@ -161,13 +161,6 @@ class CatchUp:
 
     def stop(self) -> None:
         self.running = False
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def raising(error: SubscriberError) -> Callable[[str], None]:

@@ -13,35 +13,32 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from subscriber.catalog import Subscription
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.cli.live import live_table, worker_table, worker_view
 from subscriber.cli.options import log_to_stderr
 from subscriber.lsn import LSN
 from subscriber.runtime.copy_progress import CopyStatus
 from subscriber.runtime.worker_snapshot import WorkerSnapshot
+from tests.subscriptions import SUBSCRIPTION
 
 
 def copy(name: str, rows: int = 1_234_567) -> CopyStatus:
-    return CopyStatus("public", name, rows, 234_567_890, 30_000_000, 4_567_890_123, 123_456.7, "2026-01-02T03:04:05Z")
+    return CopyStatus(
+        schema="public",
+        name=name,
+        rows=rows,
+        bytes=234_567_890,
+        estimated_rows=30_000_000,
+        estimated_bytes=4_567_890_123,
+        rows_per_second=123_456.7,
+        started_at="2026-01-02T03:04:05Z",
+    )
 
 
 def worker(*copies: CopyStatus) -> WorkerSnapshot:
     """A worker with a backlog larger than most."""
     end = LSN(0xFF_016B3778)
-    subscription = Subscription(
-        1,
-        "subscriber",
-        "",
-        ("p",),
-        SubscriptionOptions(),
-        enabled=True,
-        slot_name="s",
-        skip_lsn=LSN(0),
-        system_identifier="1",
-    )
     return WorkerSnapshot(
-        subscription,
+        replace(SUBSCRIPTION, name="subscriber"),
         receives=True,
         applies=True,
         received=end,

@@ -110,7 +110,15 @@ def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_p
     assert "? B" in shown.output
 
 
-RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-21T10:20:00+00:00", None, None)
+RUNNER = RunnerStatus(
+    alive=True,
+    host="db1",
+    process_id=4711,
+    started_at="2026-11-21T10:00:00+00:00",
+    heartbeat_at="2026-11-21T10:20:00+00:00",
+    busy_since=None,
+    ended_at=None,
+)
 
 
 @pytest.mark.parametrize(

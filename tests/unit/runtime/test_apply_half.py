@@ -30,7 +30,9 @@ from subscriber.runtime.failures import FailureLog
 from subscriber.runtime.gate import Gate
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
+from tests.pipelines import nothing
 from tests.subscriptions import stored_statistics
+from tests.waits import wait_until
 
 TARGET = "8c1f" * 8
 
@@ -63,12 +65,9 @@ class Half(ApplyHalf):
             self.started.append({"name": name, "stream": stream, "applier": applier, **options})
             return Query(running=True)
 
-        def copy_table(*_: object, **__: object) -> Any:
-            raise AssertionError("this part copies no tables")
-
         settings = Settings("")
         gate = Gate(contextlib.nullcontext())
-        super().__init__(state, Pipeline(start_query, copy_table), settings, gate, FailureLog(state, settings), None)
+        super().__init__(state, Pipeline(start_query, nothing), settings, gate, FailureLog(state, settings), None)
 
 
 @pytest.fixture
@@ -85,11 +84,12 @@ def journal_of(half: Half, folder: Any, received: int, last_entry: int) -> None:
 
 def start(half: Half) -> None:
     """Start a query; the publisher's tables are read in the background first."""
-    for _ in range(100_000):
+
+    def has_started() -> bool:
         half.start()
-        if half.query is not None:
-            return
-    raise AssertionError("no query was started")
+        return half.query is not None
+
+    wait_until(has_started)
 
 
 # Starting -----------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from subscriber.runtime.failures import FailureLog, disable, is_tried_again, rec
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
 from tests.subscriptions import set_state, stored_relations, stored_statistics, stored_subscription
+from tests.waits import wait_until
 
 LATER = 10.0
 
@@ -185,9 +186,7 @@ def resolve(log: FailureLog) -> None:
     """Have it checked now whether the last error is resolved, and wait for the answer."""
     log._resolve_again = 0.0
     log.resolve()
-    deadline = time.monotonic() + LATER
-    while log.resolving.is_under_way():
-        assert time.monotonic() < deadline
+    wait_until(lambda: not log.resolving.is_under_way())
     log._resolve_again = 0.0
     log.resolve()
 

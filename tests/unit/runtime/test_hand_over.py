@@ -11,7 +11,8 @@ from subscriber.lsn import INVALID_LSN, LSN
 from subscriber.runtime.hand_over import HandOver
 from subscriber.runtime.sync_catalog import SyncCatalog
 from tests.subscriptions import stored_relations
-from tests.table_syncs import FINISHED, INIT, CatchUp, failing, wait_until
+from tests.table_syncs import FINISHED, INIT, CatchUp, failing
+from tests.waits import wait_until
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +18,7 @@ from subscriber.runtime.heartbeat import beating, is_alive
 from subscriber.runtime.read_status import runner_status
 from subscriber.runtime.subscription_status import RunnerStatus
 from subscriber.targets import Target
+from tests.waits import wait_until
 
 PATIENCE = 30.0
 
@@ -38,13 +38,6 @@ def last(target: Target) -> RunnerStatus:
     found = runner_status(target)
     assert found is not None
     return found
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.002)
 
 
 def test_a_run_says_who_it_is_goes_on_saying_so_and_says_when_it_ends(target):

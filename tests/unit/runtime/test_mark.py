@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -12,8 +11,7 @@ from subscriber.lsn import LSN
 from subscriber.runtime.background import Background
 from subscriber.runtime.mark import Mark, write_mark
 from tests.subscriptions import NOWHERE, create_subscription
-
-SOON = 10.0
+from tests.waits import wait_until
 
 
 @pytest.fixture
@@ -26,9 +24,7 @@ def answered_with(mark: Mark, answer: Callable[[], LSN]) -> None:
     """Write the mark with a publisher that gives this answer, and wait for the answer."""
     mark.writing = Background(answer, "mark")
     mark.write()
-    deadline = time.monotonic() + SOON
-    while mark.writing.is_under_way():
-        assert time.monotonic() < deadline
+    wait_until(lambda: not mark.writing.is_under_way())
     mark.write()
 
 

@@ -14,7 +14,6 @@ from subscriber import catalog
 from subscriber.catalog import RelationState
 from subscriber.errors import ConflictError, PublisherUnavailable, TargetUnavailable
 from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import mark, once
 from subscriber.runtime.attempts import Attempts, FailedAttempts
 from subscriber.runtime.catalog_watch import CatalogWatch
@@ -23,6 +22,7 @@ from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.schema.relation_names import RelationNames
 from subscriber.settings import Settings
 from subscriber.targets import Target
+from tests.pipelines import unused_pipeline
 from tests.subscriptions import create_subscription, set_state
 
 MARK = LSN(80)
@@ -35,10 +35,6 @@ def target(target: Target) -> Target:
         created = create_subscription(target, name)
         set_state(target, "t", RelationState.READY, subid=created.subid)
     return target
-
-
-def nothing(*_: object, **__: object) -> Any:
-    raise AssertionError("nothing is to be done by Spark")
 
 
 class Half:
@@ -77,7 +73,7 @@ class Run:
         self.warned: list[str] = []
         self.supervisor = Supervisor(
             target,
-            Pipeline(nothing, nothing),
+            unused_pipeline(),
             Settings("", wal_retrieve_retry_interval=0.001),
             once=True,
             tick_seconds=0.001,

@@ -82,7 +82,17 @@ def seen(tmp_path, target, monkeypatch):
 
 
 def slot_of(active_pid: int | None = None) -> Slot:
-    return Slot("s", "pgoutput", "d", active_pid, LSN(0x300), False, None, LSN(0x180), "reserved", None)
+    return Slot(
+        name="s",
+        plugin="pgoutput",
+        database="d",
+        active_pid=active_pid,
+        confirmed_flush_lsn=LSN(0x300),
+        two_phase=False,
+        lost=None,
+        restart_lsn=LSN(0x180),
+        wal_status="reserved",
+    )
 
 
 def test_the_lag_in_seconds_is_the_age_of_the_oldest_commit_that_is_not_applied(seen):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
 from tests.subscriptions import NOWHERE
-
-SOON = 10.0
+from tests.waits import wait_until
 
 
 class Receiver:
@@ -167,10 +165,12 @@ def test_a_receiver_begins_while_the_target_is_away(half):
 
 def started(half: ReceiverHalf) -> None:
     """Start a receiver, with what is found out in the background first."""
-    deadline = time.monotonic() + SOON
-    while half.process is None:
-        assert time.monotonic() < deadline
+
+    def has_started() -> bool:
         half.start()
+        return half.process is not None
+
+    wait_until(has_started)
 
 
 def test_the_beginning_of_the_slot_is_found_out_first(half):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +10,7 @@ from subscriber.errors import PublisherUnavailable
 from subscriber.runtime.receiver_handle import ReceiverProcess
 from subscriber.runtime.receiver_process import Assignment
 from tests.subscriptions import NOWHERE
-
-SOON = 60.0
+from tests.waits import wait_until
 
 
 @pytest.fixture
@@ -37,10 +35,7 @@ def receiver(tmp_path) -> Iterator[ReceiverProcess]:
 
 
 def wait_for_the_end(receiver: ReceiverProcess) -> None:
-    deadline = time.monotonic() + SOON
-    while receiver.running:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not receiver.running)
 
 
 def test_the_error_of_the_process_is_the_failure(receiver):

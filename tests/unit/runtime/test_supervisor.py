@@ -16,7 +16,6 @@ from subscriber import catalog
 from subscriber.errors import JournalUnavailable, TargetError
 from subscriber.journal.sparing import Sparing
 from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
 from subscriber.runtime import receiver_half
 from subscriber.runtime.apply_half import ApplyHalf
 from subscriber.runtime.catalog_watch import CatalogWatch
@@ -25,6 +24,7 @@ from subscriber.runtime.supervisor import Supervisor
 from subscriber.runtime.worker import SubscriptionWorker
 from subscriber.settings import Settings
 from subscriber.targets import Target
+from tests.pipelines import nothing, unused_pipeline
 from tests.subscriptions import create_subscription
 
 SOON = 10.0
@@ -42,10 +42,6 @@ def name_of(one: SubscriptionWorker) -> str:
     return one.snapshot(look=False).subscription.name
 
 
-def nothing(*_: object, **__: object) -> Any:
-    raise AssertionError("nothing is to be done by Spark")
-
-
 class Run:
     """A supervisor that runs until what is asked for has happened; receivers and queries are
     played.
@@ -59,7 +55,7 @@ class Run:
         self.stop = threading.Event()
         self.supervisor = Supervisor(
             target,
-            Pipeline(nothing, nothing, **pipeline),
+            unused_pipeline(**pipeline),
             Settings("", wal_retrieve_retry_interval=0.01),
             once=False,
             tick_seconds=0.001,

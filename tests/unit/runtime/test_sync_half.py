@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 import pytest
 
 from subscriber.catalog import RelationState
 from subscriber.errors import ConflictError, PublisherTablesOutdated, PublisherUnavailable
 from subscriber.lsn import LSN
-from subscriber.pipeline.on_spark import Pipeline
 from subscriber.positions.consumers import JournalConsumers
 from subscriber.runtime.failures import FailureLog
 from subscriber.runtime.gate import Gate
@@ -18,6 +16,7 @@ from subscriber.runtime.receiver_half import ReceiverHalf
 from subscriber.runtime.sync_half import SyncHalf, SyncPicture
 from subscriber.runtime.worker_state import WorkerState
 from subscriber.settings import Settings
+from tests.pipelines import unused_pipeline
 from tests.subscriptions import set_state, stored_states, stored_statistics, stored_subscription
 
 READY, SYNCED, DATASYNC = RelationState.READY, RelationState.SYNCDONE, RelationState.DATASYNC
@@ -36,10 +35,6 @@ class Receiver:
         self.stopped = True
 
 
-def nothing(*_: object, **__: object) -> Any:
-    raise AssertionError("nothing is to be done by Spark")
-
-
 def half_of(state: WorkerState) -> SyncHalf:
     """The part of a worker whose journal has received up to 400, with nothing to apply after 50."""
     state.positions, state.applied = (LSN(400), LSN(50)), LSN(50)
@@ -49,7 +44,7 @@ def half_of(state: WorkerState) -> SyncHalf:
         ReceiverHalf(state, settings, messages=False),
         gate,
         contextlib.nullcontext(),
-        pipeline=Pipeline(nothing, nothing),
+        pipeline=unused_pipeline(),
         settings=settings,
         failures=FailureLog(state, settings),
     )

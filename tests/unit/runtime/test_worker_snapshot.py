@@ -17,7 +17,16 @@ from tests.subscriptions import SUBSCRIPTION
 
 STREAMING = WorkerSnapshot(SUBSCRIPTION, receives=True, applies=True)
 CONFLICT = ConflictError("duplicate key")
-COPY = CopyStatus("public", "t", 1, 2, 3, 4, 5.0, "2026-01-02T03:04:05Z")
+COPY = CopyStatus(
+    schema="public",
+    name="t",
+    rows=1,
+    bytes=2,
+    estimated_rows=3,
+    estimated_bytes=4,
+    rows_per_second=5.0,
+    started_at="2026-01-02T03:04:05Z",
+)
 
 
 def changed(changes: dict[str, Any]) -> WorkerSnapshot:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from subscriber.scenario.servers.processes import GUARD
+from tests.waits import PATIENCE, wait_until
 
-PATIENCE = 60.0
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -34,9 +33,7 @@ def guard(tmp_path) -> Iterator[Start]:
 
 
 def wait_for_output(log: Path, text: str = "ready") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not log.exists() or text not in log.read_text():
-        assert time.monotonic() < deadline
+    wait_until(lambda: log.exists() and text in log.read_text())
 
 
 def send(process: subprocess.Popen[bytes], name: str) -> None:
