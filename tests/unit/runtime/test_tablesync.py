@@ -224,7 +224,7 @@ def test_a_journal_that_is_kept_for_a_table_is_let_go_when_no_table_is_left(scen
     assert scene.kept_from() == INVALID_LSN
 
 
-# The apply worker ----------------------------------------------------------------------------------
+# The apply worker ---------------------------------------------------------------------------------
 
 
 def test_a_table_left_in_d_by_a_crash_is_copied_anew(scene):

@@ -1,5 +1,5 @@
-"""Rows of a target as PostgreSQL's text. With PostgreSQL's side: tests/conformance/test_types_round_trip.py
-and test_target_node.py.
+"""Rows of a target as PostgreSQL's text. With PostgreSQL's side:
+tests/conformance/test_types_round_trip.py and test_target_node.py.
 """
 
 from __future__ import annotations
