@@ -7,14 +7,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.errors import DataException, NotSupportedError, RowFilterError
-from subscriber.filters.functions.function_registry import Implementation, implementation_of
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Implementation
 from subscriber.filters.functions.patterns import is_like, similar_to_escape
 
 
 def implementation(signature: str) -> Implementation:
-    found = implementation_of(signature)
+    found = FUNCTIONS.get(signature)
     assert found is not None
     return found
 
