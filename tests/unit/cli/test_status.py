@@ -110,7 +110,15 @@ def test_a_publisher_that_has_less_than_was_received_is_named(monkeypatch, tmp_p
     assert "? B" in shown.output
 
 
-RUNNER = RunnerStatus(True, "db1", 4711, "2026-11-21T10:00:00+00:00", "2026-11-21T10:20:00+00:00", None, None)
+RUNNER = RunnerStatus(
+    alive=True,
+    host="db1",
+    process_id=4711,
+    started_at="2026-11-21T10:00:00+00:00",
+    heartbeat_at="2026-11-21T10:20:00+00:00",
+    busy_since=None,
+    ended_at=None,
+)
 
 
 @pytest.mark.parametrize(
@@ -237,3 +245,10 @@ def test_what_a_run_has_left_long_ago_is_shown_only_where_the_target_cannot_be_r
 
     monkeypatch.setattr("subscriber.cli.status.subscription_statuses", held)
     assert "as of 2026-01-01" in CliRunner().invoke(command, target, catch_exceptions=False).output
+
+
+def test_status_of_a_target_without_subscriptions_says_what_to_do(run, target):
+    code, out, _ = run("status", "--target", target)
+    assert code == 0
+    assert "CREATE SUBSCRIPTION" in out
+    assert json.loads(run("status", "--target", target, "--json")[1]) == []

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from subscriber import catalog
-from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.journal.reader import oldest_commit
 from subscriber.journal.storage import LocalStorage
 from subscriber.lsn import INVALID_LSN, LSN
@@ -16,9 +15,9 @@ from subscriber.runtime import read_status
 from subscriber.runtime.read_status import _lag, subscription_statuses
 from subscriber.runtime.subscription_status import SubscriptionStatus
 from subscriber.settings import Settings
-from subscriber.targets import open_target
 from tests.frames import transaction
 from tests.journals import T, commit_prepared, insert, prepare, publish, rollback_prepared, writing
+from tests.subscriptions import create_subscription
 
 
 def test_the_lag_is_what_was_not_received_and_what_was_received_and_not_applied():
@@ -57,7 +56,7 @@ def test_the_oldest_commit_after_a_position_is_found_whatever_its_entry(tmp_path
 
 
 @pytest.fixture
-def seen(tmp_path, monkeypatch):
+def seen(tmp_path, target, monkeypatch):
     """The status of a subscription whose journal has received up to 0x300; given the progress, and
     what the publisher says.
     """
@@ -72,21 +71,28 @@ def seen(tmp_path, monkeypatch):
             "_publisher_positions",
             lambda _subscription: (None if publisher is None else LSN(publisher), slot),
         )
-        with open_target(f"sqlite:///{tmp_path / 'target.db'}") as target:
-            catalog.ensure_catalog(target.engine)
-            with target.begin() as connection:
-                if catalog.find_subscription(connection, "s") is not None:
-                    catalog.delete_subscription(connection, "s")
-                made = catalog.insert_subscription(connection, "s", "", ["p"], SubscriptionOptions(slot_name="s"), "1")
-                made.progress.create(connection, LSN(applied))
-            (found,) = subscription_statuses(target, Settings(str(journals)))
+        with target.begin() as connection:
+            if catalog.find_subscription(connection, "s") is not None:
+                catalog.delete_subscription(connection, "s")
+        create_subscription(target, applied=applied)
+        (found,) = subscription_statuses(target, Settings(str(journals)))
         return found
 
     return look
 
 
 def slot_of(active_pid: int | None = None) -> Slot:
-    return Slot("s", "pgoutput", "d", active_pid, LSN(0x300), False, None, LSN(0x180), "reserved", None)
+    return Slot(
+        name="s",
+        plugin="pgoutput",
+        database="d",
+        active_pid=active_pid,
+        confirmed_flush_lsn=LSN(0x300),
+        two_phase=False,
+        lost=None,
+        restart_lsn=LSN(0x180),
+        wal_status="reserved",
+    )
 
 
 def test_the_lag_in_seconds_is_the_age_of_the_oldest_commit_that_is_not_applied(seen):
