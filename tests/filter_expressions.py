@@ -18,6 +18,7 @@ from subscriber.filters.check import analyze_filter
 from subscriber.filters.evaluate.operations import operation
 from subscriber.filters.evaluate.row_values import Rows, listed, required_form
 from subscriber.filters.evaluate.simplify import simplify
+from subscriber.filters.functions.function_registry import Implementation, implementation_of
 from subscriber.schema.publisher_tables import PublisherTable
 from tests.publications import table, tables
 
@@ -37,6 +38,13 @@ def failure(expression: str, version: int = 180000) -> tuple[str, str]:
     assert constants == columns, "constants and columns raise different errors"
     assert isinstance(constants, tuple), f"no error, but {constants}"
     return constants
+
+
+def implementation(signature: str) -> Implementation:
+    """A function that is registered."""
+    found = implementation_of(signature)
+    assert found is not None, signature
+    return found
 
 
 def _both_ways(expression: str, version: int) -> tuple[Any, Any]:

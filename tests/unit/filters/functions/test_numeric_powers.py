@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.errors import DataException
 from subscriber.filters.functions import numeric_powers
-from subscriber.filters.functions.function_registry import Context, implementation_of
+from subscriber.filters.functions.function_registry import Context
 from subscriber.types.numeric import numeric_out
+from tests.filter_expressions import implementation
 
 
 def computed(name: str, *arguments: str | int, version: int = 180000) -> str:
     types = ",".join("numeric" if isinstance(one, str) else "int4" for one in arguments)
-    found = implementation_of(f"{name}({types})")
-    assert found is not None
+    found = implementation(f"{name}({types})")
     context = [Context((), 1700, version)] if found.context else []
     result = found.function(*context, *(Decimal(one) if isinstance(one, str) else one for one in arguments))
     return numeric_out(result) if isinstance(result, Decimal) else str(result)
