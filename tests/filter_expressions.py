@@ -29,6 +29,7 @@ def value(expression: str, version: int = 180000) -> str | None:
     """The value as psql prints it; None is NULL."""
     constants, columns = _both_ways(expression, version)
     assert constants == columns, "constants and columns give different values"
+    assert not isinstance(constants, tuple), constants
     return constants
 
 
@@ -47,7 +48,11 @@ def implementation(signature: str) -> Implementation:
     return found
 
 
-def _both_ways(expression: str, version: int) -> tuple[Any, Any]:
+Outcome = str | tuple[str, str] | None
+"""A value as text, or the SQLSTATE and the message of an error."""
+
+
+def _both_ways(expression: str, version: int) -> tuple[Outcome, Outcome]:
     node = analyzed(expression, version)
     columns: dict[str, pa.Array] = {}
     return _outcome(node, {}, version), _outcome(_with_columns(node, columns), columns, version)
@@ -60,7 +65,7 @@ def analyzed(expression: str, version: int = 180000, of: PublisherTable = TABLE)
     return found.argument
 
 
-def _outcome(node: tree.Expression, columns: Mapping[str, pa.Array], version: int) -> str | tuple[str, str] | None:
+def _outcome(node: tree.Expression, columns: Mapping[str, pa.Array], version: int) -> Outcome:
     try:
         computed = operation(simplify(node, version), version)
         (found,) = listed(computed.evaluate(Rows(columns, 1)), 1)

@@ -11,21 +11,10 @@ from subscriber.filters.check import analyze_filter, check_filter, columns_of, f
 from tests.films import BYTEWISE, COLUMNS, NUMERIC, TABLE, TABLES, canonical, refusal
 
 
-@pytest.mark.parametrize(
-    ("text", "near", "position"),
-    [
-        ("a =", '")"', 4),
-        ("a = 1 b", '"b"', 7),
-        ("a < 1 < 2", '"<"', 7),
-        ("b = 'x' 'y'", "\"'…'\"", 9),
-        ("a IN ()", '")"', 7),
-    ],
-)
-def test_a_syntax_error_names_the_place(text, near, position):
+def test_a_syntax_error_names_the_place():
     with pytest.raises(SQLSyntaxError) as caught:
-        analyze_filter(text, TABLE, TABLES)
-    assert caught.value.message == f"syntax error at or near {near}"
-    assert caught.value.position == position
+        analyze_filter("a = 1 b", TABLE, TABLES)
+    assert (caught.value.message, caught.value.position) == ('syntax error at or near "b"', 7)
 
 
 def test_a_filter_is_kept_as_the_server_prints_it_unless_that_hides_a_conversion():

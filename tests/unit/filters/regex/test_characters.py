@@ -25,7 +25,7 @@ SETS = st.lists(RANGES, max_size=6).map(lambda ranges: union([tuple(ranges)]))
 
 
 def of(text: str) -> CharacterSet:
-    return union([((ord(one), ord(one)) for one in text)]) if text else ()
+    return union([tuple((ord(one), ord(one)) for one in text)])
 
 
 def test_a_union_joins_ranges_that_touch_or_overlap():

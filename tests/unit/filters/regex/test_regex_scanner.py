@@ -19,7 +19,7 @@ def tokens(pattern: str, **options: bool) -> list[Token]:
 
 
 def characters(text: str) -> CharacterSet:
-    return union([((ord(one), ord(one)) for one in text)])
+    return union([tuple((ord(one), ord(one)) for one in text)])
 
 
 def one(pattern: str, **options: bool) -> CharacterSet:
