@@ -1,4 +1,4 @@
-"""A publisher's table of films, with columns of many types, and objects that its users have made."""
+"""A publisher's table of films, with columns of many types, and objects that users have made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choice between functions or operators of one name (sections 10.2 and 10.3)."""
+"""The choice between functions or operators of one name (the manual's 10.2 and 10.3)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_unknown_becomes_any_type_and_any_takes_all(coercions):
     ],
 )
 def test_the_common_type_of_some_types(coercions, oids, common):
-    """Section 10.5."""
+    """The manual's 10.5."""
     assert coercions.common_type_of(oids, "CASE") == common
 
 

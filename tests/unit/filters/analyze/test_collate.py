@@ -1,4 +1,4 @@
-"""Collations: how they are derived, combined and refused (section 23.2)."""
+"""Collations: how they are derived, combined and refused (the manual's 23.2)."""
 
 from __future__ import annotations
 

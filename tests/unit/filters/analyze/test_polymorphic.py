@@ -1,4 +1,4 @@
-"""Polymorphic functions: what the types any… stand for in a call (section 36.2.5)."""
+"""Polymorphic functions: what the types any… stand for in a call (the manual's 36.2.5)."""
 
 from __future__ import annotations
 

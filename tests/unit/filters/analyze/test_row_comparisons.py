@@ -1,4 +1,4 @@
-"""Comparisons of rows, and the ``<`` of a type (``make_row_comparison_op``, ``GetDefaultOpClass``)."""
+"""Comparisons of rows (``make_row_comparison_op``), and the ``<`` of a type."""
 
 from __future__ import annotations
 

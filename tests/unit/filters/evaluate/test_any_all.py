@@ -37,7 +37,7 @@ def array(*elements: int | None) -> Array:
 
 
 def combined(values: Sequence[bool | None], *, is_or: bool) -> bool | None:
-    """The truth tables of section 9.1."""
+    """The truth tables of the manual (9.1)."""
     return is_or if is_or in values else None if None in values else not is_or
 
 

@@ -1,4 +1,4 @@
-"""Rows of a frame: columns in the form of their types, parts of the rows, and values put together."""
+"""Rows of a frame: columns in the form of their types, parts of rows, and values put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays: the examples of the manual (section 9.19), bounds, NULL and errors."""
+"""Arrays: the examples of the manual (9.19), bounds, NULL and errors."""
 
 from __future__ import annotations
 

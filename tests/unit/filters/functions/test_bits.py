@@ -1,4 +1,4 @@
-"""bit and bit varying: the examples of the manual (section 9.6), casts, and errors."""
+"""bit and bit varying: the examples of the manual (9.6), casts, and errors."""
 
 from __future__ import annotations
 

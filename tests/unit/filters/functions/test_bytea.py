@@ -1,4 +1,4 @@
-"""bytea: the examples of the manual (section 9.5), encodings, digests, and errors."""
+"""bytea: the examples of the manual (9.5), encodings, digests, and errors."""
 
 from __future__ import annotations
 

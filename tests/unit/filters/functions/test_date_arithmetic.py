@@ -1,4 +1,4 @@
-"""Sums and differences of dates, times and intervals: the manual's examples (section 9.9)."""
+"""Sums and differences of dates, times and intervals: the manual's examples (9.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""extract, date_part and date_trunc: the examples of the manual (section 9.9), and errors."""
+"""extract, date_part and date_trunc: the examples of the manual (9.9), and errors."""
 
 from __future__ import annotations
 

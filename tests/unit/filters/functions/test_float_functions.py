@@ -1,4 +1,4 @@
-"""Mathematical functions of double precision: the manual's examples (section 9.3), and errors."""
+"""Mathematical functions of double precision: the manual's examples (9.3), and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""real and double precision: order, arithmetic, rounding and casts (sections 8.1.3 and 9.3)."""
+"""real and double precision: order, arithmetic, rounding and casts (the manual's 8.1.3 and 9.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""smallint, integer, bigint and oid: the examples of the manual (section 9.3), and the limits."""
+"""smallint, integer, bigint and oid: the examples of the manual (9.3), and the limits."""
 
 from __future__ import annotations
 

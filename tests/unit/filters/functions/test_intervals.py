@@ -1,4 +1,4 @@
-"""interval: the examples of the manual (section 9.9), arithmetic, infinities and errors."""
+"""interval: the examples of the manual (9.9), arithmetic, infinities and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""jsonb: the examples of the manual (section 9.16), casts, NULL and errors."""
+"""jsonb: the examples of the manual (9.16), casts, NULL and errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NESTED = """'{"a": {"b": ["foo","bar"]}}'::jsonb"""
         ("jsonb_strip_nulls('[1,2,null,3,4]', true)", "[1, 2, 3, 4]"),
         ("jsonb_typeof('-123.4')", "number"),
         ("jsonb_typeof('null'::jsonb)", "null"),
-        # Containment, as in section 8.14.
+        # Containment, as in the manual's 8.14.
         ("""'"foo"'::jsonb @> '"foo"'::jsonb""", "t"),
         ("'[1, 2, 3]'::jsonb @> '[1, 3]'::jsonb", "t"),
         ("'[1, 2, 3]'::jsonb @> '[3, 1, 3]'::jsonb", "t"),

@@ -1,4 +1,4 @@
-"""json: a part of a document is the text that the document has there (section 9.16)."""
+"""json: a part of a document is the text that the document has there (the manual's 9.16)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.filter_expressions import failure, value
         ("json_typeof('\"\"')", "string"),
         ("json_typeof('true')", "boolean"),
         ("json_typeof('null')", "null"),
-        # Blanks, the scale of numbers and the order of the keys stay; the last of equal keys counts.
+        # Blanks, the scale of numbers and the order of keys stay; the last of equal keys counts.
         ("""'{"a": { "c" :1.00 , "b":2} }'::json -> 'a'""", '{ "c" :1.00 , "b":2}'),
         ("""'{"a":1,"a":2}'::json -> 'a'""", "2"),
         ("""'{"a": "x\\u00e9\\n\\"y"}'::json ->> 'a'""", 'xé\n"y'),

@@ -1,4 +1,4 @@
-"""pg_lsn: comparison, differences and sums (section 8.20)."""
+"""pg_lsn: comparison, differences and sums (the manual's 8.20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""macaddr and macaddr8: the examples of the manual (section 9.12), operators and casts."""
+"""macaddr and macaddr8: the examples of the manual (9.12), operators and casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inet and cidr: the examples of the manual (section 9.12), and errors."""
+"""inet and cidr: the examples of the manual (9.12), and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""numeric: the examples of the manual (section 9.3), scales, special values, casts and errors."""
+"""numeric: the examples of the manual (9.3), scales, special values, casts and errors."""
 
 from __future__ import annotations
 

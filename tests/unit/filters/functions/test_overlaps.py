@@ -1,4 +1,4 @@
-"""OVERLAPS: the examples of the manual (section 9.9), and NULL as the SQL standard has it."""
+"""OVERLAPS: the examples of the manual (9.9), and NULL as the SQL standard has it."""
 
 from __future__ import annotations
 

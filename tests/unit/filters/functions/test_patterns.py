@@ -1,4 +1,4 @@
-"""LIKE, ILIKE and SIMILAR TO: the examples of the manual (section 9.7), and rules B24 and B26."""
+"""LIKE, ILIKE and SIMILAR TO: the examples of the manual (9.7), and rules B24 and B26."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``~`` and the ``regexp_…`` functions: the examples of the manual (section 9.7), and when a
+"""``~`` and the ``regexp_…`` functions: the examples of the manual (9.7), and when a
 pattern depends on the collation (rules B24, B26).
 """
 

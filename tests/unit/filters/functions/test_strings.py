@@ -1,4 +1,4 @@
-"""String functions: the examples of the manual (section 9.4), bounds, NULL and errors."""
+"""String functions: the examples of the manual (9.4), bounds, NULL and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uuid: comparison, and what a value says of itself (section 9.14)."""
+"""uuid: comparison, and what a value says of itself (the manual's 9.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions become syntax trees by the precedences of ``gram.y`` (manual, section 4.1.6)."""
+"""Expressions become syntax trees by the precedences of ``gram.y`` (the manual's 4.1.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regular expressions as tokens: options, escapes, brackets and bounds (section 9.7.3)."""
+"""Regular expressions as tokens: options, escapes, brackets and bounds (the manual's 9.7.3)."""
 
 from __future__ import annotations
 
