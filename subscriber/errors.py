@@ -203,7 +203,13 @@ class ProtocolError(SubscriberError):
 
 
 class PublisherError(SubscriberError):
-    """An error of the publisher's server or of the connection to it."""
+    """An error of the publisher's server or of the connection to it.
+
+    Attributes:
+        refused: libpq's reason if the connection could not be made; else empty.
+    """
+
+    refused: str = ""
 
 
 class PublisherUnavailable(PublisherError):

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import psycopg
 
-from subscriber.filters.functions.function_registry import implementation_of
+from subscriber.filters.functions import FUNCTIONS
 
 ROWS: Final = 24
 
@@ -213,7 +213,7 @@ def entries(connection: psycopg.Connection[Any]) -> list[Entry]:
     return [
         Entry(
             kind, name, tuple(types), result, volatility == "i", variadic,
-            implementation_of(signatures[function]) is not None if function else {*types} <= EDGES.keys(),
+            FUNCTIONS.get(signatures[function]) is not None if function else {*types} <= EDGES.keys(),
         )
         for kind, name, types, result, volatility, variadic, function in connection.execute(_ENTRIES)
     ]  # fmt: skip

@@ -17,9 +17,9 @@ from unittest.mock import patch
 import psycopg
 import pyarrow as pa
 
-import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import NotSupportedError, SubscriberError
-from subscriber.filters.functions.function_registry import Context, implementation_of
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Context
 from subscriber.types import form_of
 from subscriber.types.datetimes import timezones
 from subscriber.types.datetimes.timezone_data import zone_of_file
@@ -169,7 +169,7 @@ def show(type_oid: int, value: Any) -> str | None:
 
 def our_answers(server: Server, signature: str, types: Sequence[str], rows: Sequence[Row]) -> list[str | None]:
     """What our implementation of a function gives for arguments of these types."""
-    implementation = implementation_of(signature)
+    implementation = FUNCTIONS.get(signature)
     assert implementation is not None, signature
     oids, result = [server.oid(name) for name in types], server.result_type(signature, types)
     context = [Context(tuple(oids), result, server.major * 10000)] if implementation.context else []

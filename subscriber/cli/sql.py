@@ -53,6 +53,8 @@ def command(target: str, publisher: str | None, text: str | None, file: Path | N
             return
         source, statements = _statements(text, file)
         for statement in statements:
+            if statement.command in (r"\q", r"\quit"):
+                return
             try:
                 click.echo(run(statement))
             except SubscriberError as error:

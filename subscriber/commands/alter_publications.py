@@ -145,9 +145,7 @@ def _refresh(
         uncopied = []
         if not copy_data:
             unknown = [table for table in tables if table.key not in known]
-            uncopied = read_uncopied(
-                publisher, subscription.publications, unknown, emulated=options.carrier is not None
-            )
+            uncopied = read_uncopied(publisher, now.publications(publisher, subscription.publications), unknown)
     published = {table.key for table in tables}
     state = RelationState.INIT if copy_data else RelationState.READY
     with target.begin() as connection:

@@ -57,6 +57,10 @@ class SubscribedTables:
     changing: frozenset[tuple[str, str]] = frozenset()
     publishing: Publishing | None = None
 
+    def publications(self, publisher: Publisher, names: Sequence[str]) -> Publications:
+        """The publications of these names: the emulated ones, else those of the server."""
+        return self.publishing or ServerPublications(publisher.connection, names)
+
 
 def check_publications(
     target: Target,
@@ -108,24 +112,22 @@ def check_publications(
 
 
 def read_uncopied(
-    publisher: Publisher, publications: Sequence[str], tables: Sequence[PublishedTable], *, emulated: bool
+    publisher: Publisher, publications: Publications, tables: Sequence[PublishedTable]
 ) -> list[tuple[PublishedTable, TableAttributes]]:
     """The properties of tables that are not copied, for
     :func:`~subscriber.catalog.keep_published_shapes`.
 
     Args:
         publisher: the publisher, which is queried.
-        publications: the publications of the subscription.
+        publications: the publications of the subscription, of the server or emulated.
         tables: the published tables.
-        emulated: whether the publications are emulated.
 
     Raises:
         PublisherError: the publisher could not be queried.
     """
     found = []
     for table in tables:
-        listed = table.columns is not None if emulated else None
-        attributes = read_attributes(publisher.connection, publications, table.schema, table.name, listed=listed)
+        attributes = read_attributes(publisher.connection, publications, table.schema, table.name)
         if attributes is not None:
             found.append((table, attributes))
     return found

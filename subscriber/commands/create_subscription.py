@@ -112,9 +112,8 @@ def _create_connected(
     warn_of_shapes(target, publisher, published, options, notify)
     uncopied = []
     if not options.copy_data:
-        uncopied = read_uncopied(
-            publisher, command.publications, published.tables, emulated=options.carrier is not None
-        )
+        publications = published.publications(publisher, command.publications)
+        uncopied = read_uncopied(publisher, publications, published.tables)
     warn_unused_names(notify, options.map, [table.key for table in published.tables])
     # Until all tables are ready, prepared transactions are sent as ordinary transactions: a copy
     # could miss a part of a prepared transaction (C48).

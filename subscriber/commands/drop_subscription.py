@@ -19,7 +19,6 @@ from subscriber.commands.release_slot import delete_journal, remove_journal_of, 
 from subscriber.commands.subscription_statements import DropSubscription
 from subscriber.errors import JournalError, PublisherError, UsageError
 from subscriber.lsn import LSN
-from subscriber.publisher.connection import NOT_CONNECTED
 from subscriber.publisher.publisher import Publisher, connect_publisher
 from subscriber.settings import Settings
 from subscriber.targets import Target
@@ -135,11 +134,10 @@ def _drop_slot(subscription: Subscription, slot: str) -> str:
             publisher_slots.remove_slot(publisher, slot)
             return system_identifier
     except PublisherError as error:
-        if not error.message.startswith(NOT_CONNECTED):
+        if not error.refused:
             raise
-        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
         raise type(error)(
-            f'could not connect to publisher when attempting to drop replication slot "{slot}": {reason}',
+            f'could not connect to publisher when attempting to drop replication slot "{slot}": {error.refused}',
             sqlstate=error.sqlstate,
             hint="Use ALTER SUBSCRIPTION ... DISABLE to disable the subscription, and then use "
             "ALTER SUBSCRIPTION ... SET (slot_name = NONE) to disassociate it from the slot.",

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterator
 
 from subscriber.errors import PublisherError
-from subscriber.publisher.connection import NOT_CONNECTED, ReplicationConnection
+from subscriber.publisher.connection import ReplicationConnection
 from subscriber.publisher.publisher import Publisher, connect_publisher
 
 
@@ -43,6 +43,5 @@ def _connecting(subscription: str) -> Iterator[None]:
     try:
         yield
     except PublisherError as error:
-        reason = error.message.removeprefix(f"{NOT_CONNECTED}: ")
-        message = f'subscription "{subscription}" could not connect to the publisher: {reason}'
+        message = f'subscription "{subscription}" could not connect to the publisher: {error.refused or error.message}'
         raise type(error)(message, sqlstate=error.sqlstate, hint=error.hint) from error

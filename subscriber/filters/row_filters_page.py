@@ -15,7 +15,7 @@ from typing import Final
 
 from subscriber.filters.builtins.builtin_catalog import Catalog, catalog_of
 from subscriber.filters.builtins.catalog_rows import Function
-from subscriber.filters.functions.function_registry import implementation_of
+from subscriber.filters.functions import FUNCTIONS
 from subscriber.types import BUILT_IN_TYPES, form_of, type_name
 
 _VERSION: Final = 180000
@@ -148,7 +148,7 @@ def _operators(catalog: Catalog) -> Iterator[str]:
         function = catalog.functions.get(operator.function)
         if function is None or function.volatility != _IMMUTABLE:
             continue
-        found = implementation_of(catalog.signature(function))
+        found = FUNCTIONS.get(catalog.signature(function))
         types = [_name(catalog, oid) for oid in (operator.left, operator.right) if oid]
         what = types[0] if len(set(types)) == 1 and operator.left else ", ".join(types)
         if not operator.left:
@@ -172,7 +172,7 @@ def _functions(catalog: Catalog) -> Iterator[str]:
     behind_operators = {operator.function for operator in catalog.operators.values()}
     computed: dict[str, list[str]] = defaultdict(list)
     for function in catalog.functions.values():
-        found = implementation_of(catalog.signature(function))
+        found = FUNCTIONS.get(catalog.signature(function))
         if found is None or function.oid in behind_operators or not _is_for_people(catalog, function):
             continue
         arguments = ", ".join(_name(catalog, oid) for oid in function.arguments)
@@ -192,7 +192,7 @@ def _refused(catalog: Catalog) -> Iterator[str]:
     families: dict[tuple[str, str], set[str]] = defaultdict(set)
     for function in catalog.functions.values():
         signature = catalog.signature(function)
-        if implementation_of(signature) is None and _is_for_people(catalog, function):
+        if FUNCTIONS.get(signature) is None and _is_for_people(catalog, function):
             families[_reason(f"{signature} {_name(catalog, function.result)}")].add(function.name)
     yield "## What is refused, and why"
     yield ""

@@ -15,7 +15,8 @@ from subscriber.filters.evaluate.calls import of_type
 from subscriber.filters.evaluate.operations import elements_of
 from subscriber.filters.evaluate.row_filter import compile_filter
 from subscriber.filters.evaluate.simplify import simplify
-from subscriber.filters.functions.function_registry import Implementation, implementation_of
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Implementation
 from subscriber.schema.publisher_tables import PublisherTables
 from subscriber.types import ELEMENT_TYPES, form_of
 
@@ -109,7 +110,7 @@ class _Check:
         return "operator " + " ".join([*names[:-1], name, names[-1]])
 
     def _function(self, signature: str, what: str, arguments: Sequence[tree.Expression], collation: int) -> None:
-        found = implementation_of(signature)
+        found = FUNCTIONS.get(signature)
         if found is None:
             raise _unsupported(what)
         if signature in _OF_ENCODED_TEXT and self._encoding != "UTF8":

@@ -244,8 +244,7 @@ def _plan(source: CopySource, settings: Settings) -> tuple[CopyPlan, int, Baseli
     with snapshot_session(source.conninfo, source.subscription, source.snapshot) as connection:
         publications = source.publishing or ServerPublications(connection, source.publications)
         plan = plan_copy(connection, publications, source.schema, source.table, settings.partition_bytes, source.files)
-        listed = True if source.publishing is not None else None
-        attributes = read_attributes(connection, source.publications, source.schema, source.table, listed=listed)
+        attributes = read_attributes(connection, publications, source.schema, source.table)
         if attributes is not None:
             # The files of a table are not part of a snapshot. These were read before the snapshot.
             attributes = replace(attributes, files=changed_files(source.files))

@@ -19,7 +19,7 @@ from subscriber.protocol.encode import encode
 from subscriber.protocol.messages import Relation
 from subscriber.publication.combine import ROW_OPERATIONS, outdated, plan_relation, plan_truncate
 from subscriber.publication.definition import Operation, Publication
-from subscriber.publication.listed_tables import listed_tables
+from subscriber.publication.listed_tables import listed_tables, member_entry
 from subscriber.publication.plan import Opinion, RelationPlan
 from subscriber.publication.transform import RowFilter
 from subscriber.schema.published_table import PublishedTable
@@ -90,6 +90,12 @@ class Publishing:
                 relation=f"{schema}.{name}",
             )
         return found
+
+    def has_column_list(self, schema: str, name: str) -> bool:
+        """Whether one of the publications has a column list for the table."""
+        table = self.tables.find(schema, name)
+        entries = [] if table is None else [member_entry(one, table) for one in self.publications]
+        return any(entry is not None and entry.columns is not None for entry in entries)
 
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """The schemas and names of the tables whose UPDATEs or DELETEs are published.

@@ -44,9 +44,6 @@ STOP_SECONDS: Final = 0.2
 _CONNECT_TIMEOUT_SECONDS: Final = "10"
 _END_OF_COPY: Final = -1
 
-NOT_CONNECTED: Final = "could not connect to the publisher"
-"""The beginning of every error message which reports that there is no connection."""
-
 
 def session_conninfo(conninfo: str, application_name: str) -> str:
     """The user's connection string with the session settings and defaults of this program added.
@@ -327,6 +324,9 @@ def connection_refused(reason: str, role: str = "") -> PublisherError:
     """The error for a failed connection: transient if the server may become available again,
     otherwise definite.
 
+    libpq gives no SQLSTATE for a connection that failed, so its text decides. A text in another
+    language, or one that is not known, counts as transient: the connection is tried again.
+
     Args:
         reason: libpq's error message.
         role: the role that tried to connect, where it is known.
@@ -335,7 +335,9 @@ def connection_refused(reason: str, role: str = "") -> PublisherError:
     hint = lasting or _hint_for(reason, _PASSING_REASONS) or _CONNECTING_HINT
     named = f'"{role}"' if role else "… (the user of the subscription's CONNECTION)"
     kind = PublisherUnavailable if lasting is None else PublisherNotReady
-    return kind(f"{NOT_CONNECTED}: {reason}", sqlstate="08006", hint=hint.format(role=named))
+    error = kind(f"could not connect to the publisher: {reason}", sqlstate="08006", hint=hint.format(role=named))
+    error.refused = reason
+    return error
 
 
 def _hint_for(message: str, hints: Mapping[str, str]) -> str | None:

@@ -98,6 +98,22 @@ class ServerPublications:
             )
         return PublishedTable(schema, name, _KINDS[kind], tuple(columns), _combined(row[2] for row in rows))
 
+    def has_column_list(self, schema: str, name: str) -> bool:
+        """Whether one of the publications has a column list for the table.
+
+        Raises:
+            psycopg.Error: the query failed.
+        """
+        if not features_of(self.connection).column_lists:
+            return False
+        row = self.connection.execute(
+            "SELECT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
+            " JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE p.pubname = ANY (%s) AND r.prattrs IS NOT NULL AND n.nspname = %s AND c.relname = %s)",
+            (list(self.names), schema, name),
+        ).fetchone()
+        return row is not None and bool(row[0])
+
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 

@@ -4,12 +4,13 @@ from version 10 on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from subscriber.publisher.shapes import SETTINGS
 from subscriber.publisher.sql_connection import Connection, features_of
 from subscriber.schema.attributes import Attribute, TableAttributes
+from subscriber.schema.published_table import Publications
 
 _LEAVES: Final = (
     "WITH RECURSIVE tree(relid, kind) AS (SELECT c.oid, c.relkind FROM pg_class c WHERE c.oid = %s"
@@ -19,17 +20,15 @@ _LEAVES: Final = (
 
 
 def read_attributes(
-    connection: Connection, publications: Sequence[str], schema: str, table: str, *, listed: bool | None = None
+    connection: Connection, publications: Publications, schema: str, table: str
 ) -> TableAttributes | None:
     """The current attributes of a table; None where there is no such table.
 
     Args:
         connection: a connection to the publisher.
-        publications: the publications of the subscription.
+        publications: the publications of the subscription, of the server or emulated.
         schema: the table's schema.
         table: the table's name.
-        listed: whether the table has a column list; None to read that from the server's
-            publications.
 
     Raises:
         psycopg.Error: a query failed.
@@ -61,8 +60,6 @@ def read_attributes(
             f"{_LEAVES} SELECT relid::int8, COALESCE(pg_relation_filenode(relid), 0)::int8 FROM tree WHERE kind <> 'p'".encode(),
             (oid,),
         ).fetchall()
-        if listed is None:
-            listed = _is_listed(connection, publications, oid)
     return TableAttributes(
         tuple(
             Attribute(number, name, type_oid, modifier, frozenset(values), is_generated)
@@ -70,7 +67,7 @@ def read_attributes(
         ),
         last,
         changed_files(files),
-        not listed,
+        not publications.has_column_list(schema, table),
     )
 
 
@@ -79,15 +76,3 @@ def changed_files(files: Iterable[tuple[int, int]]) -> Mapping[int, int]:
     the table is first rewritten.
     """
     return {oid: file for oid, file in files if file != oid}
-
-
-def _is_listed(connection: Connection, publications: Sequence[str], oid: int) -> bool:
-    # A partition has no list except that of its root, and then the root is published.
-    if not features_of(connection).column_lists:
-        return False
-    row = connection.execute(
-        "SELECT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid"
-        " WHERE p.pubname = ANY (%s) AND r.prattrs IS NOT NULL AND r.prrelid = %s)",
-        (list(publications), oid),
-    ).fetchone()
-    return row is not None and bool(row[0])

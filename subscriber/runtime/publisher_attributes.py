@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from subscriber.catalog import Subscription
 from subscriber.catalog.kept_publishing import read_publishing
-from subscriber.errors import PublisherError
 from subscriber.protocol.messages import Relation
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import connect_publisher
 from subscriber.publisher.read_attributes import read_attributes
 from subscriber.schema.attributes import TableAttributes
@@ -33,13 +33,9 @@ class PublisherAttributes:
         """
         with self._target.reporting(), self._target.engine.connect() as connection:
             publishing = read_publishing(connection, self._subscription)
-        listed = None
-        if publishing is not None:
-            try:
-                listed = publishing.published_table(remote.namespace, remote.name).columns is not None
-            except PublisherError:
-                return None
+        key = (remote.namespace, remote.name)
+        if publishing is not None and all(table.key != key for table in publishing.published_tables()):
+            return None
         with connect_publisher(self._subscription.conninfo, self._subscription.name) as server:
-            return read_attributes(
-                server, self._subscription.publications, remote.namespace, remote.name, listed=listed
-            )
+            publications = publishing or ServerPublications(server, self._subscription.publications)
+            return read_attributes(server, publications, *key)

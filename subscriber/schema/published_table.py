@@ -67,6 +67,15 @@ class Publications(Protocol):
                 published.
         """
 
+    def has_column_list(self, schema: str, name: str) -> bool:
+        """Whether one of the publications has a column list for the table.
+
+        A partition has no column list of its own: where its root has one, the root is published.
+
+        Raises:
+            PublisherError: the publisher refused the query.
+        """
+
     def changing_tables(self) -> frozenset[tuple[str, str]]:
         """Schema and name of the tables whose UPDATEs or DELETEs are published.
 

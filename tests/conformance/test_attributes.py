@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.read_attributes import read_attributes
 
 pytestmark = pytest.mark.server
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.server
 def read(database):
     def call(table: str = "t"):
         with psycopg.connect(database.conninfo) as server:
-            found = read_attributes(server, ["pub"], "public", table)
+            found = read_attributes(server, ServerPublications(server, ["pub"]), "public", table)
         assert found is not None
         return found
 
@@ -74,4 +75,4 @@ def test_a_generated_column_is_one_and_a_table_that_is_gone_is_none(database, re
     database.execute("CREATE TABLE t (a int, b int GENERATED ALWAYS AS (a * 2) STORED)")
     assert [one.generated for one in read().columns] == [False, True]
     with psycopg.connect(database.conninfo) as server:
-        assert read_attributes(server, [], "public", "gone") is None
+        assert read_attributes(server, ServerPublications(server, []), "public", "gone") is None

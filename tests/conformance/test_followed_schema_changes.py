@@ -28,6 +28,7 @@ from subscriber.lsn import LSN
 from subscriber.protocol import messages as m
 from subscriber.protocol.changes import Frame
 from subscriber.protocol.decode import decode
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.read_attributes import read_attributes
 from subscriber.schema.published_table import PublishedTable
 from subscriber.verify.canonical_text import text_of
@@ -53,7 +54,7 @@ class Followed:
         self.publish(f"SELECT pg_create_logical_replication_slot('{self.slot}', 'pgoutput')")
         self._shapes: dict[int, m.Relation] = {}
         with database.target.begin() as connection, psycopg.connect(publisher.conninfo) as server:
-            attributes = read_attributes(server, ["pub"], "public", "t")
+            attributes = read_attributes(server, ServerPublications(server, ["pub"]), "public", "t")
             assert attributes is not None
             catalog.keep_published_shapes(connection, 1, [(PublishedTable("public", "t"), attributes)])
         self.restart()
@@ -66,7 +67,7 @@ class Followed:
 
     def ask(self, remote):
         with psycopg.connect(self.publisher.conninfo) as server:
-            return read_attributes(server, ["pub"], remote.namespace, remote.name)
+            return read_attributes(server, ServerPublications(server, ["pub"]), remote.namespace, remote.name)
 
     def publish(self, sql: str):
         return self.publisher.execute(sql)
@@ -432,7 +433,7 @@ def test_a_column_that_was_not_published_before_is_said_to_differ(begin):
     one.publish("ALTER PUBLICATION pub SET TABLE t (a)")
     one.publish("INSERT INTO t VALUES (1, 'x')")
     with one.database.target.begin() as connection, psycopg.connect(one.publisher.conninfo) as server:
-        attributes = read_attributes(server, ["pub"], "public", "t")
+        attributes = read_attributes(server, ServerPublications(server, ["pub"]), "public", "t")
         assert attributes is not None
         assert not attributes.whole
         catalog.keep_published_shapes(connection, 1, [(PublishedTable("public", "t", columns=("a",)), attributes)])

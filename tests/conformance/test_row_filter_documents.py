@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.filters.functions.function_registry import implementations
+from subscriber.filters.functions import FUNCTIONS
 from tests.server_functions import REFUSED, differences, open_session, read, show
 from tests.typed_values import VALUES, Make, array_of, rows
 
@@ -54,10 +54,8 @@ def arguments_of(signature: str) -> list[str]:
     return signature[:-1].partition("(")[2].split(",")
 
 
-SIGNATURES: Final = sorted(one for one in implementations() if TYPES & set(arguments_of(one)))
-ARRAY_SIGNATURES: Final = sorted(
-    one for one in implementations() if POLYMORPHIC & set(arguments_of(one)) and "array" in one
-)
+SIGNATURES: Final = sorted(one for one in FUNCTIONS if TYPES & set(arguments_of(one)))
+ARRAY_SIGNATURES: Final = sorted(one for one in FUNCTIONS if POLYMORPHIC & set(arguments_of(one)) and "array" in one)
 
 
 @pytest.fixture(scope="module")
@@ -123,9 +121,7 @@ def test_every_function_is_immutable_there_and_as_strict_as_here(session):
     """B25: what is not, a publication may not have; strictness decides who sees NULL."""
     there = [one for one in (*SIGNATURES, *ARRAY_SIGNATURES) if one in session.built_ins]
     assert {session.built_ins[one].volatility for one in there} == {"i"}
-    assert {one: implementations()[one].strict for one in there} == {
-        one: session.built_ins[one].is_strict for one in there
-    }
+    assert {one: FUNCTIONS[one].strict for one in there} == {one: session.built_ins[one].is_strict for one in there}
 
 
 # --- input functions ----------------------------------------------------------------------------
@@ -188,7 +184,7 @@ COUNTS: Final = one_of(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("signature", sorted(one for one in implementations() if "pg_lsn" in one))
+@pytest.mark.parametrize("signature", sorted(one for one in FUNCTIONS if "pg_lsn" in one))
 def test_a_function_of_positions_in_the_log_gives_what_the_server_gives(session, signature):
     """B11: comparisons, differences, and how far a position can be moved."""
     random = Random(f"{SEED}{signature}")

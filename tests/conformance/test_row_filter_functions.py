@@ -19,11 +19,10 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-import subscriber.filters.functions  # noqa: F401 - registers forms and functions
 from subscriber.errors import DataException
 from subscriber.filters.evaluate.calls import function_for, of_type
 from subscriber.filters.evaluate.row_values import Value, filtered, listed, read_column
-from subscriber.filters.functions.function_registry import implementations
+from subscriber.filters.functions import FUNCTIONS
 from subscriber.types import family_of, form_of
 from tests.numeric_values import NUMBERS
 
@@ -67,7 +66,7 @@ def types_of(signature: str) -> list[str]:
     return inside.split(",") if inside else []
 
 
-SIGNATURES: Final = sorted(signature for signature in implementations() if NUMBERS.keys() >= set(types_of(signature)))
+SIGNATURES: Final = sorted(signature for signature in FUNCTIONS if NUMBERS.keys() >= set(types_of(signature)))
 
 
 class Catalog:
@@ -210,7 +209,7 @@ def test_what_is_registered_is_an_immutable_function_of_a_server_and_as_strict_a
     """B25, and ``simplify`` relies on strictness. A function with other arguments than it had in 15
     is there under both signatures.
     """
-    registered = {signature: (one.strict, "i") for signature, one in implementations().items()}
+    registered = {signature: (one.strict, "i") for signature, one in FUNCTIONS.items()}
     with psycopg.connect(postgresql15.conninfo(), autocommit=True) as connection:
         known = Catalog(connection).facts | catalog.facts
     assert registered == {signature: known.get(signature) for signature in registered}

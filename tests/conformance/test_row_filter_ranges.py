@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.filters.functions.function_registry import implementations
+from subscriber.filters.functions import FUNCTIONS
 from tests.server_functions import Row, differences, open_session, read, show
 
 pytestmark = pytest.mark.server
@@ -38,8 +38,8 @@ ODD: Final = (
     "", "empty", " EMPTY ", "emptyx", "empty x", "[", "(,", "(,)", "[,]", " [1,2) ", "[1,2) x", "1,2", "[1 2]", "[1,2,3]", "[1,", '["1","2"]', "[\\1,2]",
     '["1""",2]', "[ 1 , 2 ]", '[""," 2"]', "(1,1)", "[2,1]", "[1,2", "[1,2\\", "((1,2)", "[a,b]", "[,", "[é,1]",
 )  # fmt: skip
-SIGNATURES: Final = sorted(one for one in implementations() if "anyrange" in one)
-CONSTRUCTORS: Final = sorted(one for one in implementations() if one.partition("(")[0] in SUBTYPES)
+SIGNATURES: Final = sorted(one for one in FUNCTIONS if "anyrange" in one)
+CONSTRUCTORS: Final = sorted(one for one in FUNCTIONS if one.partition("(")[0] in SUBTYPES)
 
 
 def range_text(random: Random, name: str) -> str:

@@ -20,7 +20,7 @@ from subscriber.errors import DataException, NotSupportedError
 from subscriber.filters.analyze.tree import Known
 from subscriber.filters.evaluate.calls import Apply, function_for, of_type
 from subscriber.filters.evaluate.row_values import Same, Value, filtered, listed, read_column
-from subscriber.filters.functions.function_registry import implementations
+from subscriber.filters.functions import FUNCTIONS
 from tests.random_patterns import like_pattern, regular_expression, similar_pattern, subject
 from tests.server_functions import Row, Server, open_session, read, show
 
@@ -131,7 +131,7 @@ def types_of(signature: str) -> list[str]:
 
 SIGNATURES: Final = sorted(
     signature
-    for signature, one in implementations().items()
+    for signature, one in FUNCTIONS.items()
     if MAKES.keys() >= set(types_of(signature))
     and (one.specialise is None or re.match("(like|[^_]+like)[(]", signature))
 )

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from subscriber.filters.functions.function_registry import implementations
+from subscriber.filters.functions import FUNCTIONS
 from tests.server_functions import REFUSED, Server, differences, open_session, read, show, zones_of
 from tests.typed_values import Make, rows
 
@@ -77,7 +77,7 @@ def arguments_of(signature: str) -> list[str]:
 
 SIGNATURES: Final = sorted(
     signature
-    for signature in implementations()
+    for signature in FUNCTIONS
     if TYPES & set(arguments_of(signature)) or signature.startswith(("make_", "to_timestamp"))
 )
 
@@ -129,7 +129,7 @@ def test_a_function_gives_what_the_server_gives(server, signature):
 
 def test_every_function_is_built_in_and_immutable_there_and_as_strict_as_here(server):
     """B25: what is not, a publication may not have; strictness decides who sees NULL."""
-    ours = {signature: implementations()[signature].strict for signature in SIGNATURES}
+    ours = {signature: FUNCTIONS[signature].strict for signature in SIGNATURES}
     theirs = {signature: server.built_ins[signature] for signature in SIGNATURES}
     assert {one.volatility for one in theirs.values()} == {"i"}
     assert ours == {signature: one.is_strict for signature, one in theirs.items()}

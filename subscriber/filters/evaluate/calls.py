@@ -16,7 +16,8 @@ import pyarrow as pa
 from subscriber.errors import DataException, NotSupportedError, RowFilterError, SubscriberError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.row_values import NULL, Same, Value, array_from, arrow_of, listed, nulls
-from subscriber.filters.functions.function_registry import Context, Implementation, implementation_of
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Context, Implementation
 
 
 def of_type(type_oid: int) -> tree.Expression:
@@ -42,7 +43,7 @@ def function_for(
     Raises:
         NotSupportedError: the subscriber does not compute this function.
     """
-    found = implementation_of(signature)
+    found = FUNCTIONS.get(signature)
     if found is None:
         raise NotSupportedError(f"a row filter with the function {signature} cannot be evaluated here")
     try:
@@ -72,7 +73,7 @@ def _raising(error: DataException) -> Apply:
 
 
 def _applied(found: Implementation, context: Context) -> Apply:
-    """Return a registered implementation as a function over values, with the handling of NULL and
+    """Return an implementation as a function over values, with the handling of NULL and
     of errors.
     """
     signature = found.signature

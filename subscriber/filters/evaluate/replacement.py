@@ -19,7 +19,7 @@ from typing import Final
 from subscriber.errors import RowFilterError
 from subscriber.filters.analyze import tree
 from subscriber.filters.analyze.coerce import modifier_of
-from subscriber.filters.functions.function_registry import implementation_of
+from subscriber.filters.functions import FUNCTIONS
 from subscriber.types.datetimes.intervals import FIELDS
 from subscriber.types.declarations import INTERVAL_FIELDS
 
@@ -96,7 +96,7 @@ def _check_pattern(call: tree.Call) -> None:
 
     If b and c are constants, the server computes the pattern once.
     """
-    found = implementation_of(call.function)
+    found = FUNCTIONS.get(call.function)
     known = {place: one.value for place, one in enumerate(call.arguments) if isinstance(one, tree.Known)}
     if found is not None and {1, 2} <= known.keys():
         found.for_constants(known)

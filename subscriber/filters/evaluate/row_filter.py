@@ -18,13 +18,10 @@ from typing import Any
 import pyarrow as pa
 
 from subscriber.errors import DataException, RowFilterError
-from subscriber.filters import functions
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.operations import Operation, operation
 from subscriber.filters.evaluate.row_values import Rows, array_from
 from subscriber.filters.evaluate.simplify import simplify
-
-assert functions  # the import has registered every function
 
 
 class Filter:

@@ -18,7 +18,7 @@ from subscriber.filters.analyze.tree import Known
 from subscriber.filters.evaluate.operations import RECORD, FieldTest, operation
 from subscriber.filters.evaluate.replacement import replacement
 from subscriber.filters.evaluate.row_values import Rows, listed, required_form
-from subscriber.filters.functions.function_registry import implementation_of
+from subscriber.filters.functions import FUNCTIONS
 
 _NO_ROW = Rows({}, 1)
 
@@ -119,7 +119,7 @@ def _known(node: tree.Expression, value: Any) -> Known:
 
 def _call(node: tree.Call, around: _Around) -> tree.Expression:
     called = _below(node, around)
-    found = implementation_of(node.function)
+    found = FUNCTIONS.get(node.function)
     if found is not None and found.strict and any(map(_is_null, called.arguments)):
         return _known(node, None)
     if _all_known(called.arguments):

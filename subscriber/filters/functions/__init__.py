@@ -1,12 +1,12 @@
 """PostgreSQL's built-in functions and operators, as row filters evaluate them.
 
-Every module holds the functions of one family of types and registers them in
-:mod:`.function_registry` when it is imported. Importing this package imports all of them.
+Every module holds the functions of one family of types in a table, and :data:`FUNCTIONS` is all of
+them together.
 
 ::
 
-    function_registry                     signature → implementation
-    comparison                            the comparison operators of a type, registered together
+    function_table                        signature → implementation
+    comparison                            the comparison operators of a type, added together
     logic                                 boolean
     integers, floats, float_functions     smallint, integer, bigint and oid; real and double precision; their mathematical functions
     numeric, numeric_powers               numeric; exp, ln, log, power and width_bucket of numeric
@@ -19,13 +19,17 @@ Every module holds the functions of one family of types and registers them in
     network, macaddrs, uuid, lsns         inet and cidr; macaddr and macaddr8; uuid; pg_lsn
 
 A filter is first analyzed (:mod:`subscriber.filters.analyze`), which finds the signature of each
-call. :func:`.function_registry.implementation_of` gives the implementation, and
+call. ``FUNCTIONS.get(signature)`` gives the implementation, or None, and
 :mod:`subscriber.filters.evaluate` calls it with columns or with values.
 
 The values themselves, their text and their order are not here, but in :mod:`subscriber.types`.
 """
 
-from subscriber.filters.functions import (  # noqa: F401  importing a module registers its functions
+from __future__ import annotations
+
+from typing import Final
+
+from subscriber.filters.functions import (
     arrays,
     bits,
     bytea,
@@ -53,3 +57,34 @@ from subscriber.filters.functions import (  # noqa: F401  importing a module reg
     uuid,
     zones,
 )
+from subscriber.filters.functions.function_table import FunctionTable
+
+FUNCTIONS: Final = FunctionTable(
+    arrays.FUNCTIONS,
+    bits.FUNCTIONS,
+    bytea.FUNCTIONS,
+    date_arithmetic.FUNCTIONS,
+    dates.FUNCTIONS,
+    fields.FUNCTIONS,
+    float_functions.FUNCTIONS,
+    floats.FUNCTIONS,
+    integers.FUNCTIONS,
+    intervals.FUNCTIONS,
+    json.FUNCTIONS,
+    json_text.FUNCTIONS,
+    logic.FUNCTIONS,
+    lsns.FUNCTIONS,
+    macaddrs.FUNCTIONS,
+    network.FUNCTIONS,
+    numeric.FUNCTIONS,
+    numeric_powers.FUNCTIONS,
+    overlaps.FUNCTIONS,
+    patterns.FUNCTIONS,
+    ranges.FUNCTIONS,
+    regexps.FUNCTIONS,
+    strings.FUNCTIONS,
+    text.FUNCTIONS,
+    uuid.FUNCTIONS,
+    zones.FUNCTIONS,
+)
+"""All implementations, by signature."""

@@ -14,10 +14,12 @@ from operator import mul
 from typing import Any, Final
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.function_table import Context, FunctionTable
 from subscriber.types import ELEMENT_TYPES, form_of
 from subscriber.types.array_text import EMPTY, MOST_DIMENSIONS, MOST_ELEMENTS, Array, bounds_text, too_large
 from subscriber.types.form import Compare, sign
+
+FUNCTIONS: Final = FunctionTable()
 
 _LAST_SUBSCRIPT: Final = 2**31 - 1
 
@@ -63,18 +65,18 @@ def _arrays_are_equal(compare: Compare, left: Array, right: Array) -> bool:
     )
 
 
-@elementwise("array_eq(anyarray,anyarray)", context=True, raises=False)
+@FUNCTIONS.elementwise("array_eq(anyarray,anyarray)", context=True, raises=False)
 def _eq(context: Context, left: Array, right: Array) -> bool:
     return _arrays_are_equal(_comparison(context), left, right)
 
 
-@elementwise("array_ne(anyarray,anyarray)", context=True, raises=False)
+@FUNCTIONS.elementwise("array_ne(anyarray,anyarray)", context=True, raises=False)
 def _ne(context: Context, left: Array, right: Array) -> bool:
     return not _arrays_are_equal(_comparison(context), left, right)
 
 
 def _register_order(name: str, test: Callable[[int], bool | int]) -> None:
-    @elementwise(f"{name}(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+    @FUNCTIONS.elementwise(f"{name}(anyarray,anyarray)", context=True, raises=False, bytewise=True)
     def _(context: Context, left: Array, right: Array) -> bool | int:
         return test(compare_arrays(_comparison(context), left, right))
 
@@ -86,12 +88,12 @@ _register_order("array_ge", lambda order: order >= 0)
 _register_order("btarraycmp", lambda order: order)
 
 
-@elementwise("array_larger(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+@FUNCTIONS.elementwise("array_larger(anyarray,anyarray)", context=True, raises=False, bytewise=True)
 def _larger(context: Context, left: Array, right: Array) -> Array:
     return left if compare_arrays(_comparison(context), left, right) > 0 else right
 
 
-@elementwise("array_smaller(anyarray,anyarray)", context=True, raises=False, bytewise=True)
+@FUNCTIONS.elementwise("array_smaller(anyarray,anyarray)", context=True, raises=False, bytewise=True)
 def _smaller(context: Context, left: Array, right: Array) -> Array:
     return left if compare_arrays(_comparison(context), left, right) < 0 else right
 
@@ -104,18 +106,18 @@ def _has(compare: Compare, array: Array, value: Any) -> bool:
     return value is not None and any(one is not None and compare(one, value) == 0 for one in array.elements)
 
 
-@elementwise("arraycontains(anyarray,anyarray)", context=True, raises=False)
+@FUNCTIONS.elementwise("arraycontains(anyarray,anyarray)", context=True, raises=False)
 def _contains(context: Context, array: Array, part: Array) -> bool:
     compare = _comparison(context)
     return all(_has(compare, array, one) for one in part.elements)
 
 
-@elementwise("arraycontained(anyarray,anyarray)", context=True, raises=False)
+@FUNCTIONS.elementwise("arraycontained(anyarray,anyarray)", context=True, raises=False)
 def _contained(context: Context, part: Array, array: Array) -> bool:
     return _contains(context, array, part)
 
 
-@elementwise("arrayoverlap(anyarray,anyarray)", context=True, raises=False)
+@FUNCTIONS.elementwise("arrayoverlap(anyarray,anyarray)", context=True, raises=False)
 def _overlaps(context: Context, left: Array, right: Array) -> bool:
     compare = _comparison(context)
     return any(_has(compare, left, one) for one in right.elements)
@@ -124,32 +126,32 @@ def _overlaps(context: Context, left: Array, right: Array) -> bool:
 # --- shape --------------------------------------------------------------------------------------
 
 
-@elementwise("array_ndims(anyarray)", raises=False)
+@FUNCTIONS.elementwise("array_ndims(anyarray)", raises=False)
 def _dimension_count(array: Array) -> int | None:
     return len(array.dimensions) or None
 
 
-@elementwise("array_dims(anyarray)", raises=False)
+@FUNCTIONS.elementwise("array_dims(anyarray)", raises=False)
 def _bounds(array: Array) -> str | None:
     return bounds_text(array.dimensions, array.lower_bounds) or None
 
 
-@elementwise("cardinality(anyarray)", raises=False)
+@FUNCTIONS.elementwise("cardinality(anyarray)", raises=False)
 def _element_count(array: Array) -> int:
     return len(array.elements)
 
 
-@elementwise("array_length(anyarray,int4)", raises=False)
+@FUNCTIONS.elementwise("array_length(anyarray,int4)", raises=False)
 def _length(array: Array, dimension: int) -> int | None:
     return array.dimensions[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
 
 
-@elementwise("array_lower(anyarray,int4)", raises=False)
+@FUNCTIONS.elementwise("array_lower(anyarray,int4)", raises=False)
 def _lower(array: Array, dimension: int) -> int | None:
     return array.lower_bounds[dimension - 1] if 1 <= dimension <= len(array.dimensions) else None
 
 
-@elementwise("array_upper(anyarray,int4)", raises=False)
+@FUNCTIONS.elementwise("array_upper(anyarray,int4)", raises=False)
 def _upper(array: Array, dimension: int) -> int | None:
     length, lower = _length(array, dimension), _lower(array, dimension)
     return None if length is None or lower is None else lower + length - 1
@@ -172,12 +174,12 @@ def _positions(compare: Compare, array: Array, value: Any) -> list[int]:
     ]
 
 
-@elementwise("array_position(anycompatiblearray,anycompatible)", context=True, strict=False)
+@FUNCTIONS.elementwise("array_position(anycompatiblearray,anycompatible)", context=True, strict=False)
 def _position(context: Context, array: Array | None, value: Any) -> int | None:
     return None if array is None else next(iter(_positions(_comparison(context), array, value)), None)
 
 
-@elementwise("array_position(anycompatiblearray,anycompatible,int4)", context=True, strict=False)
+@FUNCTIONS.elementwise("array_position(anycompatiblearray,anycompatible,int4)", context=True, strict=False)
 def _position_from(context: Context, array: Array | None, value: Any, start: int | None) -> int | None:
     if array is None:
         return None
@@ -189,7 +191,7 @@ def _position_from(context: Context, array: Array | None, value: Any, start: int
     return next((one for one in found if one >= start), None)
 
 
-@elementwise("array_positions(anycompatiblearray,anycompatible)", context=True, strict=False)
+@FUNCTIONS.elementwise("array_positions(anycompatiblearray,anycompatible)", context=True, strict=False)
 def _all_positions(context: Context, array: Array | None, value: Any) -> Array | None:
     return None if array is None else _of_elements(tuple(_positions(_comparison(context), array, value)))
 
@@ -226,17 +228,17 @@ def _extended(array: Array | None, *, front: tuple[Any, ...] = (), back: tuple[A
     return _of_elements(elements, lower)
 
 
-@elementwise("array_append(anycompatiblearray,anycompatible)", strict=False)
+@FUNCTIONS.elementwise("array_append(anycompatiblearray,anycompatible)", strict=False)
 def _append(array: Array | None, value: Any) -> Array:
     return _extended(array, back=(value,))
 
 
-@elementwise("array_prepend(anycompatible,anycompatiblearray)", strict=False)
+@FUNCTIONS.elementwise("array_prepend(anycompatible,anycompatiblearray)", strict=False)
 def _prepend(value: Any, array: Array | None) -> Array:
     return _extended(array, front=(value,))
 
 
-@elementwise("array_cat(anycompatiblearray,anycompatiblearray)", strict=False)
+@FUNCTIONS.elementwise("array_cat(anycompatiblearray,anycompatiblearray)", strict=False)
 def _concatenate(left: Array | None, right: Array | None) -> Array | None:
     """Concatenate two arrays (``array_cat``).
 
@@ -274,7 +276,7 @@ def _as_deep(array: Array, depth: int) -> Any:
     return (1 if inner else array.dimensions[0], dimensions, bounds)
 
 
-@elementwise("array_remove(anycompatiblearray,anycompatible)", context=True, strict=False)
+@FUNCTIONS.elementwise("array_remove(anycompatiblearray,anycompatible)", context=True, strict=False)
 def _remove(context: Context, array: Array | None, value: Any) -> Array | None:
     if array is None:
         return None
@@ -284,7 +286,9 @@ def _remove(context: Context, array: Array | None, value: Any) -> Array | None:
     return _of_elements(kept, array.lower_bounds[0] if array.dimensions else 1)
 
 
-@elementwise("array_replace(anycompatiblearray,anycompatible,anycompatible)", context=True, strict=False, raises=False)
+@FUNCTIONS.elementwise(
+    "array_replace(anycompatiblearray,anycompatible,anycompatible)", context=True, strict=False, raises=False
+)
 def _replace(context: Context, array: Array | None, value: Any, new: Any) -> Array | None:
     if array is None:
         return None
@@ -293,7 +297,7 @@ def _replace(context: Context, array: Array | None, value: Any, new: Any) -> Arr
     return Array(array.dimensions, array.lower_bounds, elements)
 
 
-@elementwise("trim_array(anyarray,int4)")
+@FUNCTIONS.elementwise("trim_array(anyarray,int4)")
 def _trim(array: Array, count: int) -> Array:
     length = array.dimensions[0] if array.dimensions else 0
     if not 0 <= count <= length:
@@ -305,7 +309,7 @@ def _trim(array: Array, count: int) -> Array:
     return Array((kept, *array.dimensions[1:]), (1,) * len(array.dimensions), elements)
 
 
-@elementwise("array_reverse(anyarray)", raises=False)
+@FUNCTIONS.elementwise("array_reverse(anyarray)", raises=False)
 def _reverse(array: Array) -> Array:
     if not array.dimensions:
         return array
@@ -314,12 +318,12 @@ def _reverse(array: Array) -> Array:
     return Array(array.dimensions, array.lower_bounds, tuple(one for part in reversed(parts) for one in part))
 
 
-@elementwise("array_fill(anyelement,_int4)", strict=False)
+@FUNCTIONS.elementwise("array_fill(anyelement,_int4)", strict=False)
 def _fill(value: Any, dimensions: Array | None) -> Array:
     return _filled(value, dimensions, None if dimensions is None else len(dimensions.elements))
 
 
-@elementwise("array_fill(anyelement,_int4,_int4)", strict=False)
+@FUNCTIONS.elementwise("array_fill(anyelement,_int4,_int4)", strict=False)
 def _fill_from(value: Any, dimensions: Array | None, lower_bounds: Array | None) -> Array:
     return _filled(value, dimensions, lower_bounds)
 

@@ -6,36 +6,40 @@ then the lengths. Both methods give the same order.
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.strings import overlay_end, part_bounds
 from subscriber.types.bits import MOST_BITS, fixed, limited
+
+FUNCTIONS: Final = FunctionTable()
 
 # --- comparisons ------------------------------------------------------------------------------
 
 
-register_columns("bit{}(bit,bit)")
-register_columns("varbit{}(varbit,varbit)")
+register_columns(FUNCTIONS, "bit{}(bit,bit)")
+register_columns(FUNCTIONS, "varbit{}(varbit,varbit)")
 
 
 # --- casts ------------------------------------------------------------------------------------
 
 
-@elementwise("bit(bit,int4,bool)")
+@FUNCTIONS.elementwise("bit(bit,int4,bool)")
 def _coerced_bit(value: str, length: int, explicit: bool) -> str:
     return fixed(value, length, explicit=explicit)
 
 
-@elementwise("varbit(varbit,int4,bool)")
+@FUNCTIONS.elementwise("varbit(varbit,int4,bool)")
 def _coerced_varbit(value: str, longest: int, explicit: bool) -> str:
     return limited(value, longest, explicit=explicit)
 
 
-@elementwise("bit(int4,int4)", "bit(int8,int4)", raises=False)
+@FUNCTIONS.elementwise("bit(int4,int4)", "bit(int8,int4)", raises=False)
 def _bits_of_integer(value: int, length: int) -> str:
     length = length if 0 < length <= MOST_BITS else 1
     return f"{value % 2**length:0{length}b}"
@@ -48,12 +52,12 @@ def _integer(value: str, size: int, name: str) -> int:
     return number - 2**size if number >= 2 ** (size - 1) else number
 
 
-@elementwise("int4(bit)")
+@FUNCTIONS.elementwise("int4(bit)")
 def _integer_of_bits(value: str) -> int:
     return _integer(value, 32, "integer")
 
 
-@elementwise("int8(bit)")
+@FUNCTIONS.elementwise("int8(bit)")
 def _bigint_of_bits(value: str) -> int:
     return _integer(value, 64, "bigint")
 
@@ -71,44 +75,44 @@ def _bits(number: int, length: int) -> str:
     return f"{number:0{length}b}" if length else ""
 
 
-@elementwise("bitand(bit,bit)")
+@FUNCTIONS.elementwise("bitand(bit,bit)")
 def _and(left: str, right: str) -> str:
     first, second = _numbers(left, right, "AND")
     return _bits(first & second, len(left))
 
 
-@elementwise("bitor(bit,bit)")
+@FUNCTIONS.elementwise("bitor(bit,bit)")
 def _or(left: str, right: str) -> str:
     first, second = _numbers(left, right, "OR")
     return _bits(first | second, len(left))
 
 
-@elementwise("bitxor(bit,bit)")
+@FUNCTIONS.elementwise("bitxor(bit,bit)")
 def _xor(left: str, right: str) -> str:
     first, second = _numbers(left, right, "XOR")
     return _bits(first ^ second, len(left))
 
 
-@elementwise("bitnot(bit)", raises=False)
+@FUNCTIONS.elementwise("bitnot(bit)", raises=False)
 def _not(value: str) -> str:
     return value.translate({ord("0"): "1", ord("1"): "0"})
 
 
-@elementwise("bitshiftleft(bit,int4)", raises=False)
+@FUNCTIONS.elementwise("bitshiftleft(bit,int4)", raises=False)
 def _shifted_left(value: str, count: int) -> str:
     if count < 0:
         return _shifted_right(value, -count)
     return value[count:].ljust(len(value), "0")
 
 
-@elementwise("bitshiftright(bit,int4)", raises=False)
+@FUNCTIONS.elementwise("bitshiftright(bit,int4)", raises=False)
 def _shifted_right(value: str, count: int) -> str:
     if count < 0:
         return _shifted_left(value, -count)
     return value[: max(len(value) - count, 0)].rjust(len(value), "0")
 
 
-@vectorised("bitcat(varbit,varbit)")
+@FUNCTIONS.vectorised("bitcat(varbit,varbit)")
 def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(left, right, "")
 
@@ -116,45 +120,45 @@ def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
 # --- parts and lengths ------------------------------------------------------------------------
 
 
-@elementwise("substring(bit,int4)", raises=False)
+@FUNCTIONS.elementwise("substring(bit,int4)", raises=False)
 def _from(value: str, start: int) -> str:
     first, _ = part_bounds(start, None)
     return value[first:]
 
 
-@elementwise("substring(bit,int4,int4)")
+@FUNCTIONS.elementwise("substring(bit,int4,int4)")
 def _part(value: str, start: int, length: int) -> str:
     first, end = part_bounds(start, length)
     return value[first:end]
 
 
-@elementwise("overlay(bit,bit,int4,int4)")
+@FUNCTIONS.elementwise("overlay(bit,bit,int4,int4)")
 def _overlaid(value: str, new: str, start: int, length: int) -> str:
     end = overlay_end(start, length)
     return value[: start - 1] + new + value[max(end, 1) - 1 :]
 
 
-@elementwise("overlay(bit,bit,int4)")
+@FUNCTIONS.elementwise("overlay(bit,bit,int4)")
 def _overlaid_by_its_length(value: str, new: str, start: int) -> str:
     return _overlaid(value, new, start, len(new))
 
 
-@elementwise("position(bit,bit)", raises=False)
+@FUNCTIONS.elementwise("position(bit,bit)", raises=False)
 def _position(value: str, searched: str) -> int:
     return value.find(searched) + 1 if value else 0
 
 
-@vectorised("length(bit)", "bit_length(bit)")
+@FUNCTIONS.vectorised("length(bit)", "bit_length(bit)")
 def _length(value: pa.Array) -> pa.Array:
     return pc.binary_length(value)
 
 
-@elementwise("octet_length(bit)", raises=False)
+@FUNCTIONS.elementwise("octet_length(bit)", raises=False)
 def _octet_length(value: str) -> int:
     return (len(value) + 7) // 8
 
 
-@elementwise("bit_count(bit)", raises=False)
+@FUNCTIONS.elementwise("bit_count(bit)", raises=False)
 def _bit_count(value: str) -> int:
     return value.count("1")
 
@@ -165,12 +169,12 @@ def _checked(index: int, value: str) -> int:
     return index
 
 
-@elementwise("get_bit(bit,int4)")
+@FUNCTIONS.elementwise("get_bit(bit,int4)")
 def _bit(value: str, index: int) -> int:
     return int(value[_checked(index, value)])
 
 
-@elementwise("set_bit(bit,int4,int4)")
+@FUNCTIONS.elementwise("set_bit(bit,int4,int4)")
 def _with_bit(value: str, index: int, new: int) -> str:
     _checked(index, value)
     if new not in {0, 1}:

@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_extremes, sign
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.strings import overlay_end, part_bounds
 from subscriber.types.bytea import from_escaped, from_hexadecimal, to_escaped
+
+FUNCTIONS: Final = FunctionTable()
 
 _SPACES: Final = " \n\t\r"
 _BASE64_LINE: Final = 57
@@ -36,21 +38,21 @@ _CRC32C_POLYNOMIAL: Final = 0x82F63B78
 # --- comparisons, length, concatenation -------------------------------------------------------
 
 
-register_columns("bytea{}(bytea,bytea)")
-register_extremes("bytea_larger(bytea,bytea)", "bytea_smaller(bytea,bytea)", sign)
+register_columns(FUNCTIONS, "bytea{}(bytea,bytea)")
+register_extremes(FUNCTIONS, "bytea_larger(bytea,bytea)", "bytea_smaller(bytea,bytea)", sign)
 
 
-@vectorised("length(bytea)", "octet_length(bytea)")
+@FUNCTIONS.vectorised("length(bytea)", "octet_length(bytea)")
 def _length(value: pa.Array) -> pa.Array:
     return pc.binary_length(value)
 
 
-@vectorised("bit_length(bytea)")
+@FUNCTIONS.vectorised("bit_length(bytea)")
 def _bit_length(value: pa.Array) -> pa.Array:
     return pc.multiply(pc.binary_length(value), pa.scalar(8, pa.int32()))
 
 
-@vectorised("byteacat(bytea,bytea)")
+@FUNCTIONS.vectorised("byteacat(bytea,bytea)")
 def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(left, right, pa.scalar(b"", pa.binary()))
 
@@ -58,50 +60,50 @@ def _concatenated(left: pa.Array, right: pa.Array) -> pa.Array:
 # --- parts ------------------------------------------------------------------------------------
 
 
-@elementwise("substr(bytea,int4)", "substring(bytea,int4)", raises=False)
+@FUNCTIONS.elementwise("substr(bytea,int4)", "substring(bytea,int4)", raises=False)
 def _from(value: bytes, start: int) -> bytes:
     first, _ = part_bounds(start, None)
     return value[first:]
 
 
-@elementwise("substr(bytea,int4,int4)", "substring(bytea,int4,int4)")
+@FUNCTIONS.elementwise("substr(bytea,int4,int4)", "substring(bytea,int4,int4)")
 def _part(value: bytes, start: int, length: int) -> bytes:
     first, end = part_bounds(start, length)
     return value[first:end]
 
 
-@elementwise("overlay(bytea,bytea,int4,int4)")
+@FUNCTIONS.elementwise("overlay(bytea,bytea,int4,int4)")
 def _overlaid(value: bytes, new: bytes, start: int, length: int) -> bytes:
     end = overlay_end(start, length)
     return value[: start - 1] + new + value[max(end, 1) - 1 :]
 
 
-@elementwise("overlay(bytea,bytea,int4)")
+@FUNCTIONS.elementwise("overlay(bytea,bytea,int4)")
 def _overlaid_by_its_length(value: bytes, new: bytes, start: int) -> bytes:
     return _overlaid(value, new, start, len(new))
 
 
-@elementwise("position(bytea,bytea)", raises=False)
+@FUNCTIONS.elementwise("position(bytea,bytea)", raises=False)
 def _position(value: bytes, searched: bytes) -> int:
     return value.find(searched) + 1
 
 
-@elementwise("btrim(bytea,bytea)", raises=False)
+@FUNCTIONS.elementwise("btrim(bytea,bytea)", raises=False)
 def _trimmed(value: bytes, removed: bytes) -> bytes:
     return value.strip(removed) if removed else value
 
 
-@elementwise("ltrim(bytea,bytea)", raises=False)
+@FUNCTIONS.elementwise("ltrim(bytea,bytea)", raises=False)
 def _left_trimmed(value: bytes, removed: bytes) -> bytes:
     return value.lstrip(removed) if removed else value
 
 
-@elementwise("rtrim(bytea,bytea)", raises=False)
+@FUNCTIONS.elementwise("rtrim(bytea,bytea)", raises=False)
 def _right_trimmed(value: bytes, removed: bytes) -> bytes:
     return value.rstrip(removed) if removed else value
 
 
-@elementwise("reverse(bytea)", raises=False)
+@FUNCTIONS.elementwise("reverse(bytea)", raises=False)
 def _reversed(value: bytes) -> bytes:
     return value[::-1]
 
@@ -115,24 +117,24 @@ def _checked(index: int, count: int) -> int:
     return index
 
 
-@elementwise("get_byte(bytea,int4)")
+@FUNCTIONS.elementwise("get_byte(bytea,int4)")
 def _byte(value: bytes, index: int) -> int:
     return value[_checked(index, len(value))]
 
 
-@elementwise("set_byte(bytea,int4,int4)")
+@FUNCTIONS.elementwise("set_byte(bytea,int4,int4)")
 def _with_byte(value: bytes, index: int, new: int) -> bytes:
     _checked(index, len(value))
     return value[:index] + bytes([new % 256]) + value[index + 1 :]
 
 
-@elementwise("get_bit(bytea,int8)")
+@FUNCTIONS.elementwise("get_bit(bytea,int8)")
 def _bit(value: bytes, index: int) -> int:
     _checked(index, len(value) * 8)
     return value[index // 8] >> index % 8 & 1
 
 
-@elementwise("set_bit(bytea,int8,int4)")
+@FUNCTIONS.elementwise("set_bit(bytea,int8,int4)")
 def _with_bit(value: bytes, index: int, new: int) -> bytes:
     _checked(index, len(value) * 8)
     if new not in {0, 1}:
@@ -142,22 +144,22 @@ def _with_bit(value: bytes, index: int, new: int) -> bytes:
     return _with_byte(value, index // 8, byte | mask if new else byte & ~mask)
 
 
-@elementwise("bit_count(bytea)", raises=False)
+@FUNCTIONS.elementwise("bit_count(bytea)", raises=False)
 def _bit_count(value: bytes) -> int:
     return int.from_bytes(value, "big").bit_count()
 
 
-@elementwise("bytea(int2)", raises=False)
+@FUNCTIONS.elementwise("bytea(int2)", raises=False)
 def _bytes_of_smallint(value: int) -> bytes:
     return value.to_bytes(2, "big", signed=True)
 
 
-@elementwise("bytea(int4)", raises=False)
+@FUNCTIONS.elementwise("bytea(int4)", raises=False)
 def _bytes_of_integer(value: int) -> bytes:
     return value.to_bytes(4, "big", signed=True)
 
 
-@elementwise("bytea(int8)", raises=False)
+@FUNCTIONS.elementwise("bytea(int8)", raises=False)
 def _bytes_of_bigint(value: int) -> bytes:
     return value.to_bytes(8, "big", signed=True)
 
@@ -169,17 +171,17 @@ def _integer(value: bytes, size: int, name: str) -> int:
     return int.from_bytes(value, "big", signed=len(value) == size)
 
 
-@elementwise("int2(bytea)")
+@FUNCTIONS.elementwise("int2(bytea)")
 def _smallint_of_bytes(value: bytes) -> int:
     return _integer(value, 2, "smallint")
 
 
-@elementwise("int4(bytea)")
+@FUNCTIONS.elementwise("int4(bytea)")
 def _integer_of_bytes(value: bytes) -> int:
     return _integer(value, 4, "integer")
 
 
-@elementwise("int8(bytea)")
+@FUNCTIONS.elementwise("int8(bytea)")
 def _bigint_of_bytes(value: bytes) -> int:
     return _integer(value, 8, "bigint")
 
@@ -187,37 +189,37 @@ def _bigint_of_bytes(value: bytes) -> int:
 # --- digests ----------------------------------------------------------------------------------
 
 
-@elementwise("md5(bytea)", raises=False)
+@FUNCTIONS.elementwise("md5(bytea)", raises=False)
 def _md5(value: bytes) -> str:
     return hashlib.md5(value, usedforsecurity=False).hexdigest()
 
 
-@elementwise("sha224(bytea)", raises=False)
+@FUNCTIONS.elementwise("sha224(bytea)", raises=False)
 def _sha224(value: bytes) -> bytes:
     return hashlib.sha224(value).digest()
 
 
-@elementwise("sha256(bytea)", raises=False)
+@FUNCTIONS.elementwise("sha256(bytea)", raises=False)
 def _sha256(value: bytes) -> bytes:
     return hashlib.sha256(value).digest()
 
 
-@elementwise("sha384(bytea)", raises=False)
+@FUNCTIONS.elementwise("sha384(bytea)", raises=False)
 def _sha384(value: bytes) -> bytes:
     return hashlib.sha384(value).digest()
 
 
-@elementwise("sha512(bytea)", raises=False)
+@FUNCTIONS.elementwise("sha512(bytea)", raises=False)
 def _sha512(value: bytes) -> bytes:
     return hashlib.sha512(value).digest()
 
 
-@elementwise("crc32(bytea)", raises=False)
+@FUNCTIONS.elementwise("crc32(bytea)", raises=False)
 def _crc32(value: bytes) -> int:
     return zlib.crc32(value)
 
 
-@elementwise("crc32c(bytea)", raises=False)
+@FUNCTIONS.elementwise("crc32c(bytea)", raises=False)
 def _crc32c(value: bytes) -> int:
     checksum = 0xFFFFFFFF
     for byte in value:
@@ -281,13 +283,13 @@ def _encoding(name: str) -> tuple[Callable[[bytes], str], Callable[[str], bytes]
     return found
 
 
-@elementwise("encode(bytea,text)")
+@FUNCTIONS.elementwise("encode(bytea,text)")
 def _encoded(value: bytes, encoding: str) -> str:
     to_text, _ = _encoding(encoding)
     return to_text(value)
 
 
-@elementwise("decode(text,text)")
+@FUNCTIONS.elementwise("decode(text,text)")
 def _decoded(value: str, encoding: str) -> bytes:
     _, from_text = _encoding(encoding)
     return from_text(value)

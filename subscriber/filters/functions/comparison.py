@@ -1,4 +1,4 @@
-"""Register all comparison operators of a type together.
+"""Adds all comparison operators of a type to a table of functions.
 
 The operators get the names that PostgreSQL's types use for them (``eq``, ``ne``, ``lt`` and so on).
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow.compute as pc
 
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 
 Compare = Callable[[Any, Any], int]
 """Compares two values. The result is less than, equal to or greater than zero, as the first value
@@ -43,13 +43,15 @@ def sign(left: Any, right: Any) -> int:
 
 
 def register_columns(
+    functions: FunctionTable,
     pattern: str,
     left_of: Callable[[Any], Any] | None = None,
     right_of: Callable[[Any], Any] | None = None,
 ) -> None:
-    """Register the six comparison operators of a type as functions over columns.
+    """Add the six comparison operators of a type as functions over columns.
 
     Args:
+        functions: the table.
         pattern: the signature, with ``{}`` in place of ``eq``, ``ne`` and so on.
         left_of: computes from the first argument's column what the Arrow functions compare; by
             default the column itself.
@@ -62,36 +64,40 @@ def register_columns(
         def compare(left: Any, right: Any) -> Any:
             return kernel(left if left_of is None else left_of(left), right if right_of is None else right_of(right))
 
-        vectorised(pattern.format(name))(compare)
+        functions.vectorised(pattern.format(name))(compare)
 
     for name in _KERNELS:
         register(name)
 
 
-def register_values(pattern: str, compare: Compare, *, raises: bool = False, cmp: bool = True) -> None:
-    """Register the six comparison operators of a type as functions over single values.
+def register_values(
+    functions: FunctionTable, pattern: str, compare: Compare, *, raises: bool = False, cmp: bool = True
+) -> None:
+    """Add the six comparison operators of a type as functions over single values.
 
-    With ``cmp``, the type's btree support function is registered, too. Pass False if PostgreSQL's
+    With ``cmp``, the type's btree support function is added, too. Pass False if PostgreSQL's
     function gives other numbers than -1, 0 and 1.
     """
 
     def register(name: str, test: Callable[[int], bool]) -> None:
-        elementwise(pattern.format(name), raises=raises)(lambda left, right: test(compare(left, right)))
+        functions.elementwise(pattern.format(name), raises=raises)(lambda left, right: test(compare(left, right)))
 
     for name, test in _TESTS.items():
         register(name, test)
     if cmp:
-        register_order(pattern.format("cmp"), compare, raises=raises)
+        register_order(functions, pattern.format("cmp"), compare, raises=raises)
 
 
-def register_order(signature: str, compare: Compare, *, raises: bool = False) -> None:
-    """Register a btree support function, which gives -1, 0 or 1."""
-    elementwise(signature, raises=raises)(lambda left, right: sign(compare(left, right), 0))
+def register_order(functions: FunctionTable, signature: str, compare: Compare, *, raises: bool = False) -> None:
+    """Add a btree support function, which gives -1, 0 or 1."""
+    functions.elementwise(signature, raises=raises)(lambda left, right: sign(compare(left, right), 0))
 
 
-def register_extremes(larger: str, smaller: str, compare: Compare, *, raises: bool = False) -> None:
-    """Register the functions behind max and min. If both arguments are equal, the second is
+def register_extremes(
+    functions: FunctionTable, larger: str, smaller: str, compare: Compare, *, raises: bool = False
+) -> None:
+    """Add the functions behind max and min. If both arguments are equal, the second is
     returned.
     """
-    elementwise(larger, raises=raises)(lambda left, right: left if compare(left, right) > 0 else right)
-    elementwise(smaller, raises=raises)(lambda left, right: left if compare(left, right) < 0 else right)
+    functions.elementwise(larger, raises=raises)(lambda left, right: left if compare(left, right) > 0 else right)
+    functions.elementwise(smaller, raises=raises)(lambda left, right: left if compare(left, right) < 0 else right)

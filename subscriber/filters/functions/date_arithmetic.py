@@ -6,9 +6,10 @@ The functions that make such values from numbers (``make_date`` and so on) are h
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.function_table import Context, FunctionTable
 from subscriber.filters.functions.intervals import (
     INFINITE_INTERVALS,
     infinite_difference,
@@ -38,10 +39,12 @@ from subscriber.types.datetimes.intervals import Interval
 from subscriber.types.datetimes.intervals import finite as finite_interval
 from subscriber.types.datetimes.values import TimeTZ
 
+FUNCTIONS: Final = FunctionTable()
+
 # --- date ---------------------------------------------------------------------------------------
 
 
-@elementwise("date_pli(date,int4)")
+@FUNCTIONS.elementwise("date_pli(date,int4)")
 def _date_plus(day: int, count: int) -> int:
     if day in DATE_INFINITIES:
         return day
@@ -50,24 +53,24 @@ def _date_plus(day: int, count: int) -> int:
     return day + count
 
 
-@elementwise("integer_pl_date(int4,date)")
+@FUNCTIONS.elementwise("integer_pl_date(int4,date)")
 def _plus_date(count: int, day: int) -> int:
     return _date_plus(day, count)
 
 
-@elementwise("date_mii(date,int4)")
+@FUNCTIONS.elementwise("date_mii(date,int4)")
 def _date_minus(day: int, count: int) -> int:
     return _date_plus(day, -count)
 
 
-@elementwise("date_mi(date,date)")
+@FUNCTIONS.elementwise("date_mi(date,date)")
 def _date_difference(left: int, right: int) -> int:
     if left in DATE_INFINITIES or right in DATE_INFINITIES:
         raise RowFilterError("cannot subtract infinite dates", sqlstate="22008")
     return left - right
 
 
-@elementwise("timestamp(date)")
+@FUNCTIONS.elementwise("timestamp(date)")
 def timestamp_of_date(day: int) -> int:
     """Convert a date to a timestamp (``date::timestamp``).
 
@@ -81,36 +84,36 @@ def timestamp_of_date(day: int) -> int:
     return day * DAY
 
 
-@elementwise("date(timestamp)")
+@FUNCTIONS.elementwise("date(timestamp)")
 def _date_of_timestamp(moment: int) -> int:
     if moment in TIMESTAMP_INFINITIES:
         return DATE_INFINITIES[TIMESTAMP_INFINITIES.index(moment)]
     return moment // DAY
 
 
-@elementwise("timestamp(date,time)", "datetime_pl(date,time)")
+@FUNCTIONS.elementwise("timestamp(date,time)", "datetime_pl(date,time)")
 def _timestamp_of_date_and_time(day: int, time: int) -> int:
     moment = timestamp_of_date(day)
     return moment if moment in TIMESTAMP_INFINITIES else valid_timestamp(moment + time)
 
 
-@elementwise("timedate_pl(time,date)")
+@FUNCTIONS.elementwise("timedate_pl(time,date)")
 def _timestamp_of_time_and_date(time: int, day: int) -> int:
     return _timestamp_of_date_and_time(day, time)
 
 
-@elementwise("timestamptz(date,timetz)", "datetimetz_pl(date,timetz)")
+@FUNCTIONS.elementwise("timestamptz(date,timetz)", "datetimetz_pl(date,timetz)")
 def _timestamptz_of_date_and_time(day: int, time: TimeTZ) -> int:
     moment = timestamp_of_date(day)
     return moment if moment in TIMESTAMP_INFINITIES else valid_timestamp(moment + time.utc)
 
 
-@elementwise("timetzdate_pl(timetz,date)")
+@FUNCTIONS.elementwise("timetzdate_pl(timetz,date)")
 def _timestamptz_of_time_and_date(time: TimeTZ, day: int) -> int:
     return _timestamptz_of_date_and_time(day, time)
 
 
-@elementwise("make_date(int4,int4,int4)")
+@FUNCTIONS.elementwise("make_date(int4,int4,int4)")
 def _make_date(year: int, month: int, day: int) -> int:
     number = _day_of_fields(year, month, day)
     if number is None:
@@ -143,63 +146,63 @@ def _finite_length(length: Interval, what: str) -> Interval:
     return length
 
 
-@elementwise("time_pl_interval(time,interval)")
+@FUNCTIONS.elementwise("time_pl_interval(time,interval)")
 def time_plus(time: int, length: Interval) -> int:
     """``time + interval``; the result wraps around at midnight."""
     return _around_the_clock(time + _finite_length(length, "add infinite interval to time").microseconds)
 
 
-@elementwise("interval_pl_time(interval,time)")
+@FUNCTIONS.elementwise("interval_pl_time(interval,time)")
 def _plus_time(length: Interval, time: int) -> int:
     return time_plus(time, length)
 
 
-@elementwise("time_mi_interval(time,interval)")
+@FUNCTIONS.elementwise("time_mi_interval(time,interval)")
 def _time_minus(time: int, length: Interval) -> int:
     return _around_the_clock(time - _finite_length(length, "subtract infinite interval from time").microseconds)
 
 
-@elementwise("timetz_pl_interval(timetz,interval)")
+@FUNCTIONS.elementwise("timetz_pl_interval(timetz,interval)")
 def _timetz_plus(time: TimeTZ, length: Interval) -> TimeTZ:
     return TimeTZ(time_plus(time.microseconds, length), time.zone)
 
 
-@elementwise("interval_pl_timetz(interval,timetz)")
+@FUNCTIONS.elementwise("interval_pl_timetz(interval,timetz)")
 def _plus_timetz(length: Interval, time: TimeTZ) -> TimeTZ:
     return _timetz_plus(time, length)
 
 
-@elementwise("timetz_mi_interval(timetz,interval)")
+@FUNCTIONS.elementwise("timetz_mi_interval(timetz,interval)")
 def _timetz_minus(time: TimeTZ, length: Interval) -> TimeTZ:
     return TimeTZ(_time_minus(time.microseconds, length), time.zone)
 
 
-@elementwise("time_mi_time(time,time)", raises=False)
+@FUNCTIONS.elementwise("time_mi_time(time,time)", raises=False)
 def _time_difference(left: int, right: int) -> Interval:
     return Interval(0, 0, left - right)
 
 
-@elementwise("interval(time)", raises=False)
+@FUNCTIONS.elementwise("interval(time)", raises=False)
 def _interval_of_time(time: int) -> Interval:
     return Interval(0, 0, time)
 
 
-@elementwise("time(interval)")
+@FUNCTIONS.elementwise("time(interval)")
 def _time_of_interval(length: Interval) -> int:
     return _around_the_clock(_finite_length(length, "convert infinite interval to time").microseconds)
 
 
-@elementwise("time(timetz)", raises=False)
+@FUNCTIONS.elementwise("time(timetz)", raises=False)
 def _time_of_timetz(time: TimeTZ) -> int:
     return time.microseconds
 
 
-@elementwise("time(timestamp)", raises=False)
+@FUNCTIONS.elementwise("time(timestamp)", raises=False)
 def _time_of_timestamp(moment: int) -> int | None:
     return None if moment in TIMESTAMP_INFINITIES else moment % DAY
 
 
-@elementwise("make_time(int4,int4,float8)")
+@FUNCTIONS.elementwise("make_time(int4,int4,float8)")
 def _make_time(hour: int, minute: int, second: float) -> int:
     time = _time_of_fields(hour, minute, second)
     if time is None:
@@ -220,7 +223,7 @@ def _time_of_fields(hour: int, minute: int, second: float) -> int | None:
 # --- timestamp ----------------------------------------------------------------------------------
 
 
-@elementwise("make_timestamp(int4,int4,int4,int4,int4,float8)")
+@FUNCTIONS.elementwise("make_timestamp(int4,int4,int4,int4,int4,float8)")
 def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, second: float) -> int:
     number = _day_of_fields(year, month, day)
     if number is None:
@@ -233,7 +236,7 @@ def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, sec
     return valid_timestamp(number * DAY + time)
 
 
-@elementwise("to_timestamp(float8)")
+@FUNCTIONS.elementwise("to_timestamp(float8)")
 def _timestamptz_of_epoch(seconds: float) -> int:
     if math.isnan(seconds):
         raise RowFilterError("timestamp cannot be NaN", sqlstate="22008")
@@ -257,7 +260,7 @@ def months_later(moment: int, months: int) -> int:
     return day_number(year, month, min(day_of_month, month_length(year, month))) * DAY + time
 
 
-@elementwise("timestamp_pl_interval(timestamp,interval)")
+@FUNCTIONS.elementwise("timestamp_pl_interval(timestamp,interval)")
 def timestamp_plus(moment: int, length: Interval) -> int:
     """``timestamp + interval``: adds the months first, limited to the last day of the month, then
     the days, then the time.
@@ -279,27 +282,27 @@ def timestamp_plus(moment: int, length: Interval) -> int:
     return valid_timestamp(moment + length.microseconds)
 
 
-@elementwise("interval_pl_timestamp(interval,timestamp)")
+@FUNCTIONS.elementwise("interval_pl_timestamp(interval,timestamp)")
 def _plus_timestamp(length: Interval, moment: int) -> int:
     return timestamp_plus(moment, length)
 
 
-@elementwise("timestamp_mi_interval(timestamp,interval)")
+@FUNCTIONS.elementwise("timestamp_mi_interval(timestamp,interval)")
 def _timestamp_minus(moment: int, length: Interval) -> int:
     return timestamp_plus(moment, negative_interval(length))
 
 
-@elementwise("date_pl_interval(date,interval)")
+@FUNCTIONS.elementwise("date_pl_interval(date,interval)")
 def _date_plus_interval(day: int, length: Interval) -> int:
     return timestamp_plus(timestamp_of_date(day), length)
 
 
-@elementwise("interval_pl_date(interval,date)")
+@FUNCTIONS.elementwise("interval_pl_date(interval,date)")
 def _interval_plus_date(length: Interval, day: int) -> int:
     return _date_plus_interval(day, length)
 
 
-@elementwise("date_mi_interval(date,interval)")
+@FUNCTIONS.elementwise("date_mi_interval(date,interval)")
 def _date_minus_interval(day: int, length: Interval) -> int:
     return _timestamp_minus(timestamp_of_date(day), length)
 
@@ -308,7 +311,7 @@ def _infinite_sign(moment: int) -> int:
     return int(moment == TIMESTAMP_INFINITIES[1]) - int(moment == TIMESTAMP_INFINITIES[0])
 
 
-@elementwise("timestamp_mi(timestamp,timestamp)", "timestamptz_mi(timestamptz,timestamptz)", context=True)
+@FUNCTIONS.elementwise("timestamp_mi(timestamp,timestamp)", "timestamptz_mi(timestamptz,timestamptz)", context=True)
 def _timestamp_difference(context: Context, left: int, right: int) -> Interval:
     if left in TIMESTAMP_INFINITIES or right in TIMESTAMP_INFINITIES:
         if context.server_version < INFINITE_INTERVALS:
@@ -317,7 +320,7 @@ def _timestamp_difference(context: Context, left: int, right: int) -> Interval:
     return justify_hours(finite_interval(0, 0, left - right))
 
 
-@elementwise("age(timestamp,timestamp)", "age(timestamptz,timestamptz)", context=True)
+@FUNCTIONS.elementwise("age(timestamp,timestamp)", "age(timestamptz,timestamptz)", context=True)
 def _age(context: Context, left: int, right: int) -> Interval:
     """Years, months, days and time between two moments (``age``).
 
@@ -344,7 +347,7 @@ def _age(context: Context, left: int, right: int) -> Interval:
     return finite_interval(months, days, time) if left >= right else finite_interval(-months, -days, -time)
 
 
-@elementwise("date_bin(interval,timestamp,timestamp)", "date_bin(interval,timestamptz,timestamptz)")
+@FUNCTIONS.elementwise("date_bin(interval,timestamp,timestamp)", "date_bin(interval,timestamptz,timestamptz)")
 def _bin(stride: Interval, moment: int, origin: int) -> int:
     if moment in TIMESTAMP_INFINITIES:
         return moment

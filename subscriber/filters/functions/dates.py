@@ -6,7 +6,7 @@ TIME ZONE is in :mod:`.zones`, and OVERLAPS is in :mod:`.overlaps`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from subscriber.filters.functions.comparison import (
     register_order,
     register_values,
 )
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.datetimes.calendar import (
     DATE_INFINITIES,
     DAY,
@@ -27,16 +27,18 @@ from subscriber.types.datetimes.calendar import (
 from subscriber.types.datetimes.values import compare_timetz, scaled_time, scaled_timestamp, scaled_timetz
 from subscriber.types.form import sign
 
-elementwise("time(time,int4)", raises=False)(scaled_time)
-elementwise("timetz(timetz,int4)", raises=False)(scaled_timetz)
-elementwise("timestamp(timestamp,int4)", "timestamptz(timestamptz,int4)")(scaled_timestamp)
+FUNCTIONS: Final = FunctionTable()
+
+FUNCTIONS.elementwise("time(time,int4)", raises=False)(scaled_time)
+FUNCTIONS.elementwise("timetz(timetz,int4)", raises=False)(scaled_timetz)
+FUNCTIONS.elementwise("timestamp(timestamp,int4)", "timestamptz(timestamptz,int4)")(scaled_timestamp)
 
 # --- comparison ---------------------------------------------------------------------------------
 
 for _name in ("date", "time", "timestamp", "timestamptz"):
-    register_columns(f"{_name}_{{}}({_name},{_name})")
-    register_order(f"{_name}_cmp({_name},{_name})", sign)
-    register_extremes(f"{_name}_larger({_name},{_name})", f"{_name}_smaller({_name},{_name})", sign)
+    register_columns(FUNCTIONS, f"{_name}_{{}}({_name},{_name})")
+    register_order(FUNCTIONS, f"{_name}_cmp({_name},{_name})", sign)
+    register_extremes(FUNCTIONS, f"{_name}_larger({_name},{_name})", f"{_name}_smaller({_name},{_name})", sign)
 
 
 def _moment_of_dates(days: Any) -> Any:
@@ -54,8 +56,8 @@ def _moment_of_dates(days: Any) -> Any:
     return pc.if_else(pc.equal(days, minus_infinity), pa.scalar(TIMESTAMP_INFINITIES[0], pa.int64()), moments)
 
 
-register_columns("date_{}_timestamp(date,timestamp)", _moment_of_dates)
-register_columns("timestamp_{}_date(timestamp,date)", None, _moment_of_dates)
+register_columns(FUNCTIONS, "date_{}_timestamp(date,timestamp)", _moment_of_dates)
+register_columns(FUNCTIONS, "timestamp_{}_date(timestamp,date)", None, _moment_of_dates)
 
 
 def _moment_of_date(day: int) -> int:
@@ -64,20 +66,20 @@ def _moment_of_date(day: int) -> int:
     return min(day, DAYS_OF_TIMESTAMPS) * DAY
 
 
-register_order("date_cmp_timestamp(date,timestamp)", lambda day, moment: sign(_moment_of_date(day), moment))
-register_order("timestamp_cmp_date(timestamp,date)", lambda moment, day: sign(moment, _moment_of_date(day)))
+register_order(FUNCTIONS, "date_cmp_timestamp(date,timestamp)", lambda day, moment: sign(_moment_of_date(day), moment))
+register_order(FUNCTIONS, "timestamp_cmp_date(timestamp,date)", lambda moment, day: sign(moment, _moment_of_date(day)))
 
 
-register_values("timetz_{}(timetz,timetz)", compare_timetz)
-register_extremes("timetz_larger(timetz,timetz)", "timetz_smaller(timetz,timetz)", compare_timetz)
+register_values(FUNCTIONS, "timetz_{}(timetz,timetz)", compare_timetz)
+register_extremes(FUNCTIONS, "timetz_larger(timetz,timetz)", "timetz_smaller(timetz,timetz)", compare_timetz)
 
 
-@vectorised("isfinite(date)")
+@FUNCTIONS.vectorised("isfinite(date)")
 def _is_finite_date(values: Any) -> Any:
     return pc.and_(pc.not_equal(values, DATE_INFINITIES[0]), pc.not_equal(values, DATE_INFINITIES[1]))
 
 
-@vectorised("isfinite(timestamp)", "isfinite(timestamptz)")
+@FUNCTIONS.vectorised("isfinite(timestamp)", "isfinite(timestamptz)")
 def _is_finite_timestamp(values: Any) -> Any:
     return pc.and_(
         pc.not_equal(values, pa.scalar(TIMESTAMP_INFINITIES[0], pa.int64())),

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.date_arithmetic import timestamp_of_date
-from subscriber.filters.functions.function_registry import Context, elementwise, implementation_of
+from subscriber.filters.functions.function_table import Context, FunctionTable
+from subscriber.filters.functions.numeric import FUNCTIONS as NUMERIC_FUNCTIONS
 from subscriber.types.datetimes.calendar import (
     DATE_INFINITIES,
     DAY,
@@ -38,6 +39,8 @@ from subscriber.types.datetimes.intervals import INFINITY, Interval
 from subscriber.types.datetimes.intervals import finite as finite_interval
 from subscriber.types.datetimes.timezones import whole_zone
 from subscriber.types.datetimes.values import TimeTZ
+
+FUNCTIONS: Final = FunctionTable()
 
 _WORD_SIZE: Final = 10
 _IDENTIFIER_SIZE: Final = 63
@@ -173,8 +176,8 @@ def _register(type_name: str, extract: Callable[[str, Any, bool], Value]) -> Non
         found = extract(unit, value, False)
         return None if found is None else float(found)
 
-    elementwise(f"extract(text,{type_name})")(as_numeric)
-    elementwise(f"date_part(text,{type_name})")(as_float)
+    FUNCTIONS.elementwise(f"extract(text,{type_name})")(as_numeric)
+    FUNCTIONS.elementwise(f"date_part(text,{type_name})")(as_float)
 
 
 def _infinite(unit: str, growing: frozenset[str], *, positive: bool) -> Decimal | None:
@@ -236,7 +239,7 @@ def _of_seconds(unit: str, seconds: int, microseconds: int, numeric: bool) -> Va
     return seconds * 1000.0 + microseconds / 1000.0 if unit == "millisecond" else seconds + microseconds / 1000000.0
 
 
-@elementwise("extract(text,date)")
+@FUNCTIONS.elementwise("extract(text,date)")
 def _of_date(text: str, day: int) -> Value:
     unit = _find(text, "date", _OF_DATE)
     if day in DATE_INFINITIES:
@@ -244,7 +247,7 @@ def _of_date(text: str, day: int) -> Value:
     return Decimal((day - UNIX_EPOCH) * 86400 if unit == "epoch" else _of_day(unit, day))
 
 
-@elementwise("date_part(text,date)")
+@FUNCTIONS.elementwise("date_part(text,date)")
 def _date_part_of_date(text: str, day: int) -> float | None:
     # The server has no separate code for dates here: it converts the date to a timestamp.
     found = _of_timestamp(text, timestamp_of_date(day), False)
@@ -273,8 +276,7 @@ def _divided(dividend: int, divisor: int) -> Decimal:
     """Divide two integers as numerics, with the number of decimals that PostgreSQL chooses from the
     operands' sizes.
     """
-    divide = implementation_of("numeric_div(numeric,numeric)")
-    assert divide is not None
+    divide = NUMERIC_FUNCTIONS["numeric_div(numeric,numeric)"]
     found: Decimal = divide.function(Decimal(dividend), Decimal(divisor))
     return found
 
@@ -374,12 +376,12 @@ _register("timetz", _of_timetz)
 _register("timestamp", _of_timestamp)
 
 
-@elementwise("extract(text,interval)", context=True)
+@FUNCTIONS.elementwise("extract(text,interval)", context=True)
 def _extract_from_interval(context: Context, text: str, value: Interval) -> Value:
     return _of_interval(context, text, value, True)
 
 
-@elementwise("date_part(text,interval)", context=True)
+@FUNCTIONS.elementwise("date_part(text,interval)", context=True)
 def _date_part_of_interval(context: Context, text: str, value: Interval) -> float | None:
     found = _of_interval(context, text, value, False)
     return None if found is None else float(found)
@@ -437,13 +439,13 @@ def _first_year(unit: str, year: int) -> int:
             )
 
 
-@elementwise("date_trunc(text,timestamp)")
+@FUNCTIONS.elementwise("date_trunc(text,timestamp)")
 def _truncate_timestamp(text: str, moment: int) -> int:
     unit = _unit_to_truncate(text, "timestamp without time zone")
     return moment if moment in TIMESTAMP_INFINITIES else valid_timestamp(_truncate(unit, moment))
 
 
-@elementwise("date_trunc(text,timestamptz,text)")
+@FUNCTIONS.elementwise("date_trunc(text,timestamptz,text)")
 def _truncate_timestamptz(text: str, moment: int, name: str) -> int:
     zone = whole_zone(name)
     unit = _unit_to_truncate(text, "timestamp with time zone")
@@ -457,7 +459,7 @@ def _truncate_timestamptz(text: str, moment: int, name: str) -> int:
     return valid_timestamp(local - offset * SECOND)
 
 
-@elementwise("date_trunc(text,interval)")
+@FUNCTIONS.elementwise("date_trunc(text,interval)")
 def _truncate_interval(text: str, value: Interval) -> Interval:
     unit = _unit_to_truncate(text, "interval")
     if unit == "week":

@@ -16,15 +16,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.floats import overflow, underflow
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.integers import numbers, with_nulls
+
+FUNCTIONS: Final = FunctionTable()
 
 
 def _power_error(message: str) -> RowFilterError:
@@ -35,7 +37,7 @@ def _logarithm_error(message: str) -> RowFilterError:
     return RowFilterError(message, sqlstate="2201E")
 
 
-@vectorised("sqrt(float8)", "dsqrt(float8)", raises=True)
+@FUNCTIONS.vectorised("sqrt(float8)", "dsqrt(float8)", raises=True)
 def _square_root(value: Any) -> Any:
     plain = np.asarray(numbers(value, 0.0), np.float64)
     if np.any(plain < 0):
@@ -44,10 +46,10 @@ def _square_root(value: Any) -> Any:
         return with_nulls(np.sqrt(plain), pa.float64(), value)
 
 
-elementwise("cbrt(float8)", "dcbrt(float8)", raises=False)(math.cbrt)
+FUNCTIONS.elementwise("cbrt(float8)", "dcbrt(float8)", raises=False)(math.cbrt)
 
 
-@elementwise("exp(float8)", "dexp(float8)")
+@FUNCTIONS.elementwise("exp(float8)", "dexp(float8)")
 def _exponential(value: float) -> float:
     try:
         result = math.exp(value)
@@ -66,11 +68,11 @@ def _logarithm(function: Callable[[float], float], value: float) -> float:
     return function(value)
 
 
-elementwise("ln(float8)", "dlog1(float8)")(partial(_logarithm, math.log))
-elementwise("log(float8)", "log10(float8)", "dlog10(float8)")(partial(_logarithm, math.log10))
+FUNCTIONS.elementwise("ln(float8)", "dlog1(float8)")(partial(_logarithm, math.log))
+FUNCTIONS.elementwise("log(float8)", "log10(float8)", "dlog10(float8)")(partial(_logarithm, math.log10))
 
 
-@elementwise("dpow(float8,float8)", "pow(float8,float8)", "power(float8,float8)")
+@FUNCTIONS.elementwise("dpow(float8,float8)", "pow(float8,float8)", "power(float8,float8)")
 def _power(base: float, exponent: float) -> float:
     if math.isnan(base) or math.isnan(exponent):
         return 1.0 if base == 1 or exponent == 0 else math.nan
@@ -87,10 +89,10 @@ def _power(base: float, exponent: float) -> float:
     return result
 
 
-elementwise("pi()", raises=False)(lambda: math.pi)
+FUNCTIONS.elementwise("pi()", raises=False)(lambda: math.pi)
 
 
-@elementwise("degrees(float8)")
+@FUNCTIONS.elementwise("degrees(float8)")
 def _degrees(value: float) -> float:
     result = value / (math.pi / 180)
     if math.isinf(result) and math.isfinite(value):
@@ -98,7 +100,7 @@ def _degrees(value: float) -> float:
     return result
 
 
-@elementwise("radians(float8)")
+@FUNCTIONS.elementwise("radians(float8)")
 def _radians(value: float) -> float:
     result = value * (math.pi / 180)
     if result == 0 and value != 0:
@@ -128,11 +130,11 @@ def _cotangent(value: float) -> float:
 
 
 for _name, _function in (("sin", math.sin), ("cos", math.cos), ("tan", math.tan), ("cot", _cotangent)):
-    elementwise(f"{_name}(float8)")(partial(_periodic, _function))
-elementwise("asin(float8)")(partial(_bounded, math.asin, -1.0, 1.0))
-elementwise("acos(float8)")(partial(_bounded, math.acos, -1.0, 1.0))
-elementwise("atan(float8)", raises=False)(math.atan)
-elementwise("atan2(float8,float8)", raises=False)(math.atan2)
+    FUNCTIONS.elementwise(f"{_name}(float8)")(partial(_periodic, _function))
+FUNCTIONS.elementwise("asin(float8)")(partial(_bounded, math.asin, -1.0, 1.0))
+FUNCTIONS.elementwise("acos(float8)")(partial(_bounded, math.acos, -1.0, 1.0))
+FUNCTIONS.elementwise("atan(float8)", raises=False)(math.atan)
+FUNCTIONS.elementwise("atan2(float8,float8)", raises=False)(math.atan2)
 
 
 def _hyperbolic(function: Callable[[float], float], value: float) -> float:
@@ -143,14 +145,14 @@ def _hyperbolic(function: Callable[[float], float], value: float) -> float:
         return math.inf if function is math.cosh else math.copysign(math.inf, value)
 
 
-elementwise("sinh(float8)", raises=False)(partial(_hyperbolic, math.sinh))
-elementwise("cosh(float8)", raises=False)(partial(_hyperbolic, math.cosh))
-elementwise("tanh(float8)", raises=False)(math.tanh)
-elementwise("asinh(float8)", raises=False)(math.asinh)
-elementwise("acosh(float8)")(partial(_bounded, math.acosh, 1.0, math.inf))
+FUNCTIONS.elementwise("sinh(float8)", raises=False)(partial(_hyperbolic, math.sinh))
+FUNCTIONS.elementwise("cosh(float8)", raises=False)(partial(_hyperbolic, math.cosh))
+FUNCTIONS.elementwise("tanh(float8)", raises=False)(math.tanh)
+FUNCTIONS.elementwise("asinh(float8)", raises=False)(math.asinh)
+FUNCTIONS.elementwise("acosh(float8)")(partial(_bounded, math.acosh, 1.0, math.inf))
 
 
-@elementwise("atanh(float8)")
+@FUNCTIONS.elementwise("atanh(float8)")
 def _inverse_hyperbolic_tangent(value: float) -> float:
     if abs(value) == 1:
         return math.copysign(math.inf, value)

@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import vectorised
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.integers import division_by_zero, numbers, out_of_range, with_nulls
+
+FUNCTIONS: Final = FunctionTable()
 
 _ARROW: Final = {"4": pa.float32(), "8": pa.float64()}
 
@@ -146,10 +148,10 @@ for _left in _ARROW:
         _types = f"(float{_left},float{_right})"
         _pair = f"float{_left}" if _left == _right else f"float{_left}{_right}"
         for _name, _comparison in _COMPARISONS.items():
-            vectorised(f"{_pair}{_name}{_types}")(_comparison)
-        vectorised(f"bt{_pair}cmp{_types}")(_order)
+            FUNCTIONS.vectorised(f"{_pair}{_name}{_types}")(_comparison)
+        FUNCTIONS.vectorised(f"bt{_pair}cmp{_types}")(_order)
         for _name, (_compute, _check) in _ARITHMETIC.items():
-            vectorised(f"{_pair}{_name}{_types}", raises=True)(
+            FUNCTIONS.vectorised(f"{_pair}{_name}{_types}", raises=True)(
                 partial(_arithmetic, _compute, _check, max(_left, _right))
             )
 
@@ -160,11 +162,11 @@ def _extreme(compare: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
 
 for _width in _ARROW:
     _one, _two = f"(float{_width})", f"(float{_width},float{_width})"
-    vectorised(f"float{_width}um{_one}")(pc.negate)
-    vectorised(f"float{_width}up{_one}")(lambda value: value)
-    vectorised(f"float{_width}abs{_one}", f"abs{_one}")(pc.abs)
-    vectorised(f"float{_width}larger{_two}")(partial(_extreme, _greater))
-    vectorised(f"float{_width}smaller{_two}")(partial(_extreme, _less))
+    FUNCTIONS.vectorised(f"float{_width}um{_one}")(pc.negate)
+    FUNCTIONS.vectorised(f"float{_width}up{_one}")(lambda value: value)
+    FUNCTIONS.vectorised(f"float{_width}abs{_one}", f"abs{_one}")(pc.abs)
+    FUNCTIONS.vectorised(f"float{_width}larger{_two}")(partial(_extreme, _greater))
+    FUNCTIONS.vectorised(f"float{_width}smaller{_two}")(partial(_extreme, _less))
 
 
 # Rounding -----------------------------------------------------------------------------------------
@@ -180,11 +182,11 @@ def _each(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
-vectorised("round(float8)", "dround(float8)")(_each(np.rint))
-vectorised("trunc(float8)", "dtrunc(float8)")(_each(np.trunc))
-vectorised("ceil(float8)", "ceiling(float8)")(_each(np.ceil))
-vectorised("floor(float8)")(_each(np.floor))
-vectorised("sign(float8)")(_each(lambda value: np.where(value > 0, 1.0, np.where(value < 0, -1.0, 0.0))))
+FUNCTIONS.vectorised("round(float8)", "dround(float8)")(_each(np.rint))
+FUNCTIONS.vectorised("trunc(float8)", "dtrunc(float8)")(_each(np.trunc))
+FUNCTIONS.vectorised("ceil(float8)", "ceiling(float8)")(_each(np.ceil))
+FUNCTIONS.vectorised("floor(float8)")(_each(np.floor))
+FUNCTIONS.vectorised("sign(float8)")(_each(lambda value: np.where(value > 0, 1.0, np.where(value < 0, -1.0, 0.0))))
 
 
 # Casts --------------------------------------------------------------------------------------------
@@ -210,12 +212,14 @@ for _width in _ARROW:
         ("4", pa.int32(), "integer"),
         ("8", pa.int64(), "bigint"),
     ):
-        vectorised(f"int{_bits}(float{_width})", raises=True)(partial(_rounded, arrow_type=_arrow, name=_name))
-        vectorised(f"float{_width}(int{_bits})")(partial(_as_float, arrow_type=_ARROW[_width]))
-vectorised("float8(float4)")(partial(_as_float, arrow_type=pa.float64()))
+        FUNCTIONS.vectorised(f"int{_bits}(float{_width})", raises=True)(
+            partial(_rounded, arrow_type=_arrow, name=_name)
+        )
+        FUNCTIONS.vectorised(f"float{_width}(int{_bits})")(partial(_as_float, arrow_type=_ARROW[_width]))
+FUNCTIONS.vectorised("float8(float4)")(partial(_as_float, arrow_type=pa.float64()))
 
 
-@vectorised("float4(float8)", raises=True)
+@FUNCTIONS.vectorised("float4(float8)", raises=True)
 def _to_real(value: Any) -> Any:
     wide = np.asarray(numbers(value, 0.0))
     with np.errstate(all="ignore"):

@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.function_registry import elementwise, vectorised
+from subscriber.filters.functions.function_table import FunctionTable
+
+FUNCTIONS: Final = FunctionTable()
 
 _ARROW: Final = {"2": pa.int16(), "4": pa.int32(), "8": pa.int64()}
 _NAMES: Final = {"2": "smallint", "4": "integer", "8": "bigint"}
@@ -68,14 +70,16 @@ for _left in _ARROW:
     for _right in _ARROW:
         _types = f"(int{_left},int{_right})"
         _pair = f"int{_left}" if _left == _right else f"int{_left}{_right}"
-        register_columns(f"{_pair}{{}}{_types}")
+        register_columns(FUNCTIONS, f"{_pair}{{}}{_types}")
         for _name, _function in _ARITHMETIC.items():
-            vectorised(f"{_pair}{_name}{_types}", raises=True)(partial(_arithmetic, _function, max(_left, _right)))
+            FUNCTIONS.vectorised(f"{_pair}{_name}{_types}", raises=True)(
+                partial(_arithmetic, _function, max(_left, _right))
+            )
         if _pair != "int2":
-            vectorised(f"bt{_pair}cmp{_types}")(_sign_of_difference)
+            FUNCTIONS.vectorised(f"bt{_pair}cmp{_types}")(_sign_of_difference)
 
 
-@vectorised("btint2cmp(int2,int2)")
+@FUNCTIONS.vectorised("btint2cmp(int2,int2)")
 def _difference(left: Any, right: Any) -> Any:
     return pc.subtract(pc.cast(left, pa.int32()), pc.cast(right, pa.int32()))
 
@@ -125,25 +129,29 @@ def _extreme(compare: Callable[..., Any], left: Any, right: Any) -> Any:
 for _width, _arrow in _ARROW.items():
     _one, _two = f"(int{_width})", f"(int{_width},int{_width})"
     _type = f"int{_width}"
-    vectorised(f"{_type}mod{_two}", f"mod{_two}", raises=True)(partial(_modulo, _width))
-    vectorised(f"{_type}um{_one}", raises=True)(partial(_checked, pc.negate_checked, _NAMES[_width]))
-    vectorised(f"{_type}abs{_one}", f"abs{_one}", raises=True)(partial(_checked, pc.abs_checked, _NAMES[_width]))
-    vectorised(f"{_type}up{_one}")(lambda value: value)
-    vectorised(f"{_type}not{_one}")(pc.bit_wise_not)
-    vectorised(f"{_type}and{_two}")(pc.bit_wise_and)
-    vectorised(f"{_type}or{_two}")(pc.bit_wise_or)
-    vectorised(f"{_type}xor{_two}")(pc.bit_wise_xor)
-    vectorised(f"{_type}shl(int{_width},int4)")(partial(_shifted, _width, to_left=True))
-    vectorised(f"{_type}shr(int{_width},int4)")(partial(_shifted, _width, to_left=False))
-    vectorised(f"{_type}larger{_two}")(partial(_extreme, pc.greater))
-    vectorised(f"{_type}smaller{_two}")(partial(_extreme, pc.less))
+    FUNCTIONS.vectorised(f"{_type}mod{_two}", f"mod{_two}", raises=True)(partial(_modulo, _width))
+    FUNCTIONS.vectorised(f"{_type}um{_one}", raises=True)(partial(_checked, pc.negate_checked, _NAMES[_width]))
+    FUNCTIONS.vectorised(f"{_type}abs{_one}", f"abs{_one}", raises=True)(
+        partial(_checked, pc.abs_checked, _NAMES[_width])
+    )
+    FUNCTIONS.vectorised(f"{_type}up{_one}")(lambda value: value)
+    FUNCTIONS.vectorised(f"{_type}not{_one}")(pc.bit_wise_not)
+    FUNCTIONS.vectorised(f"{_type}and{_two}")(pc.bit_wise_and)
+    FUNCTIONS.vectorised(f"{_type}or{_two}")(pc.bit_wise_or)
+    FUNCTIONS.vectorised(f"{_type}xor{_two}")(pc.bit_wise_xor)
+    FUNCTIONS.vectorised(f"{_type}shl(int{_width},int4)")(partial(_shifted, _width, to_left=True))
+    FUNCTIONS.vectorised(f"{_type}shr(int{_width},int4)")(partial(_shifted, _width, to_left=False))
+    FUNCTIONS.vectorised(f"{_type}larger{_two}")(partial(_extreme, pc.greater))
+    FUNCTIONS.vectorised(f"{_type}smaller{_two}")(partial(_extreme, pc.less))
     for _source in _ARROW:
         if _source != _width:
             _cast = partial(pc.cast, target_type=_arrow)
-            vectorised(f"{_type}(int{_source})", raises=_source > _width)(partial(_checked, _cast, _NAMES[_width]))
+            FUNCTIONS.vectorised(f"{_type}(int{_source})", raises=_source > _width)(
+                partial(_checked, _cast, _NAMES[_width])
+            )
 
 
-@vectorised("bool(int4)")
+@FUNCTIONS.vectorised("bool(int4)")
 def _to_boolean(value: Any) -> Any:
     return pc.not_equal(value, 0)
 
@@ -164,20 +172,20 @@ def _multiple(name: str, greatest: int, left: int, right: int) -> int:
 
 for _width in ("4", "8"):
     _greatest = 2 ** (8 * int(_width) - 1) - 1
-    elementwise(f"gcd(int{_width},int{_width})")(partial(_divisor, _NAMES[_width], _greatest))
-    elementwise(f"lcm(int{_width},int{_width})")(partial(_multiple, _NAMES[_width], _greatest))
+    FUNCTIONS.elementwise(f"gcd(int{_width},int{_width})")(partial(_divisor, _NAMES[_width], _greatest))
+    FUNCTIONS.elementwise(f"lcm(int{_width},int{_width})")(partial(_multiple, _NAMES[_width], _greatest))
 
 
 # oid ----------------------------------------------------------------------------------------------
 
-register_columns("oid{}(oid,oid)")
-vectorised("btoidcmp(oid,oid)")(_sign_of_difference)
-vectorised("oidlarger(oid,oid)")(partial(_extreme, pc.greater))
-vectorised("oidsmaller(oid,oid)")(partial(_extreme, pc.less))
-vectorised("int8(oid)")(lambda value: value)
+register_columns(FUNCTIONS, "oid{}(oid,oid)")
+FUNCTIONS.vectorised("btoidcmp(oid,oid)")(_sign_of_difference)
+FUNCTIONS.vectorised("oidlarger(oid,oid)")(partial(_extreme, pc.greater))
+FUNCTIONS.vectorised("oidsmaller(oid,oid)")(partial(_extreme, pc.less))
+FUNCTIONS.vectorised("int8(oid)")(lambda value: value)
 
 
-@vectorised("oid(int8)", raises=True)
+@FUNCTIONS.vectorised("oid(int8)", raises=True)
 def _to_oid(value: Any) -> Any:
     if pc.any(pc.or_(pc.less(value, 0), pc.greater(value, 2**32 - 1))).as_py():
         raise out_of_range("OID")

@@ -10,9 +10,11 @@ from typing import Final
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_extremes, register_values
-from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.function_table import Context, FunctionTable
 from subscriber.types.datetimes.calendar import DAY, HOUR, MINUTE, SECOND, out_of_range, quotient, remainder, rint
 from subscriber.types.datetimes.intervals import INFINITY, MINUS_INFINITY, Interval, compare, finite, scaled
+
+FUNCTIONS: Final = FunctionTable()
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -38,21 +40,21 @@ def infinite_sign(value: Interval) -> int:
     return int(value == INFINITY) - int(value == MINUS_INFINITY)
 
 
-elementwise("interval(interval,int4)")(scaled)
+FUNCTIONS.elementwise("interval(interval,int4)")(scaled)
 
 # --- comparison and arithmetic ------------------------------------------------------------------
 
-register_values("interval_{}(interval,interval)", compare)
-register_extremes("interval_larger(interval,interval)", "interval_smaller(interval,interval)", compare)
+register_values(FUNCTIONS, "interval_{}(interval,interval)", compare)
+register_extremes(FUNCTIONS, "interval_larger(interval,interval)", "interval_smaller(interval,interval)", compare)
 
 
-@elementwise("isfinite(interval)", raises=False)
+@FUNCTIONS.elementwise("isfinite(interval)", raises=False)
 def is_finite(value: Interval) -> bool:
     """Whether an interval is finite (``isfinite``)."""
     return value.is_finite
 
 
-@elementwise("interval_um(interval)")
+@FUNCTIONS.elementwise("interval_um(interval)")
 def negative(value: Interval) -> Interval:
     """Negate an interval (``- interval``).
 
@@ -64,7 +66,7 @@ def negative(value: Interval) -> Interval:
     return finite(-value.months, -value.days, -value.microseconds)
 
 
-@elementwise("interval_pl(interval,interval)")
+@FUNCTIONS.elementwise("interval_pl(interval,interval)")
 def plus(left: Interval, right: Interval) -> Interval:
     """Add two intervals (``interval + interval``).
 
@@ -77,7 +79,7 @@ def plus(left: Interval, right: Interval) -> Interval:
     return finite(left.months + right.months, left.days + right.days, left.microseconds + right.microseconds)
 
 
-@elementwise("interval_mi(interval,interval)")
+@FUNCTIONS.elementwise("interval_mi(interval,interval)")
 def minus(left: Interval, right: Interval) -> Interval:
     """Subtract an interval from another (``interval - interval``).
 
@@ -90,7 +92,7 @@ def minus(left: Interval, right: Interval) -> Interval:
     return finite(left.months - right.months, left.days - right.days, left.microseconds - right.microseconds)
 
 
-@elementwise("interval_mul(interval,float8)", context=True)
+@FUNCTIONS.elementwise("interval_mul(interval,float8)", context=True)
 def times(context: Context, value: Interval, factor: float) -> Interval:
     """Multiply an interval (``interval * factor``): fractions of months become days, fractions of
     days become time.
@@ -111,7 +113,7 @@ def times(context: Context, value: Interval, factor: float) -> Interval:
     return _cascade(value.months * factor, value.days * factor, value.microseconds * factor)
 
 
-@elementwise("mul_d_interval(float8,interval)", context=True)
+@FUNCTIONS.elementwise("mul_d_interval(float8,interval)", context=True)
 def times_mirrored(context: Context, factor: float, value: Interval) -> Interval:
     """Multiply an interval (``factor * interval``).
 
@@ -121,7 +123,7 @@ def times_mirrored(context: Context, factor: float, value: Interval) -> Interval
     return times(context, value, factor)
 
 
-@elementwise("interval_div(interval,float8)")
+@FUNCTIONS.elementwise("interval_div(interval,float8)")
 def divided(value: Interval, divisor: float) -> Interval:
     """Divide an interval (``interval / divisor``).
 
@@ -166,7 +168,7 @@ def _truncated(value: float, limits: tuple[int, int]) -> int:
     return int(value)
 
 
-@elementwise("justify_hours(interval)")
+@FUNCTIONS.elementwise("justify_hours(interval)")
 def justify_hours(value: Interval) -> Interval:
     """Convert each 24 hours to a day (``justify_hours``).
 
@@ -182,7 +184,7 @@ def justify_hours(value: Interval) -> Interval:
     return Interval(value.months, days, microseconds)
 
 
-@elementwise("justify_days(interval)")
+@FUNCTIONS.elementwise("justify_days(interval)")
 def justify_days(value: Interval) -> Interval:
     """Convert each 30 days to a month (``justify_days``).
 
@@ -196,7 +198,7 @@ def justify_days(value: Interval) -> Interval:
     return Interval(months, days, value.microseconds)
 
 
-@elementwise("justify_interval(interval)")
+@FUNCTIONS.elementwise("justify_interval(interval)")
 def justify_interval(value: Interval) -> Interval:
     """Convert hours to days and days to months, and give all parts the same sign
     (``justify_interval``).
@@ -235,7 +237,7 @@ def _one_sign(large: int, small: int, unit: int) -> tuple[int, int]:
     return large, small
 
 
-@elementwise("make_interval(int4,int4,int4,int4,int4,int4,float8)")
+@FUNCTIONS.elementwise("make_interval(int4,int4,int4,int4,int4,int4,float8)")
 def make(years: int, months: int, weeks: int, days: int, hours: int, minutes: int, seconds: float) -> Interval:
     """Make an interval from its parts (``make_interval``).
 

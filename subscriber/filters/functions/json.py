@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from subscriber.digits import integer_of
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Context, elementwise, implementation_of
+from subscriber.filters.functions.function_table import Context, FunctionTable
+from subscriber.filters.functions.numeric import FUNCTIONS as NUMERIC_FUNCTIONS
 from subscriber.types.array_text import Array
 from subscriber.types.json import (
     Json,
@@ -28,6 +29,8 @@ from subscriber.types.json import (
     type_of,
 )
 from subscriber.types.numeric import numeric_out
+
+FUNCTIONS: Final = FunctionTable()
 
 _INT32: Final = (-(2**31), 2**31 - 1)
 _INDEX: Final = re.compile(r"[ \t\n\v\f\r]*([-+]?[0-9]+)", re.ASCII)
@@ -101,8 +104,8 @@ def _register_access(signature: str, find: Callable[[Json, Any], Json]) -> None:
         except LookupError:
             return None
 
-    elementwise(signature, raises=False)(as_jsonb)
-    elementwise(signature.replace("(", "_text("), raises=False)(as_text)
+    FUNCTIONS.elementwise(signature, raises=False)(as_jsonb)
+    FUNCTIONS.elementwise(signature.replace("(", "_text("), raises=False)(as_text)
 
 
 def _field(value: Json, name: str) -> Json:
@@ -140,35 +143,35 @@ _register_access("jsonb_extract_path(jsonb,_text)", _path)
 # --- jsonb: questions ---------------------------------------------------------------------------
 
 
-@elementwise("jsonb_eq(jsonb,jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_eq(jsonb,jsonb)", raises=False)
 def _equal(left: Jsonb, right: Jsonb) -> bool:
     return equal(left.value, right.value)
 
 
-@elementwise("jsonb_ne(jsonb,jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_ne(jsonb,jsonb)", raises=False)
 def _not_equal(left: Jsonb, right: Jsonb) -> bool:
     return not equal(left.value, right.value)
 
 
-# jsonb_cmp is not registered: for strings it returns the result of C's memcmp, of which only the
+# jsonb_cmp is not here: for strings it returns the result of C's memcmp, of which only the
 # sign is defined.
 for _name, _test in {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}.items():
-    elementwise(f"jsonb_{_name}(jsonb,jsonb)", raises=False)(
+    FUNCTIONS.elementwise(f"jsonb_{_name}(jsonb,jsonb)", raises=False)(
         lambda left, right, test=_test: test(order(left.value, right.value), 0)
     )
 
 
-@elementwise("jsonb_contains(jsonb,jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_contains(jsonb,jsonb)", raises=False)
 def _contains(document: Jsonb, part: Jsonb) -> bool:
     return root_contains(document.value, part.value)
 
 
-@elementwise("jsonb_contained(jsonb,jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_contained(jsonb,jsonb)", raises=False)
 def _contained(part: Jsonb, document: Jsonb) -> bool:
     return root_contains(document.value, part.value)
 
 
-@elementwise("jsonb_exists(jsonb,text)", raises=False)
+@FUNCTIONS.elementwise("jsonb_exists(jsonb,text)", raises=False)
 def _exists(document: Jsonb, name: str) -> bool:
     value = document.value
     if isinstance(value, Mapping):
@@ -176,22 +179,22 @@ def _exists(document: Jsonb, name: str) -> bool:
     return any(isinstance(one, str) and one == name for one in _elements(value))
 
 
-@elementwise("jsonb_exists_any(jsonb,_text)", raises=False)
+@FUNCTIONS.elementwise("jsonb_exists_any(jsonb,_text)", raises=False)
 def _exists_any(document: Jsonb, names: Array) -> bool:
     return any(_exists(document, name) for name in names.elements if name is not None)
 
 
-@elementwise("jsonb_exists_all(jsonb,_text)", raises=False)
+@FUNCTIONS.elementwise("jsonb_exists_all(jsonb,_text)", raises=False)
 def _exists_all(document: Jsonb, names: Array) -> bool:
     return all(_exists(document, name) for name in names.elements if name is not None)
 
 
-@elementwise("jsonb_typeof(jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_typeof(jsonb)", raises=False)
 def _type_of(document: Jsonb) -> str:
     return type_of(document.value)
 
 
-@elementwise("jsonb_array_length(jsonb)")
+@FUNCTIONS.elementwise("jsonb_array_length(jsonb)")
 def _array_length(document: Jsonb) -> int:
     value = document.value
     if isinstance(value, tuple):
@@ -207,7 +210,7 @@ def no_array_length(*, is_scalar: bool) -> RowFilterError:
 # --- jsonb: other documents ---------------------------------------------------------------------
 
 
-@elementwise("jsonb_concat(jsonb,jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_concat(jsonb,jsonb)", raises=False)
 def _concat(left: Jsonb, right: Jsonb) -> Jsonb:
     if isinstance(left.value, Mapping) and isinstance(right.value, Mapping):
         return Jsonb(ordered_object({**left.value, **right.value}))
@@ -223,12 +226,12 @@ def _without(document: Jsonb, names: frozenset[str]) -> Jsonb:
     raise _invalid("cannot delete from scalar")
 
 
-@elementwise("jsonb_delete(jsonb,text)")
+@FUNCTIONS.elementwise("jsonb_delete(jsonb,text)")
 def _delete(document: Jsonb, name: str) -> Jsonb:
     return _without(document, frozenset({name}))
 
 
-@elementwise("jsonb_delete(jsonb,_text)")
+@FUNCTIONS.elementwise("jsonb_delete(jsonb,_text)")
 def _delete_names(document: Jsonb, names: Array) -> Jsonb:
     _check_one_dimension(names)
     return _without(document, frozenset(name for name in names.elements if name is not None))
@@ -239,7 +242,7 @@ def _check_one_dimension(array: Array) -> None:
         raise RowFilterError("wrong number of array subscripts", sqlstate="2202E")
 
 
-@elementwise("jsonb_delete(jsonb,int4)")
+@FUNCTIONS.elementwise("jsonb_delete(jsonb,int4)")
 def _delete_element(document: Jsonb, index: int) -> Jsonb:
     value = document.value
     if _is_scalar(value):
@@ -254,7 +257,7 @@ def _without_element(elements: tuple[Json, ...], index: int) -> tuple[Json, ...]
     return elements if not 0 <= place < len(elements) else elements[:place] + elements[place + 1 :]
 
 
-@elementwise("jsonb_delete_path(jsonb,_text)")
+@FUNCTIONS.elementwise("jsonb_delete_path(jsonb,_text)")
 def _delete_path(document: Jsonb, path: Array) -> Jsonb:
     _check_one_dimension(path)
     if _is_scalar(document.value):
@@ -295,12 +298,12 @@ def _without_nulls(value: Json, *, in_arrays: bool) -> Json:
     return value
 
 
-@elementwise("jsonb_strip_nulls(jsonb)", raises=False)
+@FUNCTIONS.elementwise("jsonb_strip_nulls(jsonb)", raises=False)
 def _strip_nulls(document: Jsonb) -> Jsonb:
     return Jsonb(_without_nulls(document.value, in_arrays=False))
 
 
-@elementwise("jsonb_strip_nulls(jsonb,bool)", raises=False)
+@FUNCTIONS.elementwise("jsonb_strip_nulls(jsonb,bool)", raises=False)
 def _strip_nulls_in_arrays(document: Jsonb, in_arrays: bool) -> Jsonb:
     return Jsonb(_without_nulls(document.value, in_arrays=in_arrays))
 
@@ -322,12 +325,12 @@ def _check_cast(context: Context, value: Json, kind: type, target: str) -> bool:
     return True
 
 
-@elementwise("bool(jsonb)", context=True)
+@FUNCTIONS.elementwise("bool(jsonb)", context=True)
 def _to_bool(context: Context, document: Jsonb) -> Any:
     return document.value if _check_cast(context, document.value, bool, "boolean") else None
 
 
-@elementwise("numeric(jsonb)", context=True)
+@FUNCTIONS.elementwise("numeric(jsonb)", context=True)
 def _to_numeric(context: Context, document: Jsonb) -> Any:
     return document.value if _check_cast(context, document.value, Decimal, "numeric") else None
 
@@ -336,11 +339,9 @@ def _register_cast(name: str, target: str) -> None:
     def cast(context: Context, document: Jsonb) -> Any:
         if not _check_cast(context, document.value, Decimal, target):
             return None
-        convert = implementation_of(f"{name}(numeric)")
-        assert convert is not None
-        return convert.function(document.value)
+        return NUMERIC_FUNCTIONS[f"{name}(numeric)"].function(document.value)
 
-    elementwise(f"{name}(jsonb)", context=True)(cast)
+    FUNCTIONS.elementwise(f"{name}(jsonb)", context=True)(cast)
 
 
 for _name, _target in (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.json import NothingThereError, element_at, no_array_length, path_index
 from subscriber.types.array_text import Array
 from subscriber.types.json import (
@@ -13,6 +13,8 @@ from subscriber.types.json import (
     string_at,
     value_end,
 )
+
+FUNCTIONS: Final = FunctionTable()
 
 _SPACE: Final = " \t\n\r"
 
@@ -103,8 +105,8 @@ def _register_json_access(signature: str, find: Callable[[str, tuple[int, int], 
             return None
         return check_string(string_at(found, begin)[0]) if found[begin] == '"' else found
 
-    elementwise(signature)(part)
-    elementwise(signature.replace("(", "_text("))(part_as_text)
+    FUNCTIONS.elementwise(signature)(part)
+    FUNCTIONS.elementwise(signature.replace("(", "_text("))(part_as_text)
 
 
 _register_json_access("json_object_field(json,text)", _json_field)
@@ -114,12 +116,12 @@ _register_json_access("json_extract_path(json,_text)", _json_path)
 _TYPES: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
 
 
-@elementwise("json_typeof(json)", raises=False)
+@FUNCTIONS.elementwise("json_typeof(json)", raises=False)
 def _json_type_of(text: str) -> str:
     return _TYPES.get(text[_skip(text, 0)], "number")
 
 
-@elementwise("json_array_length(json)")
+@FUNCTIONS.elementwise("json_array_length(json)")
 def _json_array_length(text: str) -> int:
     begin = _skip(text, 0)
     if text[begin] == "[":

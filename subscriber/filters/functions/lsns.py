@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Final
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_extremes, register_order, sign
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.lsn import MAX_LSN
 from subscriber.types.numeric import EXACT
 
-register_columns("pg_lsn_{}(pg_lsn,pg_lsn)")
-register_order("pg_lsn_cmp(pg_lsn,pg_lsn)", sign)
-register_extremes("pg_lsn_larger(pg_lsn,pg_lsn)", "pg_lsn_smaller(pg_lsn,pg_lsn)", sign)
+FUNCTIONS: Final = FunctionTable()
+
+register_columns(FUNCTIONS, "pg_lsn_{}(pg_lsn,pg_lsn)")
+register_order(FUNCTIONS, "pg_lsn_cmp(pg_lsn,pg_lsn)", sign)
+register_extremes(FUNCTIONS, "pg_lsn_larger(pg_lsn,pg_lsn)", "pg_lsn_smaller(pg_lsn,pg_lsn)", sign)
 
 
-@elementwise("pg_lsn_mi(pg_lsn,pg_lsn)", "pg_wal_lsn_diff(pg_lsn,pg_lsn)", raises=False)
+@FUNCTIONS.elementwise("pg_lsn_mi(pg_lsn,pg_lsn)", "pg_wal_lsn_diff(pg_lsn,pg_lsn)", raises=False)
 def _difference(left: int, right: int) -> Decimal:
     return Decimal(left - right)
 
 
-@elementwise("pg_lsn(numeric)")
+@FUNCTIONS.elementwise("pg_lsn(numeric)")
 def _from_number(value: Decimal) -> int:
     if not value.is_finite():
         what = "NaN" if value.is_nan() else "infinity"
@@ -37,17 +40,17 @@ def _out_of_range() -> RowFilterError:
     return RowFilterError("pg_lsn out of range", sqlstate="22023")
 
 
-@elementwise("pg_lsn_pli(pg_lsn,numeric)")
+@FUNCTIONS.elementwise("pg_lsn_pli(pg_lsn,numeric)")
 def _plus(lsn: int, count: Decimal) -> int:
     return _moved(lsn, count, "add NaN to")
 
 
-@elementwise("numeric_pl_pg_lsn(numeric,pg_lsn)")
+@FUNCTIONS.elementwise("numeric_pl_pg_lsn(numeric,pg_lsn)")
 def _plus_lsn(count: Decimal, lsn: int) -> int:
     return _plus(lsn, count)
 
 
-@elementwise("pg_lsn_mii(pg_lsn,numeric)")
+@FUNCTIONS.elementwise("pg_lsn_mii(pg_lsn,numeric)")
 def _minus(lsn: int, count: Decimal) -> int:
     return _moved(lsn, count.copy_negate(), "subtract NaN from")
 

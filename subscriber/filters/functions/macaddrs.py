@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_columns, register_order, sign
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.macaddr import MIDDLE, eight_bytes
 
+FUNCTIONS: Final = FunctionTable()
+
 for _name in ("macaddr", "macaddr8"):
-    register_columns(f"{_name}_{{}}({_name},{_name})")
-    register_order(f"{_name}_cmp({_name},{_name})", sign)
+    register_columns(FUNCTIONS, f"{_name}_{{}}({_name},{_name})")
+    register_order(FUNCTIONS, f"{_name}_cmp({_name},{_name})", sign)
 
 
-@elementwise("macaddr_not(macaddr)", "macaddr8_not(macaddr8)", raises=False)
+@FUNCTIONS.elementwise("macaddr_not(macaddr)", "macaddr8_not(macaddr8)", raises=False)
 def _not(value: bytes) -> bytes:
     return bytes(one ^ 0xFF for one in value)
 
 
-@elementwise("macaddr_and(macaddr,macaddr)", "macaddr8_and(macaddr8,macaddr8)", raises=False)
+@FUNCTIONS.elementwise("macaddr_and(macaddr,macaddr)", "macaddr8_and(macaddr8,macaddr8)", raises=False)
 def _and(left: bytes, right: bytes) -> bytes:
     return bytes(one & other for one, other in zip(left, right, strict=True))
 
 
-@elementwise("macaddr_or(macaddr,macaddr)", "macaddr8_or(macaddr8,macaddr8)", raises=False)
+@FUNCTIONS.elementwise("macaddr_or(macaddr,macaddr)", "macaddr8_or(macaddr8,macaddr8)", raises=False)
 def _or(left: bytes, right: bytes) -> bytes:
     return bytes(one | other for one, other in zip(left, right, strict=True))
 
 
-@elementwise("trunc(macaddr)", "trunc(macaddr8)", raises=False)
+@FUNCTIONS.elementwise("trunc(macaddr)", "trunc(macaddr8)", raises=False)
 def _manufacturer(value: bytes) -> bytes:
     return value[:3] + bytes(len(value) - 3)
 
 
-@elementwise("macaddr8_set7bit(macaddr8)", raises=False)
+@FUNCTIONS.elementwise("macaddr8_set7bit(macaddr8)", raises=False)
 def _set_seventh_bit(value: bytes) -> bytes:
     return bytes([value[0] | 2, *value[1:]])
 
 
-elementwise("macaddr8(macaddr)", raises=False)(eight_bytes)
+FUNCTIONS.elementwise("macaddr8(macaddr)", raises=False)(eight_bytes)
 
 
-@elementwise("macaddr(macaddr8)")
+@FUNCTIONS.elementwise("macaddr(macaddr8)")
 def _to_six(value: bytes) -> bytes:
     if tuple(value[3:5]) != MIDDLE:
         raise RowFilterError("macaddr8 data out of range to convert to macaddr", sqlstate="22003")

@@ -6,24 +6,26 @@ from typing import Final
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_extremes, register_values
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.datetimes.calendar import wrapped
 from subscriber.types.network import Inet, cidr_out, compare, host_text, inet_out
 
+FUNCTIONS: Final = FunctionTable()
+
 _INT64: Final = (-(2**63), 2**63 - 1)
 
-elementwise("text(inet)", raises=False)(cidr_out)
-elementwise("host(inet)", raises=False)(host_text)
-elementwise("abbrev(inet)", raises=False)(inet_out)
+FUNCTIONS.elementwise("text(inet)", raises=False)(cidr_out)
+FUNCTIONS.elementwise("host(inet)", raises=False)(host_text)
+FUNCTIONS.elementwise("abbrev(inet)", raises=False)(inet_out)
 
 
 # --- comparison ---------------------------------------------------------------------------------
 
 
-# network_cmp is not registered: it returns the result of C's memcmp, of which only the sign is
+# network_cmp is not here: it returns the result of C's memcmp, of which only the sign is
 # defined.
-register_values("network_{}(inet,inet)", compare, cmp=False)
-register_extremes("network_larger(inet,inet)", "network_smaller(inet,inet)", compare)
+register_values(FUNCTIONS, "network_{}(inet,inet)", compare, cmp=False)
+register_extremes(FUNCTIONS, "network_larger(inet,inet)", "network_smaller(inet,inet)", compare)
 
 
 def _same_network(left: Inet, right: Inet, bits: int) -> bool:
@@ -31,32 +33,32 @@ def _same_network(left: Inet, right: Inet, bits: int) -> bool:
     return left.version == right.version and left.address >> outside == right.address >> outside
 
 
-@elementwise("network_sub(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("network_sub(inet,inet)", raises=False)
 def _is_inside(left: Inet, right: Inet) -> bool:
     return left.bits > right.bits and _same_network(left, right, min(right.bits, left.width))
 
 
-@elementwise("network_subeq(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("network_subeq(inet,inet)", raises=False)
 def _is_inside_or_equal(left: Inet, right: Inet) -> bool:
     return left.bits >= right.bits and _same_network(left, right, min(right.bits, left.width))
 
 
-@elementwise("network_sup(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("network_sup(inet,inet)", raises=False)
 def _is_around(left: Inet, right: Inet) -> bool:
     return _is_inside(right, left)
 
 
-@elementwise("network_supeq(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("network_supeq(inet,inet)", raises=False)
 def _is_around_or_equal(left: Inet, right: Inet) -> bool:
     return _is_inside_or_equal(right, left)
 
 
-@elementwise("network_overlap(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("network_overlap(inet,inet)", raises=False)
 def _overlap(left: Inet, right: Inet) -> bool:
     return left.version == right.version and _same_network(left, right, min(left.bits, right.bits))
 
 
-@elementwise("inet_same_family(inet,inet)", raises=False)
+@FUNCTIONS.elementwise("inet_same_family(inet,inet)", raises=False)
 def _same_family(left: Inet, right: Inet) -> bool:
     return left.version == right.version
 
@@ -64,32 +66,32 @@ def _same_family(left: Inet, right: Inet) -> bool:
 # --- parts and other addresses ------------------------------------------------------------------
 
 
-@elementwise("family(inet)", raises=False)
+@FUNCTIONS.elementwise("family(inet)", raises=False)
 def _family(value: Inet) -> int:
     return value.version
 
 
-@elementwise("masklen(inet)", raises=False)
+@FUNCTIONS.elementwise("masklen(inet)", raises=False)
 def _mask_length(value: Inet) -> int:
     return value.bits
 
 
-@elementwise("broadcast(inet)", raises=False)
+@FUNCTIONS.elementwise("broadcast(inet)", raises=False)
 def _broadcast(value: Inet) -> Inet:
     return Inet(value.version, value.bits, value.address | value.host_mask)
 
 
-@elementwise("network(inet)", "cidr(inet)", raises=False)
+@FUNCTIONS.elementwise("network(inet)", "cidr(inet)", raises=False)
 def _network(value: Inet) -> Inet:
     return Inet(value.version, value.bits, value.address & ~value.host_mask)
 
 
-@elementwise("netmask(inet)", raises=False)
+@FUNCTIONS.elementwise("netmask(inet)", raises=False)
 def _net_mask(value: Inet) -> Inet:
     return Inet(value.version, value.width, _all_ones(value) & ~value.host_mask)
 
 
-@elementwise("hostmask(inet)", raises=False)
+@FUNCTIONS.elementwise("hostmask(inet)", raises=False)
 def _host_mask(value: Inet) -> Inet:
     return Inet(value.version, value.width, value.host_mask)
 
@@ -98,7 +100,7 @@ def _all_ones(value: Inet) -> int:
     return (1 << value.width) - 1
 
 
-@elementwise("set_masklen(inet,int4)")
+@FUNCTIONS.elementwise("set_masklen(inet,int4)")
 def _with_mask(value: Inet, bits: int) -> Inet:
     if bits == -1:
         bits = value.width
@@ -107,12 +109,12 @@ def _with_mask(value: Inet, bits: int) -> Inet:
     return Inet(value.version, bits, value.address)
 
 
-@elementwise("set_masklen(cidr,int4)")
+@FUNCTIONS.elementwise("set_masklen(cidr,int4)")
 def _network_with_mask(value: Inet, bits: int) -> Inet:
     return _network(_with_mask(value, bits))
 
 
-@elementwise("inet_merge(inet,inet)")
+@FUNCTIONS.elementwise("inet_merge(inet,inet)")
 def _merge(left: Inet, right: Inet) -> Inet:
     if left.version != right.version:
         raise RowFilterError("cannot merge addresses from different families", sqlstate="22023")
@@ -121,7 +123,7 @@ def _merge(left: Inet, right: Inet) -> Inet:
     return _network(Inet(left.version, bits, left.address))
 
 
-@elementwise("inetnot(inet)", raises=False)
+@FUNCTIONS.elementwise("inetnot(inet)", raises=False)
 def _inverted(value: Inet) -> Inet:
     return Inet(value.version, value.bits, value.address ^ _all_ones(value))
 
@@ -137,17 +139,17 @@ def _same_size(left: Inet, right: Inet, what: str) -> int:
     return max(left.bits, right.bits)
 
 
-@elementwise("inetand(inet,inet)")
+@FUNCTIONS.elementwise("inetand(inet,inet)")
 def _and(left: Inet, right: Inet) -> Inet:
     return Inet(left.version, _same_size(left, right, "AND"), left.address & right.address)
 
 
-@elementwise("inetor(inet,inet)")
+@FUNCTIONS.elementwise("inetor(inet,inet)")
 def _or(left: Inet, right: Inet) -> Inet:
     return Inet(left.version, _same_size(left, right, "OR"), left.address | right.address)
 
 
-@elementwise("inetpl(inet,int8)")
+@FUNCTIONS.elementwise("inetpl(inet,int8)")
 def _plus(value: Inet, count: int) -> Inet:
     address = value.address + count
     if not 0 <= address <= _all_ones(value):
@@ -159,18 +161,18 @@ def _result_out_of_range() -> RowFilterError:
     return RowFilterError("result is out of range", sqlstate="22003")
 
 
-@elementwise("int8pl_inet(int8,inet)")
+@FUNCTIONS.elementwise("int8pl_inet(int8,inet)")
 def _plus_mirrored(count: int, value: Inet) -> Inet:
     return _plus(value, count)
 
 
-@elementwise("inetmi_int8(inet,int8)")
+@FUNCTIONS.elementwise("inetmi_int8(inet,int8)")
 def _minus(value: Inet, count: int) -> Inet:
     # The least integer cannot be negated: the server adds it instead of subtracting it.
     return _plus(value, count if count == _INT64[0] else -count)
 
 
-@elementwise("inetmi(inet,inet)")
+@FUNCTIONS.elementwise("inetmi(inet,inet)")
 def _difference(left: Inet, right: Inet) -> int:
     _same_size(left, right, "subtract")
     # The server subtracts sixteen unsigned bytes and interprets the result as a signed number.

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_extremes, register_order
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.integers import division_by_zero, out_of_range
 from subscriber.types.numeric import (
     EXACT,
@@ -41,6 +41,8 @@ from subscriber.types.numeric import (
     scale_of,
 )
 
+FUNCTIONS: Final = FunctionTable()
+
 _GREATEST_SHOWN_SCALE: Final = 1000
 _SIGNIFICANT_DIGITS: Final = 16
 _GROUP: Final = 4
@@ -55,44 +57,44 @@ _ONE: Final = Decimal(1)
 # Scale --------------------------------------------------------------------------------------------
 
 
-elementwise("numeric(numeric,int4)")(coerced)
+FUNCTIONS.elementwise("numeric(numeric,int4)")(coerced)
 
 
 # Comparisons --------------------------------------------------------------------------------------
 
 
-@elementwise("numeric_eq(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_eq(numeric,numeric)", raises=False)
 def _equal(left: Decimal, right: Decimal) -> bool:
     return left == right or (left.is_nan() and right.is_nan())
 
 
-@elementwise("numeric_ne(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_ne(numeric,numeric)", raises=False)
 def _not_equal(left: Decimal, right: Decimal) -> bool:
     return not _equal(left, right)
 
 
-@elementwise("numeric_lt(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_lt(numeric,numeric)", raises=False)
 def _less(left: Decimal, right: Decimal) -> bool:
     return not left.is_nan() and (right.is_nan() or left < right)
 
 
-@elementwise("numeric_gt(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_gt(numeric,numeric)", raises=False)
 def _greater(left: Decimal, right: Decimal) -> bool:
     return not right.is_nan() and (left.is_nan() or left > right)
 
 
-@elementwise("numeric_le(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_le(numeric,numeric)", raises=False)
 def _less_or_equal(left: Decimal, right: Decimal) -> bool:
     return not _greater(left, right)
 
 
-@elementwise("numeric_ge(numeric,numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_ge(numeric,numeric)", raises=False)
 def _greater_or_equal(left: Decimal, right: Decimal) -> bool:
     return not _less(left, right)
 
 
-register_order("numeric_cmp(numeric,numeric)", compare)
-register_extremes("numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", compare)
+register_order(FUNCTIONS, "numeric_cmp(numeric,numeric)", compare)
+register_extremes(FUNCTIONS, "numeric_larger(numeric,numeric)", "numeric_smaller(numeric,numeric)", compare)
 
 
 # Arithmetic ---------------------------------------------------------------------------------------
@@ -102,20 +104,20 @@ def _finite(left: Decimal, right: Decimal) -> bool:
     return left.is_finite() and right.is_finite()
 
 
-@elementwise("numeric_add(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_add(numeric,numeric)")
 def _add(left: Decimal, right: Decimal) -> Decimal:
     # Decimal has PostgreSQL's rules for NaN and the infinities.
     total = EXACT.add(left, right)
     return checked(total) if total.is_finite() else total
 
 
-@elementwise("numeric_sub(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_sub(numeric,numeric)")
 def _subtract(left: Decimal, right: Decimal) -> Decimal:
     difference = EXACT.subtract(left, right)
     return checked(difference) if difference.is_finite() else difference
 
 
-@elementwise("numeric_mul(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_mul(numeric,numeric)")
 def _multiply(left: Decimal, right: Decimal) -> Decimal:
     product = EXACT.multiply(left, right)
     return checked(product) if product.is_finite() else product
@@ -169,7 +171,7 @@ def _special_quotient(left: Decimal, right: Decimal) -> Decimal:
     return left if right > 0 else -left
 
 
-@elementwise("numeric_div(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_div(numeric,numeric)")
 def _divide(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _special_quotient(left, right)
@@ -178,7 +180,7 @@ def _divide(left: Decimal, right: Decimal) -> Decimal:
     return checked(quotient(left, right, quotient_scale(left, right)))
 
 
-@elementwise("numeric_div_trunc(numeric,numeric)", "div(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_div_trunc(numeric,numeric)", "div(numeric,numeric)")
 def _divide_whole(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _special_quotient(left, right)
@@ -189,7 +191,7 @@ def _divide_whole(left: Decimal, right: Decimal) -> Decimal:
     return checked(EXACT.create_decimal(-units if left.is_signed() != right.is_signed() else units))
 
 
-@elementwise("numeric_mod(numeric,numeric)", "mod(numeric,numeric)")
+@FUNCTIONS.elementwise("numeric_mod(numeric,numeric)", "mod(numeric,numeric)")
 def _modulo(left: Decimal, right: Decimal) -> Decimal:
     if left.is_nan() or right.is_nan():
         return _NAN
@@ -204,29 +206,29 @@ def _modulo(left: Decimal, right: Decimal) -> Decimal:
     return checked(EXACT.create_decimal(-units if left.is_signed() else units).scaleb(-common, EXACT))
 
 
-@elementwise("numeric_uminus(numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_uminus(numeric)", raises=False)
 def _negate(value: Decimal) -> Decimal:
     return value.copy_negate() if value and not value.is_nan() else value
 
 
-@elementwise("numeric_uplus(numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_uplus(numeric)", raises=False)
 def _same(value: Decimal) -> Decimal:
     return value
 
 
-@elementwise("numeric_abs(numeric)", "abs(numeric)", raises=False)
+@FUNCTIONS.elementwise("numeric_abs(numeric)", "abs(numeric)", raises=False)
 def _absolute(value: Decimal) -> Decimal:
     return value.copy_abs()
 
 
-@elementwise("sign(numeric)", raises=False)
+@FUNCTIONS.elementwise("sign(numeric)", raises=False)
 def _sign(value: Decimal) -> Decimal:
     if value.is_nan() or not value:
         return value if value.is_nan() else _ZERO
     return -_ONE if value.is_signed() else _ONE
 
 
-@elementwise("numeric_inc(numeric)")
+@FUNCTIONS.elementwise("numeric_inc(numeric)")
 def _increment(value: Decimal) -> Decimal:
     return _add(value, _ONE)
 
@@ -238,47 +240,47 @@ def _limited(scale: int) -> int:
     return min(max(scale, -MOST_WHOLE_DIGITS - 1), GREATEST_SCALE)
 
 
-@elementwise("round(numeric,int4)")
+@FUNCTIONS.elementwise("round(numeric,int4)")
 def _round(value: Decimal, scale: int) -> Decimal:
     return checked(at_scale(value, _limited(scale))) if value.is_finite() else value
 
 
-@elementwise("round(numeric)")
+@FUNCTIONS.elementwise("round(numeric)")
 def _round_whole(value: Decimal) -> Decimal:
     return _round(value, 0)
 
 
-@elementwise("trunc(numeric,int4)")
+@FUNCTIONS.elementwise("trunc(numeric,int4)")
 def _truncate(value: Decimal, scale: int) -> Decimal:
     return checked(at_scale(value, _limited(scale), ROUND_DOWN)) if value.is_finite() else value
 
 
-@elementwise("trunc(numeric)")
+@FUNCTIONS.elementwise("trunc(numeric)")
 def _truncate_whole(value: Decimal) -> Decimal:
     return _truncate(value, 0)
 
 
-@elementwise("ceil(numeric)", "ceiling(numeric)")
+@FUNCTIONS.elementwise("ceil(numeric)", "ceiling(numeric)")
 def _ceiling(value: Decimal) -> Decimal:
     return checked(at_scale(value, 0, ROUND_CEILING)) if value.is_finite() else value
 
 
-@elementwise("floor(numeric)")
+@FUNCTIONS.elementwise("floor(numeric)")
 def _floor(value: Decimal) -> Decimal:
     return checked(at_scale(value, 0, ROUND_FLOOR)) if value.is_finite() else value
 
 
-@elementwise("scale(numeric)", raises=False)
+@FUNCTIONS.elementwise("scale(numeric)", raises=False)
 def _scale(value: Decimal) -> int | None:
     return scale_of(value) if value.is_finite() else None
 
 
-@elementwise("min_scale(numeric)", raises=False)
+@FUNCTIONS.elementwise("min_scale(numeric)", raises=False)
 def _least_scale(value: Decimal) -> int | None:
     return scale_of(_trimmed(value)) if value.is_finite() else None
 
 
-@elementwise("trim_scale(numeric)", raises=False)
+@FUNCTIONS.elementwise("trim_scale(numeric)", raises=False)
 def _trimmed(value: Decimal) -> Decimal:
     return rescaled_up(value.normalize(EXACT)) if value.is_finite() else value
 
@@ -286,7 +288,7 @@ def _trimmed(value: Decimal) -> Decimal:
 # Functions ----------------------------------------------------------------------------------------
 
 
-@elementwise("sqrt(numeric)", "numeric_sqrt(numeric)")
+@FUNCTIONS.elementwise("sqrt(numeric)", "numeric_sqrt(numeric)")
 def _square_root(value: Decimal) -> Decimal:
     if value.is_nan():
         return value
@@ -309,7 +311,7 @@ def _units(left: Decimal, right: Decimal) -> tuple[int, int, int]:
     return _whole(left, scale), _whole(right, scale), scale
 
 
-@elementwise("gcd(numeric,numeric)")
+@FUNCTIONS.elementwise("gcd(numeric,numeric)")
 def _common_divisor(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _NAN
@@ -317,7 +319,7 @@ def _common_divisor(left: Decimal, right: Decimal) -> Decimal:
     return checked(EXACT.create_decimal(math.gcd(one, other)).scaleb(-scale, EXACT))
 
 
-@elementwise("lcm(numeric,numeric)")
+@FUNCTIONS.elementwise("lcm(numeric,numeric)")
 def _common_multiple(left: Decimal, right: Decimal) -> Decimal:
     if not _finite(left, right):
         return _NAN
@@ -325,7 +327,7 @@ def _common_multiple(left: Decimal, right: Decimal) -> Decimal:
     return checked(EXACT.create_decimal(math.lcm(one, other)).scaleb(-scale, EXACT))
 
 
-@elementwise("factorial(int8)")
+@FUNCTIONS.elementwise("factorial(int8)")
 def _factorial(number: int) -> Decimal:
     if number < 0:
         raise RowFilterError("factorial of a negative number is undefined", sqlstate="22003")
@@ -350,10 +352,10 @@ def _cast_to_integer(name: str, bits: int) -> Callable[[Decimal], int]:
     return cast
 
 
-elementwise("int2(numeric)")(_cast_to_integer("smallint", 16))
-elementwise("int4(numeric)")(_cast_to_integer("integer", 32))
-elementwise("int8(numeric)")(_cast_to_integer("bigint", 64))
-elementwise("numeric(int2)", "numeric(int4)", "numeric(int8)", raises=False)(Decimal)
+FUNCTIONS.elementwise("int2(numeric)")(_cast_to_integer("smallint", 16))
+FUNCTIONS.elementwise("int4(numeric)")(_cast_to_integer("integer", 32))
+FUNCTIONS.elementwise("int8(numeric)")(_cast_to_integer("bigint", 64))
+FUNCTIONS.elementwise("numeric(int2)", "numeric(int4)", "numeric(int8)", raises=False)(Decimal)
 
 
 def _float_digits(digits: int) -> Callable[[float], Decimal]:
@@ -371,8 +373,8 @@ def _float_digits(digits: int) -> Callable[[float], Decimal]:
     return cast
 
 
-elementwise("numeric(float8)")(_float_digits(15))
-elementwise("numeric(float4)")(_float_digits(6))
+FUNCTIONS.elementwise("numeric(float8)")(_float_digits(15))
+FUNCTIONS.elementwise("numeric(float4)")(_float_digits(6))
 
 
 def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], float]:
@@ -386,5 +388,5 @@ def _cast_to_float(name: str, arrow_type: pa.DataType) -> Callable[[Decimal], fl
     return cast
 
 
-elementwise("float4(numeric)")(_cast_to_float("real", pa.float32()))
-elementwise("float8(numeric)")(_cast_to_float("double precision", pa.float64()))
+FUNCTIONS.elementwise("float4(numeric)")(_cast_to_float("real", pa.float32()))
+FUNCTIONS.elementwise("float8(numeric)")(_cast_to_float("double precision", pa.float64()))

@@ -22,11 +22,13 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Context, elementwise
+from subscriber.filters.functions.function_table import Context, FunctionTable
 from subscriber.filters.functions.integers import division_by_zero
 from subscriber.filters.functions.integers import out_of_range as integer_out_of_range
 from subscriber.filters.functions.numeric import quotient, quotient_scale
 from subscriber.types.numeric import EXACT, checked, overflow, scale_of
+
+FUNCTIONS: Final = FunctionTable()
 
 _GROUP: Final = 4
 _PAIR_BASE: Final = 10**8
@@ -260,7 +262,7 @@ def _exp(number: _Number, scale: int) -> _Number:
     return _rounded(result, scale)
 
 
-@elementwise("exp(numeric)", "numeric_exp(numeric)")
+@FUNCTIONS.elementwise("exp(numeric)", "numeric_exp(numeric)")
 def _exponential(value: Decimal) -> Decimal:
     if not value.is_finite():
         return _ZERO if value == -_INFINITY else value
@@ -325,7 +327,7 @@ def _check_logarithm(sign: int | Decimal) -> None:
         raise RowFilterError(f"cannot take logarithm of {what}", sqlstate="2201E")
 
 
-@elementwise("ln(numeric)", "numeric_ln(numeric)")
+@FUNCTIONS.elementwise("ln(numeric)", "numeric_ln(numeric)")
 def _natural_logarithm(value: Decimal) -> Decimal:
     if not value.is_finite():
         if value == -_INFINITY:
@@ -335,7 +337,7 @@ def _natural_logarithm(value: Decimal) -> Decimal:
     return _decimal(_ln(number, _shown_scale(_ln_weight(number), number.scale)))
 
 
-@elementwise("log(numeric,numeric)", "numeric_log(numeric,numeric)")
+@FUNCTIONS.elementwise("log(numeric,numeric)", "numeric_log(numeric,numeric)")
 def _logarithm(base: Decimal, value: Decimal) -> Decimal:
     if base.is_nan() or value.is_nan():
         return _NAN
@@ -353,7 +355,7 @@ def _logarithm(base: Decimal, value: Decimal) -> Decimal:
     return _decimal(_quotient(ln_of_value, ln_of_base, scale))
 
 
-@elementwise("log(numeric)", "log10(numeric)")
+@FUNCTIONS.elementwise("log(numeric)", "log10(numeric)")
 def _decimal_logarithm(value: Decimal) -> Decimal:
     return _logarithm(Decimal(10), value)
 
@@ -367,7 +369,7 @@ versions they have 16 decimals.
 """
 
 
-@elementwise("power(numeric,numeric)", "pow(numeric,numeric)", "numeric_power(numeric,numeric)", context=True)
+@FUNCTIONS.elementwise("power(numeric,numeric)", "pow(numeric,numeric)", "numeric_power(numeric,numeric)", context=True)
 def _power(context: Context, base: Decimal, exponent: Decimal) -> Decimal:
     if not base.is_finite() or not exponent.is_finite():
         return _special_power(base, exponent)
@@ -495,7 +497,7 @@ _EXACT_BUCKETS: Final = 160000
 """The first version that does not round before it takes the integer part."""
 
 
-@elementwise("width_bucket(numeric,numeric,numeric,int4)", context=True)
+@FUNCTIONS.elementwise("width_bucket(numeric,numeric,numeric,int4)", context=True)
 def _bucket(context: Context, operand: Decimal, low: Decimal, high: Decimal, count: int) -> int:
     if count <= 0:
         raise _bucket_error("count must be greater than zero")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from subscriber.filters.functions.comparison import sign
 from subscriber.filters.functions.date_arithmetic import time_plus, timestamp_plus
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.datetimes.intervals import Interval
 from subscriber.types.datetimes.values import compare_timetz
+
+FUNCTIONS: Final = FunctionTable()
 
 
 def _register_overlaps(
@@ -43,22 +45,22 @@ def _register_overlaps(
             return True if less(other_start, end) else (None if other_end is None else False)
         return None if end is None or other_end is None else True
 
-    elementwise(f"overlaps({name},{name},{name},{name})", strict=False, raises=False)(overlap)
+    FUNCTIONS.elementwise(f"overlaps({name},{name},{name},{name})", strict=False, raises=False)(overlap)
     if start_plus is None:
         return
 
     def end_of(start: Any, length: Interval | None) -> Any:
         return None if start is None or length is None else start_plus(start, length)
 
-    elementwise(f"overlaps({name},interval,{name},interval)", strict=False)(
+    FUNCTIONS.elementwise(f"overlaps({name},interval,{name},interval)", strict=False)(
         lambda start, length, other, other_length: overlap(
             start, end_of(start, length), other, end_of(other, other_length)
         )
     )
-    elementwise(f"overlaps({name},{name},{name},interval)", strict=False)(
+    FUNCTIONS.elementwise(f"overlaps({name},{name},{name},interval)", strict=False)(
         lambda start, end, other, other_length: overlap(start, end, other, end_of(other, other_length))
     )
-    elementwise(f"overlaps({name},interval,{name},{name})", strict=False)(
+    FUNCTIONS.elementwise(f"overlaps({name},interval,{name},{name})", strict=False)(
         lambda start, length, other, other_end: overlap(start, end_of(start, length), other, other_end)
     )
 

@@ -21,7 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from subscriber.errors import NotSupportedError, RowFilterError
-from subscriber.filters.functions.function_registry import Implementation, elementwise
+from subscriber.filters.functions.function_table import FunctionTable, Implementation
+
+FUNCTIONS: Final = FunctionTable()
 
 _TOKEN: Final = re.compile(r"\\(.)|([%_])|([^%_\\]+)|(\\)", re.DOTALL)
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
@@ -170,7 +172,7 @@ def _with_constant_pattern(
     return dataclasses.replace(implementation, function=function, vectorised=True, raises=False, specialise=None)
 
 
-@elementwise(
+@FUNCTIONS.elementwise(
     "textlike(text,text)",
     "like(text,text)",
     "bpcharlike(bpchar,text)",
@@ -182,7 +184,7 @@ def _like(value: str, pattern: str) -> bool:
     return is_like(value, pattern)
 
 
-@elementwise(
+@FUNCTIONS.elementwise(
     "textnlike(text,text)",
     "notlike(text,text)",
     "bpcharnlike(bpchar,text)",
@@ -194,7 +196,7 @@ def _not_like(value: str, pattern: str) -> bool:
     return not is_like(value, pattern)
 
 
-@elementwise(
+@FUNCTIONS.elementwise(
     "texticlike(text,text)",
     "bpchariclike(bpchar,text)",
     "nameiclike(name,text)",
@@ -205,7 +207,7 @@ def _ilike(value: str, pattern: str) -> bool:
     return is_like(value.translate(_LOWER), pattern.translate(_LOWER))
 
 
-@elementwise(
+@FUNCTIONS.elementwise(
     "texticnlike(text,text)",
     "bpcharicnlike(bpchar,text)",
     "nameicnlike(name,text)",
@@ -216,12 +218,12 @@ def _not_ilike(value: str, pattern: str) -> bool:
     return not is_like(value.translate(_LOWER), pattern.translate(_LOWER))
 
 
-@elementwise("bytealike(bytea,bytea)", "like(bytea,bytea)")
+@FUNCTIONS.elementwise("bytealike(bytea,bytea)", "like(bytea,bytea)")
 def _bytes_like(value: bytes, pattern: bytes) -> bool:
     return is_like(value.decode("latin-1"), pattern.decode("latin-1"))
 
 
-@elementwise("byteanlike(bytea,bytea)", "notlike(bytea,bytea)")
+@FUNCTIONS.elementwise("byteanlike(bytea,bytea)", "notlike(bytea,bytea)")
 def _bytes_not_like(value: bytes, pattern: bytes) -> bool:
     return not _bytes_like(value, pattern)
 
@@ -229,7 +231,7 @@ def _bytes_not_like(value: bytes, pattern: bytes) -> bool:
 # --- ESCAPE -----------------------------------------------------------------------------------
 
 
-@elementwise("like_escape(text,text)")
+@FUNCTIONS.elementwise("like_escape(text,text)")
 def _like_escape(pattern: str, escape: str) -> str:
     r"""Replace the escape character of a pattern by ``\``."""
     if len(escape) > 1:
@@ -250,7 +252,7 @@ def _like_escape(pattern: str, escape: str) -> str:
     return "".join(result)
 
 
-@elementwise("like_escape(bytea,bytea)")
+@FUNCTIONS.elementwise("like_escape(bytea,bytea)")
 def _bytes_like_escape(pattern: bytes, escape: bytes) -> bytes:
     return _like_escape(pattern.decode("latin-1"), escape.decode("latin-1")).encode("latin-1")
 
@@ -373,16 +375,16 @@ def _check_similar(implementation: Implementation, constants: Mapping[int, Any])
     return implementation
 
 
-@elementwise("similar_to_escape(text)", specialise=_check_similar)
+@FUNCTIONS.elementwise("similar_to_escape(text)", specialise=_check_similar)
 def _similar_to_escape(pattern: str) -> str:
     return certain_similar_to_escape(pattern, "\\")
 
 
-@elementwise("similar_to_escape(text,text)", specialise=_check_similar)
+@FUNCTIONS.elementwise("similar_to_escape(text,text)", specialise=_check_similar)
 def _similar_to_escape_by(pattern: str, escape: str) -> str:
     return certain_similar_to_escape(pattern, escape)
 
 
-@elementwise("similar_escape(text,text)", strict=False, specialise=_check_similar)
+@FUNCTIONS.elementwise("similar_escape(text,text)", strict=False, specialise=_check_similar)
 def _similar_escape(pattern: str | None, escape: str | None) -> str | None:
     return None if pattern is None else certain_similar_to_escape(pattern, "\\" if escape is None else escape)

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.comparison import register_values
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.form import sign
 from subscriber.types.range_values import Bound, Range, compare_bounds, compare_values, is_discrete, make
+
+FUNCTIONS: Final = FunctionTable()
 
 _CONSTRUCTORS: Final = {
     "int4range(int4,int4": 3904,
@@ -35,7 +37,7 @@ def _constructor(oid: int) -> Callable[..., Range]:
 
 
 for _beginning, _oid in _CONSTRUCTORS.items():
-    elementwise(f"{_beginning})", f"{_beginning},text)", strict=False)(_constructor(_oid))
+    FUNCTIONS.elementwise(f"{_beginning})", f"{_beginning},text)", strict=False)(_constructor(_oid))
 
 
 # --- questions --------------------------------------------------------------------------------
@@ -50,7 +52,7 @@ def _order(left: Range, right: Range) -> int:
     return compare_bounds(left.lower, right.lower) or compare_bounds(left.upper, right.upper)
 
 
-register_values("range_{}(anyrange,anyrange)", _order)
+register_values(FUNCTIONS, "range_{}(anyrange,anyrange)", _order)
 
 _Ends = tuple[Bound, Bound, Bound, Bound]
 
@@ -67,7 +69,7 @@ def _question(signature: str) -> Callable[[Callable[[Bound, Bound, Bound, Bound]
             ends = _ends(left, right)
             return ends is not None and answer(*ends)
 
-        elementwise(signature)(ask)
+        FUNCTIONS.elementwise(signature)(ask)
         return ask
 
     return decorate
@@ -104,7 +106,7 @@ def _overlaps(low: Bound, high: Bound, other_low: Bound, other_high: Bound) -> b
     return compare_bounds(low, other_high) <= 0 and compare_bounds(other_low, high) <= 0
 
 
-@elementwise("range_adjacent(anyrange,anyrange)")
+@FUNCTIONS.elementwise("range_adjacent(anyrange,anyrange)")
 def _adjacent(left: Range, right: Range) -> bool:
     ends = _ends(left, right)
     if ends is None:
@@ -126,7 +128,7 @@ def _meet(oid: int, upper: Bound, lower: Bound) -> bool:
     return between.lower is None
 
 
-@elementwise("range_contains(anyrange,anyrange)", raises=False)
+@FUNCTIONS.elementwise("range_contains(anyrange,anyrange)", raises=False)
 def _contains(whole: Range, part: Range) -> bool:
     if part.lower is None:
         return True
@@ -134,12 +136,12 @@ def _contains(whole: Range, part: Range) -> bool:
     return ends is not None and compare_bounds(ends[0], ends[2]) <= 0 and compare_bounds(ends[1], ends[3]) >= 0
 
 
-@elementwise("range_contained_by(anyrange,anyrange)", raises=False)
+@FUNCTIONS.elementwise("range_contained_by(anyrange,anyrange)", raises=False)
 def _contained(part: Range, whole: Range) -> bool:
     return _contains(whole, part)
 
 
-@elementwise("range_contains_elem(anyrange,anyelement)", raises=False)
+@FUNCTIONS.elementwise("range_contains_elem(anyrange,anyelement)", raises=False)
 def _contains_element(whole: Range, value: Any) -> bool:
     if whole.lower is None or whole.upper is None:
         return False
@@ -147,7 +149,7 @@ def _contains_element(whole: Range, value: Any) -> bool:
     return compare_bounds(whole.lower, low) <= 0 and compare_bounds(whole.upper, high) >= 0
 
 
-@elementwise("elem_contained_by_range(anyelement,anyrange)", raises=False)
+@FUNCTIONS.elementwise("elem_contained_by_range(anyelement,anyrange)", raises=False)
 def _element_contained(value: Any, whole: Range) -> bool:
     return _contains_element(whole, value)
 
@@ -155,37 +157,37 @@ def _element_contained(value: Any, whole: Range) -> bool:
 # --- parts ------------------------------------------------------------------------------------
 
 
-@elementwise("isempty(anyrange)", raises=False)
+@FUNCTIONS.elementwise("isempty(anyrange)", raises=False)
 def _is_empty(value: Range) -> bool:
     return value.lower is None
 
 
-@elementwise("lower(anyrange)", raises=False)
+@FUNCTIONS.elementwise("lower(anyrange)", raises=False)
 def _lower(value: Range) -> Any:
     return None if value.lower is None else value.lower.value
 
 
-@elementwise("upper(anyrange)", raises=False)
+@FUNCTIONS.elementwise("upper(anyrange)", raises=False)
 def _upper(value: Range) -> Any:
     return None if value.upper is None else value.upper.value
 
 
-@elementwise("lower_inc(anyrange)", raises=False)
+@FUNCTIONS.elementwise("lower_inc(anyrange)", raises=False)
 def _has_lower(value: Range) -> bool:
     return value.lower is not None and value.lower.inclusive
 
 
-@elementwise("upper_inc(anyrange)", raises=False)
+@FUNCTIONS.elementwise("upper_inc(anyrange)", raises=False)
 def _has_upper(value: Range) -> bool:
     return value.upper is not None and value.upper.inclusive
 
 
-@elementwise("lower_inf(anyrange)", raises=False)
+@FUNCTIONS.elementwise("lower_inf(anyrange)", raises=False)
 def _is_without_lower(value: Range) -> bool:
     return value.lower is not None and value.lower.value is None
 
 
-@elementwise("upper_inf(anyrange)", raises=False)
+@FUNCTIONS.elementwise("upper_inf(anyrange)", raises=False)
 def _is_without_upper(value: Range) -> bool:
     return value.upper is not None and value.upper.value is None
 
@@ -203,7 +205,7 @@ def _greater(left: Bound, right: Bound) -> Bound:
     return left if compare_bounds(left, right) > 0 else right
 
 
-@elementwise("range_merge(anyrange,anyrange)")
+@FUNCTIONS.elementwise("range_merge(anyrange,anyrange)")
 def _merged(left: Range, right: Range) -> Range:
     """The smallest range that contains both ranges."""
     ends = _ends(left, right)
@@ -213,14 +215,14 @@ def _merged(left: Range, right: Range) -> Range:
     return make(left.oid, _lesser(low, other_low), _greater(high, other_high))
 
 
-@elementwise("range_union(anyrange,anyrange)")
+@FUNCTIONS.elementwise("range_union(anyrange,anyrange)")
 def _union(left: Range, right: Range) -> Range:
     if _ends(left, right) is not None and not _overlaps(left, right) and not _adjacent(left, right):
         raise RowFilterError("result of range union would not be contiguous", sqlstate="22000")
     return _merged(left, right)
 
 
-@elementwise("range_intersect(anyrange,anyrange)")
+@FUNCTIONS.elementwise("range_intersect(anyrange,anyrange)")
 def _intersection(left: Range, right: Range) -> Range:
     ends = _ends(left, right)
     if ends is None or not _overlaps(left, right):
@@ -230,7 +232,7 @@ def _intersection(left: Range, right: Range) -> Range:
     return make(left.oid, _greater(other_low, low), _lesser(other_high, high))
 
 
-@elementwise("range_minus(anyrange,anyrange)")
+@FUNCTIONS.elementwise("range_minus(anyrange,anyrange)")
 def _difference(left: Range, right: Range) -> Range:
     ends = _ends(left, right)
     if ends is None:

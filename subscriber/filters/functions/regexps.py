@@ -21,10 +21,12 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Implementation, elementwise
+from subscriber.filters.functions.function_table import FunctionTable, Implementation
 from subscriber.filters.functions.patterns import certain_similar_to_escape, similar_to_escape
 from subscriber.filters.regex import Options, Regex, Span, compile_regex
 from subscriber.types.array_text import EMPTY, Array
+
+FUNCTIONS: Final = FunctionTable()
 
 _REFERENCE: Final = re.compile(r"\\([1-9&\\])")
 _IGNORE_CASE: Final = Options(ignore_case=True)
@@ -130,7 +132,7 @@ def _match_operator(
 
 
 def _register_operator(name: str, options: Options, *, negative: bool) -> None:
-    elementwise(
+    FUNCTIONS.elementwise(
         *(f"{prefix}{name}({prefix},text)" for prefix in ("text", "bpchar", "name")),
         raises=False,
         bytewise=True,
@@ -219,7 +221,7 @@ def _specialised(
 def _function(
     *signatures: str, flags_at: int | None = None, raises: bool = True, refuses_global: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return elementwise(
+    return FUNCTIONS.elementwise(
         *signatures, raises=raises, bytewise=True, specialise=partial(_specialised, flags_at, refuses_global)
     )
 
@@ -412,7 +414,7 @@ def _with_similar_pattern(implementation: Implementation, constants: Mapping[int
     )
 
 
-@elementwise("substring(text,text,text)", raises=False, bytewise=True, specialise=_with_similar_pattern)
+@FUNCTIONS.elementwise("substring(text,text,text)", raises=False, bytewise=True, specialise=_with_similar_pattern)
 def _substring_similar(regex: Regex, value: str, _pattern: str, _escape: str) -> str | None:
     found = regex.find(value)
     return None if found is None else _pieces(value, found)[0]

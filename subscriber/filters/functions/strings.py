@@ -16,9 +16,11 @@ from typing import Any, Final
 import pyarrow.compute as pc
 
 from subscriber.errors import RowFilterError
-from subscriber.filters.functions.function_registry import Implementation, elementwise
+from subscriber.filters.functions.function_table import FunctionTable, Implementation
 from subscriber.filters.functions.text import LONGEST_VALUE
 from subscriber.types.array_text import EMPTY, Array
+
+FUNCTIONS: Final = FunctionTable()
 
 _LARGEST_INT4: Final = 2**31 - 1
 _UTF8_BYTES: Final = 4
@@ -68,37 +70,37 @@ def _too_long() -> RowFilterError:
 # --- parts ------------------------------------------------------------------------------------
 
 
-@elementwise("substr(text,int4)", "substring(text,int4)", raises=False)
+@FUNCTIONS.elementwise("substr(text,int4)", "substring(text,int4)", raises=False)
 def _from(value: str, start: int) -> str:
     first, _ = part_bounds(start, None)
     return value[first:]
 
 
-@elementwise("substr(text,int4,int4)", "substring(text,int4,int4)")
+@FUNCTIONS.elementwise("substr(text,int4,int4)", "substring(text,int4,int4)")
 def _part(value: str, start: int, length: int) -> str:
     first, end = part_bounds(start, length)
     return value[first:end]
 
 
-@elementwise("left(text,int4)", raises=False)
+@FUNCTIONS.elementwise("left(text,int4)", raises=False)
 def _left(value: str, count: int) -> str:
     return value[:count]
 
 
-@elementwise("right(text,int4)", raises=False)
+@FUNCTIONS.elementwise("right(text,int4)", raises=False)
 def _right(value: str, count: int) -> str:
     if count <= -_LARGEST_INT4 - 1:
         return value  # PostgreSQL negates the number, which is not possible for the least number
     return value[-count:] if count else ""
 
 
-@elementwise("overlay(text,text,int4,int4)")
+@FUNCTIONS.elementwise("overlay(text,text,int4,int4)")
 def _overlaid(value: str, new: str, start: int, length: int) -> str:
     end = overlay_end(start, length)
     return value[: start - 1] + new + value[max(end, 1) - 1 :]
 
 
-@elementwise("overlay(text,text,int4)")
+@FUNCTIONS.elementwise("overlay(text,text,int4)")
 def _overlaid_by_its_length(value: str, new: str, start: int) -> str:
     return _overlaid(value, new, start, len(new))
 
@@ -107,7 +109,7 @@ def _split(value: str, separator: str) -> list[str]:
     return value.split(separator) if separator else [value]
 
 
-@elementwise("split_part(text,text,int4)")
+@FUNCTIONS.elementwise("split_part(text,text,int4)")
 def _split_part(value: str, separator: str, field: int) -> str:
     if field == 0:
         raise RowFilterError("field position must not be zero", sqlstate="22023")
@@ -118,7 +120,7 @@ def _split_part(value: str, separator: str, field: int) -> str:
     return parts[index] if 0 <= index < len(parts) else ""
 
 
-@elementwise("string_to_array(text,text,text)", strict=False, raises=False)
+@FUNCTIONS.elementwise("string_to_array(text,text,text)", strict=False, raises=False)
 def _as_array(value: str | None, separator: str | None, null: str | None) -> Array | None:
     if value is None:
         return None
@@ -128,7 +130,7 @@ def _as_array(value: str | None, separator: str | None, null: str | None) -> Arr
     return Array((len(parts),), (1,), tuple(None if part == null else part for part in parts))
 
 
-@elementwise("string_to_array(text,text)", strict=False, raises=False)
+@FUNCTIONS.elementwise("string_to_array(text,text)", strict=False, raises=False)
 def _as_array_without_nulls(value: str | None, separator: str | None) -> Array | None:
     return _as_array(value, separator, None)
 
@@ -149,22 +151,22 @@ def _with_constant_prefix(implementation: Implementation, constants: Mapping[int
     )
 
 
-@elementwise("starts_with(text,text)", raises=False, specialise=_with_constant_prefix)
+@FUNCTIONS.elementwise("starts_with(text,text)", raises=False, specialise=_with_constant_prefix)
 def _starts_with(value: str, prefix: str) -> bool:
     return value.startswith(prefix)
 
 
-@elementwise("strpos(text,text)", "position(text,text)", raises=False)
+@FUNCTIONS.elementwise("strpos(text,text)", "position(text,text)", raises=False)
 def _position(value: str, searched: str) -> int:
     return value.find(searched) + 1
 
 
-@elementwise("replace(text,text,text)", raises=False)
+@FUNCTIONS.elementwise("replace(text,text,text)", raises=False)
 def _replaced(value: str, old: str, new: str) -> str:
     return value.replace(old, new) if old else value
 
 
-@elementwise("translate(text,text,text)", raises=False)
+@FUNCTIONS.elementwise("translate(text,text,text)", raises=False)
 def _translated(value: str, old: str, new: str) -> str:
     table: dict[int, str | None] = {}
     for index, character in enumerate(old):
@@ -175,32 +177,32 @@ def _translated(value: str, old: str, new: str) -> str:
 # --- trimming and padding ---------------------------------------------------------------------
 
 
-@elementwise("btrim(text)", raises=False)
+@FUNCTIONS.elementwise("btrim(text)", raises=False)
 def _trimmed(value: str) -> str:
     return value.strip(" ")
 
 
-@elementwise("ltrim(text)", raises=False)
+@FUNCTIONS.elementwise("ltrim(text)", raises=False)
 def _left_trimmed(value: str) -> str:
     return value.lstrip(" ")
 
 
-@elementwise("rtrim(text)", raises=False)
+@FUNCTIONS.elementwise("rtrim(text)", raises=False)
 def _right_trimmed(value: str) -> str:
     return value.rstrip(" ")
 
 
-@elementwise("btrim(text,text)", raises=False)
+@FUNCTIONS.elementwise("btrim(text,text)", raises=False)
 def _trimmed_of(value: str, characters: str) -> str:
     return value.strip(characters) if characters else value
 
 
-@elementwise("ltrim(text,text)", raises=False)
+@FUNCTIONS.elementwise("ltrim(text,text)", raises=False)
 def _left_trimmed_of(value: str, characters: str) -> str:
     return value.lstrip(characters) if characters else value
 
 
-@elementwise("rtrim(text,text)", raises=False)
+@FUNCTIONS.elementwise("rtrim(text,text)", raises=False)
 def _right_trimmed_of(value: str, characters: str) -> str:
     return value.rstrip(characters) if characters else value
 
@@ -214,27 +216,27 @@ def _padding(value: str, length: int, fill: str) -> str:
     return (fill * (missing // len(fill) + 1))[:missing]
 
 
-@elementwise("lpad(text,int4,text)")
+@FUNCTIONS.elementwise("lpad(text,int4,text)")
 def _left_padded(value: str, length: int, fill: str) -> str:
     return _padding(value, length, fill) + value[: max(length, 0)]
 
 
-@elementwise("lpad(text,int4)")
+@FUNCTIONS.elementwise("lpad(text,int4)")
 def _left_padded_with_blanks(value: str, length: int) -> str:
     return _left_padded(value, length, " ")
 
 
-@elementwise("rpad(text,int4,text)")
+@FUNCTIONS.elementwise("rpad(text,int4,text)")
 def _right_padded(value: str, length: int, fill: str) -> str:
     return value[: max(length, 0)] + _padding(value, length, fill)
 
 
-@elementwise("rpad(text,int4)")
+@FUNCTIONS.elementwise("rpad(text,int4)")
 def _right_padded_with_blanks(value: str, length: int) -> str:
     return _right_padded(value, length, " ")
 
 
-@elementwise("repeat(text,int4)")
+@FUNCTIONS.elementwise("repeat(text,int4)")
 def _repeated(value: str, count: int) -> str:
     if count > 0 and count * len(value.encode()) > LONGEST_VALUE:
         raise _too_long()
@@ -244,22 +246,22 @@ def _repeated(value: str, count: int) -> str:
 # --- characters -------------------------------------------------------------------------------
 
 
-@elementwise("reverse(text)", raises=False)
+@FUNCTIONS.elementwise("reverse(text)", raises=False)
 def _reversed(value: str) -> str:
     return value[::-1]
 
 
-@elementwise("initcap(text)", raises=False, bytewise=True)
+@FUNCTIONS.elementwise("initcap(text)", raises=False, bytewise=True)
 def _initcap(value: str) -> str:
     return _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), value)
 
 
-@elementwise("ascii(text)", raises=False)
+@FUNCTIONS.elementwise("ascii(text)", raises=False)
 def _code_of(value: str) -> int:
     return ord(value[0]) if value else 0
 
 
-@elementwise("chr(int4)")
+@FUNCTIONS.elementwise("chr(int4)")
 def _character_of(code: int) -> str:
     if code < 0:
         raise RowFilterError("character number must be positive", sqlstate="22023")
@@ -272,7 +274,7 @@ def _character_of(code: int) -> str:
     return chr(code)
 
 
-@elementwise("unistr(text)")
+@FUNCTIONS.elementwise("unistr(text)")
 def _unescaped(value: str) -> str:
     result: list[str] = []
     high = None
@@ -321,47 +323,47 @@ def _bad_surrogates() -> RowFilterError:
 # --- numbers, literals, digests ---------------------------------------------------------------
 
 
-@elementwise("to_hex(int4)", raises=False)
+@FUNCTIONS.elementwise("to_hex(int4)", raises=False)
 def _hexadecimal(value: int) -> str:
     return f"{value % 2**32:x}"
 
 
-@elementwise("to_hex(int8)", raises=False)
+@FUNCTIONS.elementwise("to_hex(int8)", raises=False)
 def _hexadecimal_of_bigint(value: int) -> str:
     return f"{value % 2**64:x}"
 
 
-@elementwise("to_oct(int4)", raises=False)
+@FUNCTIONS.elementwise("to_oct(int4)", raises=False)
 def _octal(value: int) -> str:
     return f"{value % 2**32:o}"
 
 
-@elementwise("to_oct(int8)", raises=False)
+@FUNCTIONS.elementwise("to_oct(int8)", raises=False)
 def _octal_of_bigint(value: int) -> str:
     return f"{value % 2**64:o}"
 
 
-@elementwise("to_bin(int4)", raises=False)
+@FUNCTIONS.elementwise("to_bin(int4)", raises=False)
 def _binary(value: int) -> str:
     return f"{value % 2**32:b}"
 
 
-@elementwise("to_bin(int8)", raises=False)
+@FUNCTIONS.elementwise("to_bin(int8)", raises=False)
 def _binary_of_bigint(value: int) -> str:
     return f"{value % 2**64:b}"
 
 
-@elementwise("quote_literal(text)", raises=False)
+@FUNCTIONS.elementwise("quote_literal(text)", raises=False)
 def _quoted(value: str) -> str:
     doubled = value.replace("\\", "\\\\").replace("'", "''")
     return f"E'{doubled}'" if "\\" in value else f"'{doubled}'"
 
 
-@elementwise("quote_nullable(text)", strict=False, raises=False)
+@FUNCTIONS.elementwise("quote_nullable(text)", strict=False, raises=False)
 def _quoted_or_null(value: str | None) -> str:
     return "NULL" if value is None else _quoted(value)
 
 
-@elementwise("md5(text)", raises=False)
+@FUNCTIONS.elementwise("md5(text)", raises=False)
 def _md5(value: str) -> str:
     return hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()

@@ -5,28 +5,30 @@ from __future__ import annotations
 from typing import Final
 
 from subscriber.filters.functions.comparison import register_columns
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.types.datetimes.calendar import DAY, UNIX_EPOCH
+
+FUNCTIONS: Final = FunctionTable()
 
 _GREGORIAN_EPOCH: Final = -152_384
 """1582-10-15, the epoch of the timestamps of version 1, in days since 2000-01-01."""
 
 
-# uuid_cmp is not registered: it returns the result of C's memcmp, of which only the sign is
+# uuid_cmp is not here: it returns the result of C's memcmp, of which only the sign is
 # defined.
-register_columns("uuid_{}(uuid,uuid)")
+register_columns(FUNCTIONS, "uuid_{}(uuid,uuid)")
 
 
 def _is_rfc_variant(value: bytes) -> bool:
     return value[8] & 0xC0 == 0x80
 
 
-@elementwise("uuid_extract_version(uuid)", raises=False)
+@FUNCTIONS.elementwise("uuid_extract_version(uuid)", raises=False)
 def _version(value: bytes) -> int | None:
     return value[6] >> 4 if _is_rfc_variant(value) else None
 
 
-@elementwise("uuid_extract_timestamp(uuid)", raises=False)
+@FUNCTIONS.elementwise("uuid_extract_timestamp(uuid)", raises=False)
 def _timestamp(value: bytes) -> int | None:
     """The timestamp of a UUID of version 1 or 7, in microseconds since 2000-01-01; None for other
     versions.

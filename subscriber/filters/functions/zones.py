@@ -9,14 +9,18 @@ name get the server's error 22023.
 
 from __future__ import annotations
 
+from typing import Final
+
 from subscriber.errors import RowFilterError
 from subscriber.filters.functions.date_arithmetic import months_later, timestamp_plus
-from subscriber.filters.functions.function_registry import elementwise
+from subscriber.filters.functions.function_table import FunctionTable
 from subscriber.filters.functions.intervals import negative
 from subscriber.types.datetimes.calendar import DAY, SECOND, TIMESTAMP_INFINITIES, quotient, valid_timestamp, wrapped
 from subscriber.types.datetimes.intervals import Interval
 from subscriber.types.datetimes.timezones import TimeZone, time_zone, whole_zone
 from subscriber.types.datetimes.values import TimeTZ
+
+FUNCTIONS: Final = FunctionTable()
 
 
 def _whole_seconds(zone: Interval) -> int:
@@ -32,27 +36,27 @@ def _moved(moment: int, seconds: int) -> int:
     return valid_timestamp(moment + seconds * SECOND)
 
 
-@elementwise("timezone(text,timestamp)")
+@FUNCTIONS.elementwise("timezone(text,timestamp)")
 def _local_to_utc(zone: str, moment: int) -> int:
     return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -time_zone(zone).offset_of(moment))
 
 
-@elementwise("timezone(text,timestamptz)")
+@FUNCTIONS.elementwise("timezone(text,timestamptz)")
 def _utc_to_local(zone: str, moment: int) -> int:
     return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, time_zone(zone).offset_at(moment))
 
 
-@elementwise("timezone(interval,timestamp)")
+@FUNCTIONS.elementwise("timezone(interval,timestamp)")
 def _local_to_utc_by_interval(zone: Interval, moment: int) -> int:
     return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(_whole_seconds(zone), 32))
 
 
-@elementwise("timezone(interval,timestamptz)")
+@FUNCTIONS.elementwise("timezone(interval,timestamptz)")
 def _utc_to_local_by_interval(zone: Interval, moment: int) -> int:
     return moment if moment in TIMESTAMP_INFINITIES else _moved(moment, -wrapped(-_whole_seconds(zone), 32))
 
 
-@elementwise("timezone(interval,timetz)")
+@FUNCTIONS.elementwise("timezone(interval,timetz)")
 def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
     west = wrapped(-_whole_seconds(zone), 32)
     return TimeTZ((time.microseconds + wrapped(time.zone - west, 32) * SECOND) % DAY, west)
@@ -61,7 +65,7 @@ def _timetz_at_offset(zone: Interval, time: TimeTZ) -> TimeTZ:
 # --- date_add -------------------------------------------------------------------------------------
 
 
-@elementwise("date_add(timestamptz,interval,text)")
+@FUNCTIONS.elementwise("date_add(timestamptz,interval,text)")
 def _add(moment: int, length: Interval, zone: str) -> int:
     """Add an interval to a moment in a time zone (``timestamptz_pl_interval_at_zone``).
 
@@ -77,7 +81,7 @@ def _add(moment: int, length: Interval, zone: str) -> int:
     return valid_timestamp(moment + length.microseconds)
 
 
-@elementwise("date_subtract(timestamptz,interval,text)")
+@FUNCTIONS.elementwise("date_subtract(timestamptz,interval,text)")
 def _subtract(moment: int, length: Interval, zone: str) -> int:
     whole_zone(zone)  # before the interval is negated, which may raise an error
     return _add(moment, negative(length), zone)

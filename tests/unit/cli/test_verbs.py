@@ -180,6 +180,15 @@ def test_a_file_may_hold_backslash_commands_between_its_statements(run, target, 
     assert f"{file}:3" in err
 
 
+@pytest.mark.parametrize("leave", ["\\q", "\\quit"])
+def test_a_file_ends_where_a_backslash_command_says_so(run, target, tmp_path, leave):
+    """As psql's ``\\q`` ends a script."""
+    file = tmp_path / "commands.sql"
+    file.write_text(f"SELECT 1 AS one;\n{leave}\nSELECT * FROM no_such_table;\n")
+    code, out, err = run("sql", "--target", target, "-f", str(file))
+    assert (code, out.count("(1 row)"), err) == (0, 1, "")
+
+
 def test_a_backslash_command_behind_a_statement_is_refused(run, target):
     code, out, err = run("sql", "--target", target, "-c", r"SELECT 1 \gx")
     assert (code, out) == (1, "")

@@ -142,3 +142,18 @@ def test_a_copy_reads_what_the_publications_say():
 def test_tables_change_whose_updates_or_deletes_are_published():
     assert publishing(P).changing_tables() == {("public", "t")}
     assert publishing(Q).changing_tables() == set()
+
+
+@pytest.mark.parametrize(
+    ("publication", "listed"),
+    [
+        (Publication("p", tables=(entry(T, columns=["a"]),)), True),
+        (Publication("p", tables=(entry(T),)), False),
+        (Publication("p", all_tables=True), False),
+        (Publication("p", schemas=("public",)), False),
+    ],
+)
+def test_a_table_has_a_column_list_only_where_an_entry_of_a_publication_has_one(publication, listed):
+    assert publishing(publication).has_column_list("public", "t") is listed
+    assert publishing(P, publication).has_column_list("public", "t") is listed
+    assert not publishing(publication).has_column_list("public", "unknown")

@@ -170,9 +170,10 @@ def test_a_slot_in_use_gets_a_next_step():
         ("FATAL:  sorry, too many clients already", PublisherUnavailable),
     ],
 )
-def test_a_connection_that_fails_is_transient_unless_only_a_person_can_mend_it(reason, kind):
+def test_a_connection_that_fails_is_transient_unless_somebody_must_act_first(reason, kind):
     error = connection_refused(reason)
     assert type(error) is kind
+    assert error.refused == reason
     assert error.message == f"could not connect to the publisher: {reason}"
     assert error.hint
 

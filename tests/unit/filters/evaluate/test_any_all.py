@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.filters.evaluate.any_all import Comparison, decided
 from subscriber.filters.evaluate.calls import Apply, function_for, of_type
 from subscriber.filters.evaluate.row_values import Rows, Same, Value, listed

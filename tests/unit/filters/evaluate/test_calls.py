@@ -9,13 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.errors import NotSupportedError, RowFilterError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.calls import Apply, function_for, of_type
 from subscriber.filters.evaluate.row_values import NULL, Same, Value, listed
-from subscriber.filters.functions import function_registry
-from subscriber.filters.functions.function_registry import Implementation
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Implementation
 
 BOOL, INT4, TEXT = 16, 23, 25
 OIDS = {"int4": INT4, "text": TEXT, "bytea": 17, "numeric": 1700, "any": INT4}
@@ -89,7 +88,7 @@ def test_whether_a_function_may_raise_depends_on_its_constants():
     assert not function("textlike(text,text)", BOOL, None, tree.Known(TEXT, 100, "a%"))[1]
 
 
-def test_a_function_that_is_not_registered_is_refused():
+def test_a_function_that_is_not_implemented_is_refused():
     with pytest.raises(NotSupportedError, match=r"hashtext\(text\)"):
         function("hashtext(text)", INT4)
 
@@ -111,7 +110,7 @@ def test_what_python_says_of_a_value_is_not_shown(monkeypatch):
 
     plain = Implementation("fails(int4)", fails, False, True, True, False, False)
     for implementation in (plain, dataclasses.replace(plain, vectorised=True)):
-        monkeypatch.setitem(function_registry._IMPLEMENTATIONS, "fails(int4)", implementation)
+        monkeypatch.setitem(FUNCTIONS._implementations, "fails(int4)", implementation)
         apply, _ = function("fails(int4)", INT4)
         with pytest.raises(RowFilterError) as caught:
             apply([int4(4711)], 1)

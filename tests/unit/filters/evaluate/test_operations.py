@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.errors import NotSupportedError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate.operations import FieldTest, elements_of, operation

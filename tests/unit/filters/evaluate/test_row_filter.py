@@ -20,8 +20,8 @@ from subscriber.errors import DataException, NotSupportedError, RowFilterError
 from subscriber.filters.analyze import tree
 from subscriber.filters.evaluate import row_filter
 from subscriber.filters.evaluate.row_filter import compile_filter
-from subscriber.filters.functions import function_registry
-from subscriber.filters.functions.function_registry import Implementation
+from subscriber.filters.functions import FUNCTIONS
+from subscriber.filters.functions.function_table import Implementation
 
 BOOL, INT4, INT8, TEXT, OID, NUMERIC, RECORD = tree.BOOL, 23, 20, 25, 26, 1700, 2249
 A, B = tree.Column(INT4, 0, "a"), tree.Column(INT4, 0, "b")
@@ -62,7 +62,7 @@ def register(monkeypatch) -> Iterator[Callable[..., None]]:
 
     def add(signature: str, function: Callable[..., Any], **facts: Any) -> None:
         plain = Implementation(signature, function, False, True, True, False, False)
-        monkeypatch.setitem(function_registry._IMPLEMENTATIONS, signature, dataclasses.replace(plain, **facts))
+        monkeypatch.setitem(FUNCTIONS._implementations, signature, dataclasses.replace(plain, **facts))
 
     yield add
     row_filter._compiled.cache_clear()

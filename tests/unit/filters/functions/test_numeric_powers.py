@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from subscriber.errors import DataException
 from subscriber.filters.functions import numeric_powers
-from subscriber.filters.functions.function_registry import Context
+from subscriber.filters.functions.function_table import Context
 from subscriber.types.numeric import numeric_out
 from tests.filter_expressions import implementation
 

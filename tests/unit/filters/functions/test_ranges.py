@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import subscriber.filters.functions  # noqa: F401 - registers the functions
 from subscriber.errors import DataException
 from subscriber.filters.check import analyze_filter
 from subscriber.filters.evaluate.row_filter import compile_filter

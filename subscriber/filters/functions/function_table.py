@@ -1,17 +1,20 @@
-"""The registry of functions: signature → implementation.
+"""A table of functions: signature → implementation.
 
 A signature is ``name(type,type)`` as in ``pg_proc``, where it is unique: ``int4gt(int4,int4)``,
-``textlike(text,text)``, ``array_eq(anyarray,anyarray)``. An operator is registered as the function
-that implements it. If a filter uses a function that is not registered, the filter is refused with
+``textlike(text,text)``, ``array_eq(anyarray,anyarray)``. An operator stands under the function
+that implements it. If a filter uses a function that is not in the table, the filter is refused with
 an error that names the function.
+
+Each module of this package has a table of its own, :data:`FUNCTIONS`, and
+:mod:`subscriber.filters.functions` puts them together.
 
 There are two ways to write an implementation::
 
-    @vectorised("int4gt(int4,int4)")            whole columns: the arguments are Arrow arrays and scalars, the result is an array or a scalar,
+    @FUNCTIONS.vectorised("int4gt(int4,int4)")            whole columns: the arguments are Arrow arrays and scalars, the result is an array or a scalar,
     def greater(left, right):                   which is null where any argument is null
         return pc.greater(left, right)
 
-    @elementwise("date_part(text,interval)")    one row at a time: the arguments are Python values (see forms); a strict function
+    @FUNCTIONS.elementwise("date_part(text,interval)")    one row at a time: the arguments are Python values (see forms); a strict function
     def date_part(field, value):                is not called with None
         return …
 
@@ -30,7 +33,7 @@ evaluate as PostgreSQL does, and a PostgreSQL server is not always available.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -41,7 +44,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class Context:
     """The properties of a call that a function may need.
 
-    It is the first argument of functions that are registered with ``context``.
+    It is the first argument of functions that are added with ``context``.
 
     Attributes:
         argument_types: the OIDs of the arguments' types.
@@ -98,75 +101,63 @@ class Implementation:
 
 
 Specialise = Callable[[Implementation, Mapping[int, Any]], Implementation]
-"""Takes the registered implementation and the constants by position. Gives the implementation that
-is used for this call.
+"""Takes the implementation of the table and the constants by position. Gives the implementation
+that is used for this call.
 """
 
-_IMPLEMENTATIONS: dict[str, Implementation] = {}
 
+class FunctionTable(Mapping[str, Implementation]):
+    """Implementations by signature: those of one module, or those of several tables together.
 
-def vectorised(
-    *signatures: str, raises: bool = False, bytewise: bool = False, specialise: Specialise | None = None
-) -> Callable[[_Function], _Function]:
-    """Register a function over columns under these signatures."""
-    return _register(
-        signatures,
-        vectorised=True,
-        strict=True,
-        raises=raises,
-        context=False,
-        bytewise=bytewise,
-        specialise=specialise,
-    )
+    A signature stands in a table once; a second one is an error of the program.
+    """
 
+    def __init__(self, *tables: FunctionTable) -> None:
+        self._implementations: dict[str, Implementation] = {}
+        for table in tables:
+            for implementation in table.values():
+                self._add(implementation)
 
-def elementwise(
-    *signatures: str,
-    strict: bool = True,
-    raises: bool = True,
-    context: bool = False,
-    bytewise: bool = False,
-    specialise: Specialise | None = None,
-) -> Callable[[_Function], _Function]:
-    """Register a function over single values under these signatures."""
-    return _register(
-        signatures,
-        vectorised=False,
-        strict=strict,
-        raises=raises,
-        context=context,
-        bytewise=bytewise,
-        specialise=specialise,
-    )
+    def __getitem__(self, signature: str) -> Implementation:
+        return self._implementations[signature]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._implementations)
 
-def _register(
-    signatures: tuple[str, ...],
-    *,
-    vectorised: bool,
-    strict: bool,
-    raises: bool,
-    context: bool,
-    bytewise: bool,
-    specialise: Specialise | None,
-) -> Callable[[_Function], _Function]:
-    def decorate(function: _Function) -> _Function:
-        for signature in signatures:
-            if signature in _IMPLEMENTATIONS:
-                raise AssertionError(f"{signature} is registered twice")
-            _IMPLEMENTATIONS[signature] = Implementation(
-                signature, function, vectorised, strict, raises, context, bytewise, specialise
-            )
-        return function
+    def __len__(self) -> int:
+        return len(self._implementations)
 
-    return decorate
+    def vectorised(
+        self, *signatures: str, raises: bool = False, bytewise: bool = False, specialise: Specialise | None = None
+    ) -> Callable[[_Function], _Function]:
+        """Add a function over columns under these signatures."""
 
+        def add(function: _Function) -> _Function:
+            for signature in signatures:
+                self._add(Implementation(signature, function, True, True, raises, False, bytewise, specialise))
+            return function
 
-def implementation_of(signature: str) -> Implementation | None:
-    """The implementation that is registered for a signature; None if there is none."""
-    return _IMPLEMENTATIONS.get(signature)
+        return add
 
+    def elementwise(
+        self,
+        *signatures: str,
+        strict: bool = True,
+        raises: bool = True,
+        context: bool = False,
+        bytewise: bool = False,
+        specialise: Specialise | None = None,
+    ) -> Callable[[_Function], _Function]:
+        """Add a function over single values under these signatures."""
 
-def implementations() -> dict[str, Implementation]:
-    """All registered implementations, by signature."""
-    return dict(_IMPLEMENTATIONS)
+        def add(function: _Function) -> _Function:
+            for signature in signatures:
+                self._add(Implementation(signature, function, False, strict, raises, context, bytewise, specialise))
+            return function
+
+        return add
+
+    def _add(self, implementation: Implementation) -> None:
+        if implementation.signature in self._implementations:
+            raise AssertionError(f"{implementation.signature} has two implementations")
+        self._implementations[implementation.signature] = implementation
