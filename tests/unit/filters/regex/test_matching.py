@@ -1,5 +1,6 @@
-"""Regular expressions (rule B26), on the manual's own examples; that they are the server's is for
-tests/conformance/test_row_filter_text.py.
+"""Where regular expressions match (rule B26), on the manual's own examples.
+
+``tests/conformance/test_row_filter_text.py`` compares them with the server's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import pytest
 
 from subscriber.errors import NotSupportedError, RowFilterError
 from subscriber.filters.regex import Options, compile_regex
-from subscriber.filters.regex import automaton as automata
 
 NO_OPTIONS = Options()
 
@@ -71,35 +71,45 @@ def test_matches_go_on_behind_the_last_and_empty_ones_by_a_character():
     assert found == [(0, 0), (1, 3), (3, 3), (4, 4)]
 
 
+def test_what_is_no_regular_expression_is_refused():
+    """B26: 2201B; the reasons are in test_regex_scanner.py and test_regex_parser.py."""
+    with pytest.raises(RowFilterError) as caught:
+        compile_regex("a(", NO_OPTIONS)
+    assert caught.value.sqlstate == "2201B"
+
+
+def test_a_search_begins_where_it_is_asked_to():
+    regex = compile_regex("^a|b", NO_OPTIONS)
+    assert regex.find("ab") == [(0, 1)]
+    assert regex.find("ab", 1) == [(1, 2)]
+    assert regex.find("ab", 2) is None
+    assert list(regex.find_all("abab", 2)) == [[(3, 4)]]
+
+
 @pytest.mark.parametrize(
-    ("pattern", "reason"),
+    ("pattern", "text", "expected"),
     [
-        ("a(", "parentheses () not balanced"),
-        ("a)", "parentheses () not balanced"),
-        ("[a", "brackets [] not balanced"),
-        ("a{2", "braces {} not balanced"),
-        ("a{2,1}", "invalid repetition count(s)"),
-        ("a{256}", "invalid repetition count(s)"),
-        ("a**", "quantifier operand invalid"),
-        ("*a", "quantifier operand invalid"),
-        ("^*", "quantifier operand invalid"),
-        ("(?^a)", "quantifier operand invalid"),
-        ("[b-a]", "invalid character range"),
-        ("[a-\\d]", "invalid character range"),
-        ("[[:letter:]]", "invalid character class"),
-        ("[[.nothing.]]", "invalid collating element"),
-        ("\\2(a)", "invalid backreference number"),
-        ("\\q", "invalid escape \\ sequence"),
-        ("a\\", "invalid escape \\ sequence"),
-        ("[\\m]", "invalid escape \\ sequence"),
-        ("(?y)a", "invalid embedded option"),
+        ("(a*)*", "aa", ["aa", "aa"]),
+        ("(a|ab)*?c", "aabc", ["aabc", "ab"]),
+        ("(?:(a)|b)*", "ab", ["ab", None]),
+        ("(a)?b", "b", ["b", None]),
+        ("(a){2}", "aa", ["aa", "a"]),
+        (r"(a*)b\1", "aabaa", ["aabaa", "aa"]),
+        (r"(a*)b\1", "aaba", ["aba", "a"]),
+        (r"(a|b)\1{2}", "abbb", ["bbb", "b"]),
+        (r"(x*)\1*", "", ["", ""]),
     ],
 )
-def test_what_is_no_regular_expression_is_refused_with_the_servers_reason(pattern, reason):
-    """B26: 2201B."""
-    with pytest.raises(RowFilterError) as caught:
-        compile_regex(pattern, NO_OPTIONS)
-    assert (caught.value.sqlstate, caught.value.message) == ("2201B", f"invalid regular expression: {reason}")
+def test_captures_hold_their_last_match(pattern, text, expected):
+    """``regexp_match`` of PostgreSQL 18 returns the same."""
+    assert parts(pattern, text) == expected
+
+
+def test_an_expression_is_compiled_once():
+    assert compile_regex("abc", NO_OPTIONS) is compile_regex("abc", Options())
+    assert compile_regex("abc", NO_OPTIONS).matches("xabcx")
+    assert not compile_regex("abc", NO_OPTIONS).matches("ABC")
+    assert compile_regex("abc", Options(ignore_case=True)).matches("ABC")
 
 
 @pytest.mark.parametrize("pattern", ["(?e)a", "(?b)a", "((a{255}){255}){2}", "(" * 2000 + ")" * 2000])
@@ -141,13 +151,3 @@ def test_re2_is_given_characters_and_not_classes_of_its_own():
         assert regex.re2 is not None
         found = pc.match_substring_regex(pa.array(texts), regex.re2).to_pylist()
         assert found == [regex.matches(text) for text in texts]
-
-
-def test_an_automaton_forgets_and_matches_on(monkeypatch):
-    """bounded_memory: what it remembers does not grow with the rows."""
-    monkeypatch.setattr(automata, "_MOST_REMEMBERED", 10)
-    automaton = automata.Automaton(compile_regex("x", NO_OPTIONS)._parsed.tree.expression)
-    for code in range(0x100, 0x200):
-        assert automaton.ends(automata.Subject(f"x{chr(code)}"), 0) == [1]
-        assert automaton.ends(automata.Subject(chr(code)), 0) == []
-        assert automaton._remembered <= 20
