@@ -120,7 +120,7 @@ def test_the_limits_are_those_of_the_types():
     ]
     moments = (TIMESTAMP_LIMITS[0] - 1, *TIMESTAMP_LIMITS, TIMESTAMP_LIMITS[1] + 1)
     assert [is_valid_timestamp(moment) for moment in moments] == [False, True, True, False]
-    assert TIMESTAMP_LIMITS == (DATE_LIMITS[0] * DAY, DAYS_OF_TIMESTAMPS * DAY - 1)
+    assert (DATE_LIMITS[0] * DAY, DAYS_OF_TIMESTAMPS * DAY - 1) == TIMESTAMP_LIMITS
 
 
 def test_a_moment_that_timestamp_does_not_contain_is_out_of_range():
