@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from subscriber.types.float_text import double_text, real_text
+from subscriber.types.float_text import double_text, real_text, rounded_to_real
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,8 @@ def test_a_double_reads_back(value):
 @given(st.floats(width=32, allow_nan=False))
 def test_a_real_reads_back(value):
     assert repr(float(np.float32(real_text(value)))) == repr(value)
+
+
+def test_a_double_is_rounded_to_the_nearest_real():
+    assert rounded_to_real(0.1) == 0.10000000149011612
+    assert rounded_to_real(16777217.0) == 16777216.0

@@ -28,7 +28,7 @@ INTEGERS = st.none() | st.integers(-5, 5)
         ("numrange", "empty", "empty"), ("numrange", "  EMPTY  ", "empty"), ("numrange", "(1.1,2.2)", "(1.1,2.2)"), ("numrange", "[1.1,2.2]", "[1.1,2.2]"),
         ("numrange", " [ 1.10 , 2.2 ) ", "[1.10,2.2)"), ("numrange", "[,]", "(,)"), ("numrange", "(,2.2]", "(,2.2]"), ("numrange", "[3,)", "[3,)"),
         ("numrange", "[1,1]", "[1,1]"), ("numrange", "[1,1)", "empty"), ("numrange", "(1,1]", "empty"), ("numrange", "[1.0,1.00]", "[1.0,1.00]"),
-        ("numrange", '["1",2)', "[1,2)"), ("numrange", r"[\1,2)", "[1,2)"), ("numrange", "[-inf,infinity)", "[-Infinity,Infinity)"),
+        ("numrange", '["1",2)', "[1,2)"), ("tsrange", '["2000-01-01 ""00:00""",)', '["2000-01-01 00:00:00",)'), ("numrange", r"[\1,2)", "[1,2)"), ("numrange", "[-inf,infinity)", "[-Infinity,Infinity)"),
         ("int4range", "[1,2]", "[1,3)"), ("int4range", "(1,3]", "[2,4)"), ("int4range", "(1,2)", "empty"), ("int4range", "[1,1]", "[1,2)"),
         ("int4range", "(,5]", "(,6)"), ("int4range", "(5,)", "[6,)"), ("int4range", "[-2147483648,2147483646]", "[-2147483648,2147483647)"),
         ("int8range", "[10,20]", "[10,21)"), ("daterange", "[2000-01-10,2000-01-20]", "[2000-01-10,2000-01-21)"), ("daterange", "(2000-01-10,2000-01-11)", "empty"),

@@ -164,6 +164,76 @@ def test_a_text_that_is_not_a_date_or_time_has_the_servers_sqlstate(name, text, 
 
 
 @pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2024-02-29 101112-08", "2024-02-29 10:11:12"), ("2024-02-29 1011-08", "2024-02-29 10:11:00"), ("J 2451545", "2000-01-01 00:00:00"),
+        ("J2451545-08", "2000-01-01 00:00:00"), ("2024 feb.29", "2024-02-29 00:00:00"), ("08 Feb 99", "1999-02-08 00:00:00"), ("2024--02-29", "2024-02-29 00:00:00"),
+        ("2024-02-29 101112.5", "2024-02-29 10:11:12.5"), ("2024-02-29 10:11.5", "2024-02-29 00:10:11.5"), ("2024-02-29 10:11:", "2024-02-29 10:11:00"),
+        ("2024-02-29 t10:11", "2024-02-29 10:11:00"), ("2024-02-29 t 2024", "2024-02-29 20:24:00"), ("1997.041", "1997-02-10 00:00:00"), ("0097.040 BC", "0097-02-09 00:00:00 BC"),
+        ("Feb 10 17:32:01 1997 -0800", "1997-02-10 17:32:01"), ("2024-02-29 10:11 -08:00:", "2024-02-29 10:11:00"),
+    ],
+)  # fmt: skip
+def test_an_unusual_notation_of_a_timestamp_is_read_as_the_server_reads_it(text, written):
+    """The values are PostgreSQL 18's."""
+    assert shown(TIMESTAMP, text) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-02-29 101112-08 10:11", "2024-02-29 J5", "J2451545x", "J2451545.5x", "J2451545.x-08", "2024-02-29.5", "29.5 Feb 2024", "99 Feb 2024", "2024-Feb-Mar-1",
+        "2024-at-02-29", "1-2-3-4", "2024-02-29x", "20240229.5", "2024-02-29 10.5", "2024-02-29 10:11:12.5x", "2024-02-29 10:11:12:13", "2024-02-29 10: 11", "2024-02-29 10:11 +",
+        "2024-02-29 10:11+01:02:03:04", "2024-02-29 10:11+01x", "2024-02-29 h5", "d 5", "2024.5", "97.041", "2024-02-29 10:11 EDT dst", "2024-02-29 10:11 Europe/Berlin dst",
+        "-1-01-01",
+    ],
+)  # fmt: skip
+def test_a_text_with_a_field_that_a_timestamp_cannot_have_is_refused(text):
+    assert refused(TIMESTAMP, text).sqlstate == "22007"
+
+
+@pytest.mark.parametrize(
+    ("text", "sqlstate"),
+    [
+        ("J99999999999", "22008"), ("Feb 29.5 2024", "22008"), ("2024 Feb 99", "22008"), ("Feb 99 08", "22008"), ("2024-02-29 10:99999999999", "22008"),
+        ("2024-02-29 99999999999999999999:00", "22008"), ("97/02/10 17:32:01 UTC", "22008"), ("2024-02-29 10:11+99999999999", "22009"),
+    ],
+)  # fmt: skip
+def test_a_number_that_is_too_large_is_out_of_range(text, sqlstate):
+    assert refused(TIMESTAMP, text).sqlstate == sqlstate
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("10:11:12-08", "10:11:12-08"), ("101112-08", "10:11:12-08"), ("1011.5", "10:11:00.5+00"), ("101112.5", "10:11:12.5+00"), ("10:11 at", "10:11:00+00"),
+        ("J2451545 10:11", "10:11:00+00"), ("10:11 EST dst", "10:11:00-04"), ("10:11 Etc/GMT-5", "10:11:00+05"), ("T 101112", "10:11:12+00"), ("10:11 BC", "10:11:00+00"),
+    ],
+)  # fmt: skip
+def test_an_unusual_notation_of_a_time_is_read_as_the_server_reads_it(text, written):
+    """The values are PostgreSQL 18's."""
+    assert shown(TIMETZ, text) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10.5",
+        "2024-02-29 101112",
+        "2024.060 10:11",
+        "1",
+        "10:11 dst",
+        "10:11 2024-02",
+        "T1011 T1011",
+        "10:11 d",
+        "10:11 Mon",
+        "Feb 29 2024 10:11",
+    ],
+)
+def test_a_text_with_a_field_that_a_time_cannot_have_is_refused(text):
+    assert refused(TIMETZ, text).sqlstate == "22007"
+
+
+@pytest.mark.parametrize(
     ("name", "message"),
     [
         (DATE, "invalid input syntax for type date"),
