@@ -5,7 +5,7 @@ tests/unit/sql/test_string_constants.py.
 import pytest
 
 from subscriber.errors import SQLSyntaxError
-from subscriber.sql.lexer import Kind, lex, scan
+from subscriber.sql.lexer import Kind, lex, scan, unexpected
 
 SECRET = "hunter2"
 
@@ -37,7 +37,7 @@ def kinds(sql: str) -> list[tuple[Kind, str]]:
         ("'é😀'", "é😀"),
     ],
 )
-def test_a_string_constant_means_what_it_means_in_postgresql(sql, value):
+def test_a_string_constant_has_the_value_that_postgresql_gives_it(sql, value):
     assert kinds(sql) == [(Kind.STRING, value)]
 
 
@@ -53,7 +53,7 @@ def test_constants_on_one_line_are_not_joined(sql):
         (r"E'a\0'", 'invalid byte sequence for encoding "UTF8": 0x00', "22021"),
     ],
 )
-def test_an_escape_that_means_nothing_is_refused(sql, message, sqlstate):
+def test_a_wrong_escape_is_refused(sql, message, sqlstate):
     with pytest.raises(SQLSyntaxError) as caught:
         lex(sql)
     assert (caught.value.message, caught.value.sqlstate) == (message, sqlstate)
@@ -79,20 +79,25 @@ def test_an_escape_that_means_nothing_is_refused(sql, message, sqlstate):
         ("$12", Kind.PARAMETER, "$12"),
         ("@>", Kind.OPERATOR, "@>"),
         (";", Kind.SYMBOL, ";"),
+        ("U&\"d!0061\" UESCAPE '!'", Kind.IDENTIFIER, "da"),
     ],
 )
 def test_words_are_folded_and_quoted_identifiers_are_not(sql, kind, value):
     assert kinds(sql) == [(kind, value)]
 
 
-def test_no_word_is_special():
+def test_a_national_string_is_the_word_nchar_before_a_string():
+    assert kinds("N'a'") == [(Kind.WORD, "nchar"), (Kind.STRING, "a")]
+
+
+def test_every_word_is_a_word_or_symbol_to_the_scanner():
     assert [value for _, value in kinds("CALL f(';'); EXPLAIN group by")] == [
         *("call", "f", "(", ";", ")", ";"),
         *("explain", "group", "by"),
     ]
 
 
-def test_comments_are_left_out_nested_ones_too():
+def test_comments_and_nested_comments_are_omitted():
     assert kinds("/*+ a /* ; ' */ ; */ x -- y ' ;\n--\nz") == [(Kind.WORD, "x"), (Kind.WORD, "z")]
 
 
@@ -113,7 +118,7 @@ def test_comments_are_left_out_nested_ones_too():
         (f"a U&'{SECRET}", 'unterminated quoted string at or near "\'…"', 3),
     ],
 )
-def test_what_does_not_end_is_named_without_its_text(sql, message, character):
+def test_an_unterminated_lexeme_is_reported_without_its_text(sql, message, character):
     """Invariant names_are_data: the text may be a connection string."""
     with pytest.raises(SQLSyntaxError) as caught:
         lex(sql)
@@ -160,12 +165,12 @@ def test_a_number_of_another_base_is_made_decimal():
 
 
 @pytest.mark.parametrize("text", ["0x1F", "1_000", "1_0.5"])
-def test_before_16_numbers_are_decimal_and_plain(text):
+def test_before_version_16_numbers_are_decimal_and_without_underscores(text):
     with pytest.raises(SQLSyntaxError, match="trailing junk after numeric literal"):
         lex(text, 15)
 
 
-def test_before_15_a_word_may_stand_right_behind_a_number():
+def test_before_version_15_a_word_may_follow_a_number_without_a_blank():
     assert values("1AND 1_0 0x1 1e 1.5e+ $1a", 14) == [
         *("1", "and", "1", "_0", "0", "x1", "1", "e", "1.5", "e", "+", "$1", "a"),
     ]
@@ -189,7 +194,7 @@ def test_before_15_a_word_may_stand_right_behind_a_number():
         ("a \\ b", 'syntax error at or near "\\"'),
     ],
 )
-def test_what_is_no_lexeme_is_refused_as_postgresql_does(text, message):
+def test_a_text_that_is_not_a_lexeme_is_refused_with_postgresqls_message(text, message):
     with pytest.raises(SQLSyntaxError) as caught:
         lex(text)
     assert caught.value.message == message
@@ -200,3 +205,12 @@ def test_scanning_itself_never_fails():
     lexemes = scan("SELECT 1a, E'\\u12', { 'x").lexemes
     assert [lexeme.fault is None for lexeme in lexemes] == [True, False, True, False, True, False, False]
     assert [lexeme.terminated for lexeme in lexemes] == [True] * 6 + [False]
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("'hunter2'", "'…'"), ('"password=hunter2"', '"…"'), ('"a"', '"a"'), ("a", "a"), ("1.50", "1.50")],
+)
+def test_a_syntax_error_does_not_show_a_string_or_a_connection_string_in_double_quotes(text, near):
+    """Invariant names_are_data."""
+    assert unexpected(text, lex(text)[0]).message == f'syntax error at or near "{near}"'

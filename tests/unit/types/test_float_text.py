@@ -25,7 +25,7 @@ def test_double_precision_has_an_exponent_from_fifteen_digits_on(value, text):
     assert double_text(value) == text
 
 
-def test_a_decimal_between_two_numbers_is_not_taken():
+def test_a_decimal_exactly_between_two_numbers_is_not_used():
     """Python's repr of this one is 1e+23, which lies exactly between it and the next, and is read
     as this one by the even bit.
     """
