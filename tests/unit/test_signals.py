@@ -27,7 +27,9 @@ def said(set_up: str, seconds: float = 60) -> str:
 
 
 def test_a_signal_sets_the_event_while_the_main_thread_holds_its_lock():
-    """A run that was told to stop waited forever, about once in a hundred times on a busy machine."""
+    """A run that was told to stop waited forever, once in about a hundred times on a busy
+    machine.
+    """
     assert said("set_by_signals(event, [signal.SIGTERM])") == "True\n"
 
 

@@ -1,4 +1,6 @@
-"""The names of time zones, and the offset of a local time in them: chapter B.3 of the documentation."""
+"""The names of time zones, and the offset of a local time in them: chapter 8.5.3 of PostgreSQL's
+documentation.
+"""
 
 from __future__ import annotations
 
