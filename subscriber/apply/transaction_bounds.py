@@ -64,7 +64,7 @@ class RemoteTransaction:
             ProtocolError: the frame has no finish LSN.
         """
         if finish == INVALID_LSN:
-            raise ProtocolError("a frame does not say where its prepared transaction finishes", message_type="b")
+            raise ProtocolError("a frame has no end LSN of its prepared transaction", message_type="b")
         old = finish <= applied
         transaction = cls(message.xid or 0, LSN(message.prepare_lsn), two_phase=True, skip=old, finish_lsn=finish)
         transaction.timestamp = message.prepare_timestamp

@@ -106,7 +106,7 @@ class OriginProgress:
             raise ProgressConflict(
                 f'replication origin "{self.name}" does not exist',
                 sqlstate="42704",
-                hint="The subscription was dropped, or the target is not the one it was created in.",
+                hint="The subscription was dropped, or it was created in another target.",
             )
         return found
 

@@ -168,7 +168,7 @@ class JournalReader:
         if start < control.begin:
             raise JournalGap(
                 f"changes after {format_lsn(start)} were asked for, but the journal begins at {format_lsn(control.begin)}",
-                hint="The journal was trimmed further than this reader has come; start again from a new copy.",
+                hint="The journal was trimmed beyond this position; start again with a new copy.",
                 lsn=start,
             )
         return [entry for entry in self._chain(control.begin, entries) if entry.end > start]
@@ -354,7 +354,7 @@ def _opened(storage: Storage, segment: Segment) -> Iterator[pa.RecordBatchFileRe
     except OSError as error:
         raise JournalUnavailable(
             f'the journal\'s segment "{segment.name}" cannot be reached: {error.strerror or error}',
-            hint="It is tried again while `subscriber run` runs.",
+            hint="`subscriber run` tries again.",
             lsn=segment.end,
         ) from error
     try:

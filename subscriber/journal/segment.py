@@ -167,7 +167,7 @@ def check_chain(begin: LSN, entries: Sequence[Entry]) -> None:
         if entry.begin < end:
             raise JournalCorrupt(
                 f"two journal entries overlap: one ends at {format_lsn(end)}, the next begins at {format_lsn(entry.begin)}",
-                hint="Two receivers wrote one journal. Drop the subscription and create it again, with a new copy.",
+                hint="Two receivers have written to the same journal. Drop the subscription and create it again, with a new copy.",
                 lsn=entry.begin,
             )
         end = entry.end

@@ -242,7 +242,7 @@ def _slice(data: bytes | memoryview, offset: int, length: int) -> bytes:
 def _decode_relation(message: bytes, *, in_stream: bool) -> Relation:
     relation = decode_message(message, in_stream=in_stream)
     if not isinstance(relation, Relation):
-        raise JournalCorrupt("a frame of decoded changes holds another message in a relation's place")
+        raise JournalCorrupt("a frame of decoded changes has another message instead of a relation message")
     return relation
 
 

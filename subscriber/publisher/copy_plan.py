@@ -232,7 +232,7 @@ def plan_copy(
         raise PublisherNotReady(
             f'table "{schema}.{table}" not found on publisher',
             sqlstate="42704",
-            hint="If it was dropped or renamed, ALTER SUBSCRIPTION … REFRESH PUBLICATION.",
+            hint="If it was dropped or renamed, run ALTER SUBSCRIPTION … REFRESH PUBLICATION.",
             relation=f"{schema}.{table}",
         )
     oid, identity, partitioned, hidden_from = row

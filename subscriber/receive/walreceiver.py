@@ -160,7 +160,7 @@ class WalReceiver(Generic[B]):
             lsn=lsn,
             context=f"{error.context or 'decoding'}{of}, sent at {format_lsn(lsn)}",
             hint=error.hint
-            or "The publisher sent what this version cannot read. The slot still holds it; report the message above.",
+            or "This version of subscriber cannot read what the publisher sent. The slot keeps it; report the message above.",
         )
 
     # Memory ---------------------------------------------------------------------------------------
@@ -294,8 +294,8 @@ def _check_binary(relation: m.Relation) -> None:
     for column in relation.columns:
         if comes_unread(column.type_oid):
             raise BinaryFormNotRead(
-                f'the binary form of column "{column.name}" of relation "{relation.qualified_name}" is not read',
-                detail=f"It has {type_name(column.type_oid)}.",
+                f'the binary format of column "{column.name}" of relation "{relation.qualified_name}" is not supported',
+                detail=f"The column has {type_name(column.type_oid)}.",
                 hint="Values are received as text.",
                 relation=relation.qualified_name,
                 column=column.name,

@@ -41,14 +41,14 @@ def locked_file(database: str) -> Iterator[None]:
     except OSError as error:
         raise TargetUnavailable(
             f"cannot open the lock file {path}: {error.strerror}",
-            hint=obstacle(database) or "It stands beside the database.",
+            hint=obstacle(database) or "The lock file is beside the database file.",
         ) from error
     with handle:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _try_lock(handle, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
                 raise AlreadyRunning(
-                    f'another "subscriber run" is at work on {database}',
+                    f'another "subscriber run" is already running for {database}',
                     hint="Stop it first; one process runs all subscriptions of a target.",
                 )
             time.sleep(_PAUSE_SECONDS)

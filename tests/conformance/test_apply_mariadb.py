@@ -137,7 +137,7 @@ def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepare
         connection.exec_driver_sql("SET innodb_lock_wait_timeout = 1")
         connection.exec_driver_sql("UPDATE t SET b = 'y' WHERE a = 1")
         connection.exec_driver_sql("UPDATE t SET b = 'a' WHERE a = 1")
-    assert "XA COMMIT or XA ROLLBACK it here likewise" in str(raised.value.hint)
+    assert "run XA COMMIT or XA ROLLBACK in the target" in str(raised.value.hint)
     target.prepared.finish("pg_gid_1_1", commit=False)
 
 

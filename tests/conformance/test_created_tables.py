@@ -112,7 +112,7 @@ def test_what_means_the_same_is_taken_over(publisher, target):
     with psycopg.connect(publisher.conninfo, autocommit=True) as connection:
         whole = read_shape(connection, "public", "computed")
     assert whole is not None
-    plain = 'column "g" is a plain one: {} does not have its expression'
+    plain = 'column "g" is an ordinary column: {} does not support its expression'
     assert create_table(target, whole).notes == (
         () if target.capabilities.stored_columns else (plain.format(target.capabilities.database),)
     )
@@ -175,7 +175,7 @@ def test_a_counter_is_not_set_to_what_it_cannot_be(publisher, target):
     assert found.obstacle(down) == "it counts downwards at the publisher and upwards in the target"
     beyond = found.obstacle(SequencePosition(last_value=2**63, is_called=False))
     assert beyond is not None
-    assert beyond.startswith(f"{2**63} is not among the values from 1 to ")
+    assert beyond.startswith(f"{2**63} is out of its range in the target (1 .. ")
 
 
 @pytest.mark.parametrize("major", [15, 16, 18])

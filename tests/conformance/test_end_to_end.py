@@ -279,5 +279,5 @@ def test_a_second_runner_is_turned_away(system):
     with open_target(system.runner.target) as target, target.running():
         answer = system.runner.call("run", "--once")
     assert answer.returncode == 1
-    assert 'another "subscriber run" is at work on' in answer.stderr
+    assert 'another "subscriber run" is already running for' in answer.stderr
     assert "Traceback" not in answer.stderr

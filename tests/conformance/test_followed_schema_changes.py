@@ -288,7 +288,7 @@ def test_columns_renamed_among_each_other_are_said_to_differ(begin):
     one.publish("INSERT INTO t VALUES (2, 'x', 'y')")
     one.follow()
     (difference,) = one.differences()
-    assert "renamed among each other" in difference
+    assert "exchanged their names" in difference
 
 
 def test_a_name_is_data(begin):

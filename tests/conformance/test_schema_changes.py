@@ -241,7 +241,7 @@ def test_a_column_that_differs_in_case_is_missing_and_no_addition_is_advised_tha
         subscriber.apply([TWO], *changes, end=200)
     database = subscriber.database.target.capabilities.database
     assert raised.value.hint == (
-        f'{database} takes "b" and "B" for one name, PostgreSQL for two: rename the target\'s column to "b",'
+        f'{database} treats "b" and "B" as the same name, and PostgreSQL does not: rename the target\'s column to "b",'
         " or publish the table without one of them."
     )
     subscriber.execute("ALTER TABLE t RENAME COLUMN B TO c", "ALTER TABLE t RENAME COLUMN c TO b")

@@ -200,7 +200,7 @@ def test_a_second_run_on_the_same_target_says_so_and_leaves(replication, load, s
     """progress_with_data: two runners started by mistake"""
     answer = replication.runner.call("run")
     assert answer.returncode == 1
-    assert f'another "subscriber run" is at work on {replication.database}' in answer.stderr
+    assert f'another "subscriber run" is already running for {replication.database}' in answer.stderr
     assert "Traceback" not in answer.stderr
     replication.settle(load)
 

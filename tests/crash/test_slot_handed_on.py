@@ -140,7 +140,7 @@ def test_where_the_journal_is_elsewhere_the_slot_is_refused_with_both_positions(
     assert answer.returncode == 1
     assert f'replication slot "{handed_on.slot}" is confirmed up to' in answer.stderr
     assert "but its changes were applied up to" in answer.stderr
-    assert "no journal of this slot is here" in answer.stderr
+    assert "there is no journal of this slot here" in answer.stderr
 
 
 @pytest.mark.long
@@ -158,7 +158,7 @@ def test_a_slot_that_is_taken_back_needs_its_journal(handed_on):
     elsewhere = str(handed_on.folder / "another machine")
     answer = runner.call("run", "--once", "--master", "local[2]", SUBSCRIBER_JOURNAL=elsewhere)
     assert answer.returncode == 1
-    assert "no journal of this slot is here" in answer.stderr
+    assert "there is no journal of this slot here" in answer.stderr
     assert handed_on.keys(runner) == []
     answer = runner.once()
     assert answer.returncode == 0, answer.stderr

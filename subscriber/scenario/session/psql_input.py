@@ -104,7 +104,7 @@ def _query(statement: Statement) -> Query:
     if executes and (not statement.sql or statement.command.rstrip() != r"\gexec"):
         raise NotSupportedError(
             "a backslash command behind a statement is not supported in a scenario",
-            hint="Give it a prompt of its own; statements end with a semicolon.",
+            hint="Write it at a separate prompt; statements end with a semicolon.",
         )
     parts = _parts(statement)
     return Query(

@@ -38,7 +38,7 @@ class PostgreSQLRunLock:
         with self._errors.reporting(), autocommit.connect() as connection:
             if not connection.execute(sa.select(sa.func.pg_try_advisory_lock(RUN_LOCK_KEY))).scalar_one():
                 raise AlreadyRunning(
-                    f'another "subscriber run" is at work on database "{self._engine.url.database}"',
+                    f'another "subscriber run" is already running for database "{self._engine.url.database}"',
                     hint="Stop it first; one process runs all subscriptions of a target.",
                 )
             try:

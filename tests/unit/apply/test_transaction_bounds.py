@@ -75,7 +75,7 @@ def test_a_prepared_transaction_is_old_when_where_it_finishes_is_applied():
 
 def test_a_prepared_transaction_of_which_nobody_says_where_it_finishes_is_refused():
     """progress_with_data: it could be old or new"""
-    with pytest.raises(ProtocolError, match="does not say where"):
+    with pytest.raises(ProtocolError, match="no end LSN"):
         RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(0), LSN(0))
 
 

@@ -131,7 +131,7 @@ def test_a_publication_needs_a_publisher_whose_tables_it_is_about(run, target):
     code, _, err = run("sql", "--target", target, "-c", "CREATE PUBLICATION p FOR ALL TABLES")
     assert code == 1
     assert err.splitlines() == [
-        "ERROR:  it is not known whose tables the publication is about",
+        "ERROR:  the publisher of the publication's tables is not known",
         "DETAIL:  The target has no subscription.",
         "HINT:  Give the publisher's connection string with --publisher, or in SUBSCRIBER_PUBLISHER.",
     ]

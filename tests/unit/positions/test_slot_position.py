@@ -62,7 +62,7 @@ def test_what_is_applied_beyond_the_confirmed_position_needs_no_journal(state):
 @pytest.mark.parametrize(
     ("state", "found"),
     [
-        (None, "no journal of this slot is here"),
+        (None, "there is no journal of this slot here"),
         (journal(durable=0x1F0), "the journal ends at 0/1F0"),
         (journal(begin=0x190), "the journal begins at 0/190"),
     ],

@@ -463,7 +463,7 @@ def test_a_table_whose_changes_the_journal_has_lost_is_copied_again_when_it_is_e
     scene.applied(400)
     scene.catch_up = _failing(JournalGap("changes after 0/64 were asked for, but the journal begins at 0/200"))
     scene.round()
-    message = 'table "public.a" cannot catch up: the journal has lost its changes after 0/64'
+    message = 'table "public.a" cannot catch up: the journal no longer has its changes after 0/64'
     assert scene.errors == [(message, "a")]
     assert scene.states() == {"a": ("i", 100)}
     assert scene.kept_from() == INVALID_LSN
@@ -488,7 +488,7 @@ def test_what_to_do_with_a_table_that_cannot_catch_up_is_said(scene):
     reports = []
     scene.sync._on_error = lambda error, _relation: reports.append(error.report())
     scene.round()
-    assert "HINT:  TRUNCATE it at the subscriber; it is copied again then." in reports[0]
+    assert "HINT:  Run TRUNCATE on it at the subscriber; it is then copied again." in reports[0]
 
 
 def test_a_table_left_in_d_by_a_crash_is_copied_anew(scene):

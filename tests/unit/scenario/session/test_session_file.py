@@ -158,7 +158,7 @@ def test_windows_line_ends_are_read_as_line_ends():
         ("-- title\n\n-- a comment\n", 3, "the scenario has no statement"),
         ("-- title\ndb=#\n", 2, "the scenario has no statement"),
         ("-- title\n\nCREATE TABLE\n", 3, "there is output before the first prompt"),
-        ("-- title\ndb=#\nCREATE TABLE\n", 3, "there is output, and nothing was typed at the prompt"),
+        ("-- title\ndb=#\nCREATE TABLE\n", 3, "there is output, but no statement at the prompt"),
         ("-- title\ndb=# SELECT 1\n", 2, "the statement does not end"),
         ("-- title\ndb=# SELECT 1;\ndb=# SELECT 1; SELECT\ndb-# 2\nout\n", 4, "the statement does not end"),
         ("-- title\ndb=# SELECT 1\ndb=# SELECT 2;\n", 2, "the statement does not end"),
