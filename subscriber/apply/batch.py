@@ -3,7 +3,7 @@
 ::
 
             B / b                 C / K
-    (none) ───────▶ transaction ───────▶ (none), applied := finish LSN
+    (none) ───────▶ transaction ───────▶ (none), applied := end LSN
                       │  ▲
                       └──┘ changes, O, T, P
 

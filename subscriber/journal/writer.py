@@ -82,7 +82,7 @@ class JournalWriter:
 
     Attributes:
         control: the content of the control file.
-        end: finish LSN of the last entry.
+        end: end LSN of the last entry.
     """
 
     def __init__(self, storage: Storage, control: Control, keep_size: int = 0) -> None:

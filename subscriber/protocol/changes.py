@@ -114,7 +114,7 @@ class Control:
         position: the message's ordinal in the frame.
         message: raw pgoutput, in the form outside of stream blocks: B, C, O, T, M, b, P, K or r.
         relations: for T, the relations that it names, in its order; otherwise empty.
-        finish_lsn: for b, the finish LSN of its entry: the end of the COMMIT PREPARED if that
+        finish_lsn: for b, the end LSN of its entry: the end of the COMMIT PREPARED if that
             follows directly, otherwise the end of the PREPARE. 0/0 for other messages, which
             contain their LSN.
     """
