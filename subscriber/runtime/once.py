@@ -91,7 +91,7 @@ def has_done_everything(target: Target, outcome: Outcome) -> bool:
     error; what it does not replicate is logged as a warning.
     """
     if not outcome.finished:
-        logger.error("the run was told to end before everything had caught up")
+        logger.error("the run was stopped before every subscription had caught up")
     if not outcome.catalog_is_known:
         logger.error(
             "the catalog cannot be read, so a subscription or a table may have been added without being noticed"

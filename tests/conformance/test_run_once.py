@@ -124,5 +124,5 @@ def test_a_run_that_is_interrupted_has_not_caught_up(migration):
     finally:
         process.kill()
         process.wait()
-    assert "the run was told to end before everything had caught up" in runner.said()
+    assert "the run was stopped before every subscription had caught up" in runner.said()
     assert 'table "public.bad" of subscription' in runner.said()

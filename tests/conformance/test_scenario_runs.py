@@ -162,7 +162,7 @@ def test_recording_writes_what_postgresql_prints(run, tmp_path):
     file = tmp_path / "001_rows.psql"
     assert " 2 | two\n" in file.read_text()
     assert run(file.read_text()).exit_code == 0
-    assert "nothing new" in run(file.read_text(), verb="record").output
+    assert "no changes" in run(file.read_text(), verb="record").output
 
 
 def test_a_statement_that_hangs_is_ended_and_the_file_is_left_as_it_is(run, tmp_path):
@@ -172,7 +172,7 @@ def test_a_statement_that_hangs_is_ended_and_the_file_is_left_as_it_is(run, tmp_
     assert "did not end within 0.5 s" in answer.output
     answer = run(text, "--timeout", "0.5", verb="record")
     assert answer.exit_code == 1
-    assert "is left as it is" in answer.output
+    assert "was not changed" in answer.output
     assert (tmp_path / "001_rows.psql").read_text() == text
 
 
@@ -235,7 +235,7 @@ def test_a_template_overwrites_nothing(tmp_path):
         (["run", "nowhere.psql"], "nowhere.psql: no such file or folder"),
         (["run", ".", "--subscriber", "oracle"], 'unknown subscriber "oracle"'),
         (["run", ".", "--subscriber", "native", "--publications", "emulated"], "cannot evaluate publications"),
-        (["new", "../up"], "is no name for a scenario"),
+        (["new", "../up"], "is not a valid name for a scenario"),
     ],
 )
 def test_a_mistake_in_the_arguments_is_said(tmp_path, monkeypatch, arguments, complaint):

@@ -282,7 +282,9 @@ def test_status_is_told_while_a_batch_holds_the_target(own_server, tmp_path):
         status = replication.runner.status()["s"]
         assert status["as_of"] is not None
         assert status["enabled"] is True
-        assert "while `subscriber run` holds the target" in replication.runner.call("status").stdout
+        assert (
+            "while a batch or a copy of `subscriber run` locks the target" in replication.runner.call("status").stdout
+        )
         replication.ends_in_order(everybody=False)
         assert not file.exists()
         assert replication.runner.status()["s"]["as_of"] is None

@@ -103,14 +103,14 @@ def test_sql_with_a_file_that_is_no_text_says_so(run, target, tmp_path):
     (tmp_path / "dump.sql").write_bytes(b"SELECT 1 -- \xff")
     code, _, err = run("sql", "--target", target, "-f", str(tmp_path / "dump.sql"))
     assert code == 1
-    assert "byte 12 is no text in UTF-8" in err
+    assert "byte 12 is not valid UTF-8" in err
 
 
 def test_the_demo_s_folder_may_not_be_a_file(run, tmp_path):
     (tmp_path / "file").write_text("")
     code, _, err = run("demo", "--folder", str(tmp_path / "file"))
     assert code == 1
-    assert "--folder takes a folder" in err
+    assert "--folder needs a folder" in err
 
 
 def test_an_error_in_a_command_is_shown_as_psql_shows_it(run, target):
@@ -183,7 +183,7 @@ def test_a_file_may_hold_backslash_commands_between_its_statements(run, target, 
 def test_a_backslash_command_behind_a_statement_is_refused(run, target):
     code, out, err = run("sql", "--target", target, "-c", r"SELECT 1 \gx")
     assert (code, out) == (1, "")
-    assert err.startswith("ERROR:  a backslash command behind a statement is not supported")
+    assert err.startswith("ERROR:  a backslash command after a statement is not supported")
 
 
 def test_every_backslash_command_is_in_the_help(run, target):

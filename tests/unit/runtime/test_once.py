@@ -189,7 +189,7 @@ def test_an_interrupted_run_has_not_caught_up(run, caplog):
 
     run.at_tick = behind
     assert not run.went_well()
-    assert "the run was told to end before everything had caught up" in caplog.text
+    assert "the run was stopped before every subscription had caught up" in caplog.text
     assert 'subscription "s1" has not caught up: it has applied changes up to 0/64' in caplog.text
 
 

@@ -176,7 +176,7 @@ def test_windows_line_ends_are_read_as_line_ends():
         ("-- title\ndb=# SELECT\ndb/2-# 1;\n", 3, "continues a statement of another session"),
         ("-- title\ndb=# SELECT 1;\nDb=# SELECT 1;\n", 3, 'the name of node "Db" is not in lower case'),
         ("-- title\ndb=# SELECT 1;\ndb=# \\c other\n", 3, "\\c is not supported"),
-        ("-- title\ndb=# SELECT 1 \\gx\n", 2, "a backslash command behind a statement"),
+        ("-- title\ndb=# SELECT 1 \\gx\n", 2, "a backslash command after a statement"),
         ("-- title\n-- requires: psql, magic\ndb=# SELECT 1;\n", 2, 'the requirement "magic" is not known'),
         ("-- title\n-- requires:\ndb=# SELECT 1;\n", 2, 'the requirement "" is not known'),
         ("-- title\n-- requires: pg=>15\ndb=# SELECT 1;\n", 2, 'the requirement "pg=>15" is not known'),
