@@ -138,7 +138,7 @@ class ExactApplier:
 
         Raises:
             JournalGap: the stored progress is before ``start``.
-            ProgressConflict: another runner moved the progress.
+            ProgressConflict: another run moved the progress.
             ApplyError: a change cannot be applied; see
                 :class:`~subscriber.apply.failure.ApplyFailure`.
             ProtocolError: messages are out of order, or a commit does not match its begin (C31).

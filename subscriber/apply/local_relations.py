@@ -559,7 +559,7 @@ def check_required(local: LocalRelation) -> None:
 
 
 def check_binary(target: Target, local: LocalRelation, changes: ChangeGroup) -> None:
-    """Refuse values in binary form for PostgreSQL columns whose type cannot read them (rule C5).
+    """Refuse values in binary format for PostgreSQL columns whose type cannot read them (rule C5).
 
     Values of old rows are checked as well, whether the column is used to find rows or not. NULL is
     accepted for every type.

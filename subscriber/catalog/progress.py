@@ -119,7 +119,7 @@ class OriginProgress:
         """See :meth:`Progress.lock`.
 
         Raises:
-            ProgressConflict: the progress is not ``expected``: another runner moved it.
+            ProgressConflict: the progress is not ``expected``: another run moved it.
         """
         self._compare_and_set(connection, expected, {"remote_lsn": format_lsn(expected)})
 

@@ -18,8 +18,8 @@ Invariants
 * The size of all unwritten frames together stays below ``segment_bytes``; above it, the builder
   with the most unwritten bytes is written to disk (bounded_memory). A transaction that is larger
   than memory only needs more files.
-* No value is written that has a binary form which is not supported: a relation message with such a
-  column stops the receiver before any of the values.
+* No value is written that has a binary format which is not supported: a relation message with such
+  a column stops the receiver before any of the values.
 * If a message cannot be decoded, or is not allowed at its place, the receiver stops before that
   message or anything after it becomes durable.
 
@@ -67,7 +67,7 @@ class WalReceiver(Generic[B]):
         settings: timeouts and sizes.
         write_abort_info: whether Stream Abort messages have an LSN and a time (``streaming
             'parallel'``, rule A5).
-        binary: whether values may come in binary form.
+        binary: whether values may come in binary format.
         clock: a monotonic clock, in seconds.
     """
 
@@ -102,8 +102,8 @@ class WalReceiver(Generic[B]):
 
         Raises:
             ProtocolError: a message is malformed or out of order; nothing of it became durable.
-            BinaryFormNotRead: values would come in a binary form that is not supported; nothing of
-                their transaction became durable.
+            BinaryFormNotRead: values would come in a binary format that is not supported; nothing
+                of their transaction became durable.
             PublisherUnavailable: the stream ended, or nothing arrived for ``wal_receiver_timeout``.
             JournalUnavailable: the journal could not be written.
         """
@@ -286,7 +286,7 @@ class WalReceiver(Generic[B]):
 
 
 def _check_binary(relation: m.Relation) -> None:
-    """Refuse a table with a column whose values may come in a binary form that is not supported.
+    """Refuse a table with a column whose values may come in a binary format that is not supported.
 
     Raises:
         BinaryFormNotRead: there is such a column.

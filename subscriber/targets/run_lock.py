@@ -17,7 +17,7 @@ from subscriber.targets.place import obstacle
 
 _PATIENCE_SECONDS: Final = 0.5
 """Seconds to wait for the run lock. A process that calls :func:`is_locked` holds the lock for a
-moment, although it is not a runner.
+moment, although it is not a run.
 """
 _PAUSE_SECONDS: Final = 0.02
 
