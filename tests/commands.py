@@ -24,7 +24,7 @@ CONTEXT.set_forkserver_preload(
     [
         *(f"subscriber.cli.{verb}" for verb in ("explain", "journal", "publication", "sql", "status")),
         "pandas",  # pyarrow imports it when it gets its first list
-        "tests.crash.test_two_phase",  # A process can have only one fork server, and that of multiprocessing has many children.
+        "tests.crash.test_two_phase",  # has many children of one fork server
     ]
 )
 

@@ -139,7 +139,9 @@ class OurAnswers:
         return Answer(canonical, tuple(self._values(found.argument)))
 
     def _values(self, node: tree.Expression) -> list[str | None]:
-        """The values of all rows at once; if one of them raises an error, of each row separately."""
+        """The values of all rows at once; if one of them raises an error, of each row
+        separately.
+        """
         try:
             return self._shown(node, self.columns, self.rows)
         except _OneRaises:

@@ -1,4 +1,6 @@
-"""A publisher that may be stopped and killed, and one replication of it for the tests of a module."""
+"""A publisher that may be stopped and killed, and one replication of it for the tests of a
+module.
+"""
 
 from __future__ import annotations
 

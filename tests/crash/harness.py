@@ -221,7 +221,9 @@ class Runner:
 
 @dataclass
 class Failpoints:
-    """Every failpoint; one fires only while its file does not exist (:mod:`subscriber.failpoints`)."""
+    """Every failpoint; one fires only while its file does not exist
+    (:mod:`subscriber.failpoints`).
+    """
 
     folder: Path
 

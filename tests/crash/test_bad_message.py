@@ -1,4 +1,6 @@
-"""A message that cannot be decoded stops its subscription with its position, and the slot keeps it."""
+"""A message that cannot be decoded stops its subscription with its position, and the slot keeps
+it.
+"""
 
 from __future__ import annotations
 

@@ -122,7 +122,9 @@ def test_a_publisher_restarted_in_mid_stream_is_followed(replication, load, supe
 
 
 def test_a_publisher_that_crashed_sends_again_what_is_applied_once(replication, load, supervisor, own_server):
-    """slot_after_disk, C32: after a crash the slot's position is older than what it had confirmed"""
+    """slot_after_disk, C32: after a crash the slot's position is older than what it had
+    confirmed
+    """
     own_server.kill()
     noticed = log_grows_by(replication.runner, "trying again in")
     noticed()
