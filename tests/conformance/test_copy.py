@@ -211,9 +211,7 @@ def test_odd_names_are_names(copier):
     copier.publisher.execute(
         'CREATE SCHEMA "S x"; CREATE TABLE "S x"."T""a%s"("SELECT" int, "b ""%" text, "ctid2" int);'
         """CREATE PUBLICATION "P '1" FOR TABLE "S x"."T""a%s" WHERE ("SELECT" > 1);"""
-        """INSERT INTO "S x"."T""a%s" SELECT i, repeat('x', 500), i FROM generate_series(1,
-        1000) i
-        """
+        """INSERT INTO "S x"."T""a%s" SELECT i, repeat('x', 500), i FROM generate_series(1, 1000) i"""
     )
     copier.run('CREATE TABLE "S x.T""a%s"("SELECT" INT, "b ""%" TEXT, ctid2 INT)'.replace("%", "%"))
     assert copier('S x.T"a%s', ("P '1",)).rows == 999

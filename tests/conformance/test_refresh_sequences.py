@@ -34,7 +34,7 @@ def about_sequences(said: list[str]) -> list[str]:
 
 
 def catch_up(session: Session) -> None:
-    """Everything that the publisher has written counts as applied."""
+    """Mark everything that the publisher has written as applied."""
     ((end,),) = session.publisher.execute("SELECT (pg_current_wal_lsn() - '0/0')::int8 + 100000000")
     with session.target.begin() as connection:
         subscription = catalog.get_subscription(connection, "s")
@@ -125,8 +125,8 @@ def test_tables_that_are_not_ready_and_a_subscription_that_is_behind_are_told(se
 
 @pytest.mark.parametrize("session", ["postgresql"], indirect=True)
 def test_every_sequence_of_the_same_name_is_set_in_postgresql(session):
-    """Also one that no column uses, under the schema that the map gives it; beyond its maximum it
-    is left alone.
+    """This includes a sequence that no column uses, in the schema that the map gives it; a sequence
+    is not set beyond its maximum.
     """
     session.publisher.execute(
         "CREATE SCHEMA old; CREATE SEQUENCE old.tickets; CREATE SEQUENCE missing; CREATE SEQUENCE small; CREATE SEQUENCE used;"

@@ -1,5 +1,5 @@
-"""``subscriber scenario`` as a user runs it: what fails a run, what is printed, and that nothing is
-left behind.
+"""``subscriber scenario`` as a user runs it: what makes a run fail, what is printed, and that
+nothing is left behind.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LINE 1: SELECT c FROM t;
 
 @pytest.fixture
 def shared_stage(scenario_stage, monkeypatch):
-    """The module's servers for the command, which would start its own."""
+    """The module's servers; without them the command would start other servers."""
 
     class Shared:
         def __enter__(self):
@@ -114,7 +114,7 @@ def test_what_is_printed_otherwise_fails_the_run(run, expected, wrong):
 
 
 def test_without_order_by_rows_may_come_in_any_order(run):
-    """SESSION lists two before one; notices and where an error points are not compared."""
+    """SESSION lists row two before row one; notices and error positions are not compared."""
     text = re.sub(r"^(NOTICE|LINE 1).*\n", "", SESSION, flags=re.MULTILINE)
     assert run(text.replace("               ^\n", "")).exit_code == 0
 
@@ -200,7 +200,7 @@ def test_nothing_is_left_behind_by_a_session_that_leaves_everything(shared_stage
         + "test_pub/2=# BEGIN; LOCK TABLE t;\n"
     )
     shared_stage.tidy()
-    # The last command waits for the prepared transaction, as long as the session's patience lasts.
+    # The last command waits for the prepared transaction until the session's timeout.
     result = Runner(shared_stage, 5.0).run(read_scenario(file), Setup(NATIVE, 18))
     assert not result.leftover
     for query in (

@@ -1,4 +1,4 @@
-"""What ``create_tables`` leaves out or changes is told, one NOTICE a kind, and listed in
+"""What ``create_tables`` leaves out or changes is reported, one NOTICE for each kind, and listed in
 ``subscriber_schema_difference``.
 """
 
@@ -18,7 +18,7 @@ from tests.target_databases import KINDS, applied_to
 
 pytestmark = pytest.mark.server
 
-# The troubles of Pagila, a table or two each.
+# The features of Pagila that cannot be recreated, in one or two tables each.
 PAGILA = """
 CREATE TYPE mpaa_rating AS ENUM ('G', 'PG', 'R');
 CREATE DOMAIN year AS integer CONSTRAINT year_check CHECK (VALUE >= 1901 AND VALUE <= 2155);
@@ -219,8 +219,8 @@ def test_every_target_lists_what_it_has_no_place_for(request, kind, publisher_da
 
 
 def test_foreign_keys_keep_their_actions_in_sqlite_and_do_nothing_while_changes_are_applied(session):
-    """ON DELETE CASCADE was dropped: the application's DELETE then left rows behind that refer to
-    nothing.
+    """In an earlier version ON DELETE CASCADE was left out: the application's DELETE then left rows
+    that refer to no row.
     """
     session.publisher.execute(
         "CREATE TABLE a (id int PRIMARY KEY, x int, y int, UNIQUE (x, y)); CREATE TABLE b (id int PRIMARY KEY, a int DEFAULT 7 REFERENCES a"
