@@ -45,9 +45,7 @@ class Session:
         self._emulation = Emulation({one.name: one for one in (publisher, target)}, PATIENCE)
 
     def type(self, *statements, at=None):
-        """Run statements in the session; returns the outcome of the last one. The others must not
-        print an error.
-        """
+        """Run statements, none of which may print an error; returns what the last one printed."""
         for statement in statements:
             told = self.tell(statement, at=at)
             assert "ERROR" not in told.printed, told.printed

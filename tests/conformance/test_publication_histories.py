@@ -196,7 +196,7 @@ class History:
             self.seen["change refused"] += 1
 
     def _deletes_alone_are_refused(self) -> bool:
-        """Whether only the DELETEs of some table are refused."""
+        """Whether there is a table whose DELETEs are refused and whose UPDATEs are not."""
         deletes = {
             message.removeprefix("cannot delete from ")
             for message in self.refusals
