@@ -144,7 +144,7 @@ def test_a_unique_value_that_is_given_back_waits_for_a_neighbour_that_is_prepare
 
 
 def test_a_table_that_somebody_alters_is_neither_missing_nor_without_columns(target):
-    """C3: information_schema omits the table if it is queried in a transaction during the ALTER TABLE,
+    """C3: information_schema omits the table if it is queried in a transaction during ALTER TABLE,
     which must neither stop nor disable the subscription
     """
     create(
