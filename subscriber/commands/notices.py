@@ -116,7 +116,7 @@ def warn_unused_names(notify: Notify, names: RelationNames, relations: Collectio
     unused = [f'relation "{".".join(remote)}"' for remote, _ in names.tables if remote not in relations]
     unused += [f'schema "{remote}"' for remote, _ in names.schemas if remote not in schemas]
     for one in unused:
-        warning(notify, f"the subscription has no table that the map's {one} is about")
+        warning(notify, f'{one} of option "map" matches no table of the subscription')
 
 
 def warn_other_origins(notify: Notify, subscription: str, publications: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
 """real and double precision, with NaN, the infinities and -0.
 
 With ``extra_float_digits`` above 0, the text is the shortest that reads back as the same number, so
-the text and the binary form give the same bits. Only NaN has many bit patterns. All of them become
-the one that the text gives, so that equal keys have equal bytes.
+the text and the binary format give the same bits. Only NaN has many bit patterns. All of them
+become the one that the text gives, so that equal keys have equal bytes.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def impatient(publisher_database):
 
 
 def real_psql(database, text: str) -> str:
-    """What psql prints for text that is typed into it."""
+    """The output of psql for text that is typed into it."""
     answer = subprocess.run(
         [database.server.psql, "-X", "-d", database.conninfo],
         input=text.encode(),

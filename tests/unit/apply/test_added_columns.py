@@ -81,7 +81,7 @@ def test_a_missing_value_is_that_of_older_rows_and_none_is_null():
         (BASELINE, attributes((1, "a"), (3, "d"), (4, "c")), "altered again"),
         (BASELINE, attributes((3, "c"), (4, "a")), "altered again"),
         (None, NEW, "not known"),
-        (Baseline(3, {}), NEW, "had it before"),
+        (Baseline(3, {}), NEW, "had the column before"),
         (BASELINE, attributes((1, "a"), (3, "c"), whole=False), "column list"),
         (BASELINE, attributes((1, "a"), (3, "c"), files={9: 10}), "rewritten"),
         (Baseline(2, {9: 8}), attributes((1, "a"), (3, "c"), files={9: 10}), "rewritten"),

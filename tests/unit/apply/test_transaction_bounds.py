@@ -73,9 +73,9 @@ def test_a_prepared_transaction_is_not_applied_again_after_its_finish_lsn():
     assert RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(300), LSN(300)).skip
 
 
-def test_a_prepared_transaction_without_a_finish_lsn_is_refused():
+def test_a_prepared_transaction_without_an_end_lsn_is_refused():
     """progress_with_data: it may be applied already or not."""
-    with pytest.raises(ProtocolError, match="does not say where"):
+    with pytest.raises(ProtocolError, match="no end LSN"):
         RemoteTransaction.begin_prepare(BEGIN_PREPARE, LSN(0), LSN(0))
 
 

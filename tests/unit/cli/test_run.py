@@ -115,7 +115,7 @@ def test_an_interrupted_run_that_was_to_catch_up_is_no_success(spark_that_ends, 
     stop = threading.Event()
     stop.set()
     assert not spark_that_ends(stop, once=True)
-    assert "the run was told to end before everything had caught up" in caplog.text
+    assert "the run was stopped before every subscription had caught up" in caplog.text
     answer = ended("stop.set(); threading.Event().wait()", options=", once=True")
     assert answer.returncode == 1
 

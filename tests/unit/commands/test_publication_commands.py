@@ -44,7 +44,7 @@ def test_a_publication_that_a_subscription_goes_by_is_dropped_with_a_warning(ses
     session.run("DROP PUBLICATION p")
     assert publications(session) == ["q"]
     (said,) = session.said
-    assert said.startswith('WARNING:  subscription "mine" cannot go on without publication "p"\nHINT:  ')
+    assert said.startswith('WARNING:  subscription "mine" cannot continue without publication "p"\nHINT:  ')
 
 
 def test_there_is_nobody_to_give_a_publication_to(session):
@@ -61,7 +61,7 @@ def test_a_publisher_is_needed_where_names_are_looked_up_and_only_there(session)
     session.subscribe("s", "host=a password=hush")
     session.subscribe("t", "host=b password=hush")
     error = session.refused("ALTER PUBLICATION r ADD TABLE t")
-    assert error.message == "it is not known whose tables the publication is about"
+    assert error.message == "the publisher of the publication's tables is not known"
     assert error.detail == "The target's subscriptions have different publishers: host=a; host=b."
     assert "--publisher" in (error.hint or "")
 

@@ -62,7 +62,7 @@ def test_no_journal_is_needed_where_the_applied_position_is_after_the_confirmed_
 @pytest.mark.parametrize(
     ("state", "found"),
     [
-        (None, "no journal of this slot is here"),
+        (None, "there is no journal of this slot here"),
         (journal(durable=0x1F0), "the journal ends at 0/1F0"),
         (journal(begin=0x190), "the journal begins at 0/190"),
     ],

@@ -61,7 +61,7 @@ def test_what_is_not_published_need_not_be_carried():
         (
             Publication("c", tables=(entry(T, where="a > 1"),)),
             Publication("p", tables=(entry(T),)),
-            ("public.t", "It has a row filter of its own."),
+            ("public.t", "The table has a row filter in it."),
         ),
         (
             Publication("c", tables=(entry(T, columns=("a",)),)),

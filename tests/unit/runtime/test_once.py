@@ -179,7 +179,7 @@ def test_an_interrupted_run_has_not_caught_up(run, caplog):
 
     run.at_tick = behind
     assert not run.went_well()
-    assert "the run was told to end before everything had caught up" in caplog.text
+    assert "the run was stopped before every subscription had caught up" in caplog.text
     assert 'subscription "s1" has not caught up: it has applied changes up to 0/64' in caplog.text
 
 
@@ -201,7 +201,7 @@ def test_a_target_where_nothing_is_enabled_is_not_done(run, caplog, disabled):
 def test_a_disabled_subscription_beside_one_that_is_done_is_named(run, caplog):
     run.change(lambda connection: catalog.set_enabled(connection, "s2", enabled=False))
     assert run.went_well()
-    assert 'disabled subscriptions are not run, and nothing is known of how far they are: "s2"' in caplog.text
+    assert 'disabled subscriptions are not run, and whether they have caught up is not known: "s2"' in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_publisher_that_cannot_be_asked_how_far_it_is_is_given_up(run, monkeyp
     monkeypatch.setattr(SubscriptionWorker, "tick", play)
     assert not run.went_well()
     assert 'subscription "s2" has not caught up: permission denied for function pg_logical_emit_message' in caplog.text
-    assert "the publisher has not been asked how far it is" in caplog.text
+    assert "the publisher's WAL position has not been read" in caplog.text
 
 
 def test_published_tables_that_a_subscription_does_not_have_are_found_but_for_those_of_subscribers():

@@ -87,7 +87,7 @@ def test_the_table_in_a_database_that_only_sqlalchemy_knows(mysql):
     assert create_table(mysql, SHAPE).notes == (
         'column "bytes" has no default',
         'column "at" has no default',
-        'column "twice" is a plain one: the target does not have its expression',
+        'column "twice" is an ordinary column: the target does not support its expression',
     )
 
 
@@ -181,7 +181,7 @@ def test_an_identity_column_takes_the_publishers_values(postgresql, target):
     shape = with_columns(ColumnShape("c", 20, "bigint", nullable=False, identity="a"))
     for one in (postgresql, target):
         assert "GENERATED" not in written(one, shape)[-1]
-        assert create_table(one, shape).notes == ('column "c" is no identity column',)
+        assert create_table(one, shape).notes == ('column "c" is not an identity column',)
 
 
 def test_texts_in_a_key_have_a_length_where_only_sqlalchemy_knows_the_database(mysql):
@@ -216,8 +216,8 @@ def test_the_constraints_in_sqlite(target):
     )
     assert table.notes == (
         "a CHECK constraint is left out",
-        '"t_lower_idx" is left out: it is no plain unique key',
-        "the unique key (a) is left out: it is deferrable, or of NULLs too",
+        '"t_lower_idx" is left out: it is not an ordinary unique key',
+        "the unique key (a) is left out: it is deferrable, or has NULLS NOT DISTINCT",
     )
     with target.begin() as connection:
         table.create(connection)  # though the table that it refers to is not there
@@ -251,7 +251,7 @@ def test_the_constraints_in_postgresql(postgresql):
     assert create_table(postgresql, CONSTRAINED).notes == (
         'the reference to "sales.others" is left out',
         'the reference to "public.t" is left out',
-        '"t_lower_idx" is left out: it is no plain unique key',
+        '"t_lower_idx" is left out: it is not an ordinary unique key',
     )
 
 

@@ -34,13 +34,13 @@ from subscriber.targets.mariadb.errors import PACKET_TOO_LARGE, MariaDBErrors, t
             1227,
             "Access denied; you need (at least one of) the SUPER, BINLOG ADMIN privilege(s) for this operation",
             "permission denied: SUPER, BINLOG ADMIN is needed (error 1227, SPECIFIC_ACCESS_DENIED_ERROR)",
-            "GRANT the user",
+            "Grant the user",
         ),
         (
             1142,
             "something else",
             "MariaDB refused a statement (error 1142, TABLEACCESS_DENIED_ERROR)",
-            "GRANT the user",
+            "Grant the user",
         ),
     ],
 )

@@ -26,7 +26,7 @@ from subscriber.targets.postgresql.errors import (
         ("53300", "max_connections"),
         ("55P03", "pg_locks"),
         ("57014", "statement_timeout"),
-        ("57P03", "tried again"),
+        ("57P03", "tries again"),
     ],
 )
 def test_a_target_that_is_not_available_says_what_to_do(sqlstate, next_step):
