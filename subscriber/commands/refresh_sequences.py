@@ -110,10 +110,13 @@ class _Refresh:
                 hint="If an application calls nextval on them, it needs another source of values in the target.",
             )
         if foreign:
-            count = "1 sequence was" if len(foreign) == 1 else f"{len(foreign):,} sequences were"
+            one = len(foreign) == 1
+            count, tables = (
+                ("1 sequence was", "its table") if one else (f"{len(foreign):,} sequences were", "their tables")
+            )
             notice(
                 self._notify,
-                f"{count} not set, because the subscription does not have their tables: {first_names(foreign)}",
+                f"{count} not set, because the subscription does not have {tables}: {first_names(foreign)}",
             )
 
     def _carry_over(self, sequence: PublishedSequence, name: str, position: SequencePosition) -> bool:

@@ -103,7 +103,7 @@ def test_each_sequence_that_is_left_alone_is_told_with_the_reason(session):
     assert told[1:] == [
         'WARNING:  sequence "orders" was not set: the target generates no values for column "public.t.b"',
         'WARNING:  1 sequence was not set: "tickets"',
-        'NOTICE:  1 sequence was not set, because the subscription does not have their tables: "other_a_seq"',
+        'NOTICE:  1 sequence was not set, because the subscription does not have its table: "other_a_seq"',
     ]
 
 

@@ -273,5 +273,5 @@ def test_what_a_subscription_replicates_is_unchanged_after_other_options_change(
 def test_a_change_of_what_a_subscription_replicates_is_noticed(connection, change):
     subscription = insert(connection)
     change(connection)
-    with pytest.raises(ProgressConflict, match=r'^what subscription "s" replicates has changed$'):
+    with pytest.raises(ProgressConflict, match=r'^the definition of subscription "s" has changed$'):
         catalog.check_replicated(connection, subscription)

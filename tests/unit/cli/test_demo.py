@@ -67,7 +67,7 @@ def test_the_folder_may_not_be_a_file(run, tmp_path):
     (tmp_path / "file").write_text("")
     ended = run("demo", "--folder", str(tmp_path / "file"))
     assert ended.code == 1
-    assert "--folder takes a folder" in ended.err
+    assert "--folder needs a folder" in ended.err
 
 
 def test_a_subscription_that_fails_for_long_ends_the_demo_without_success(shop, console):

@@ -33,7 +33,7 @@ def test_a_scenario_is_not_overwritten(run, tmp_path):
     (tmp_path / "101.psql").write_text("mine")
     ended = run("scenario", "new", "101.psql", "--folder", str(tmp_path))
     assert ended.code == 1
-    assert "101.psql exists already" in ended.err
+    assert "101.psql already exists" in ended.err
     assert (tmp_path / "101.psql").read_text() == "mine"
 
 
@@ -41,13 +41,13 @@ def test_a_scenario_is_not_overwritten(run, tmp_path):
 def test_a_name_is_not_a_path(run, tmp_path, name):
     ended = run("scenario", "new", "--folder", str(tmp_path), "--", name)
     assert ended.code == 1
-    assert "is no name for a scenario" in ended.err
+    assert "is not a valid name for a scenario" in ended.err
 
 
 def test_output_is_recorded_with_one_version(run, tmp_path):
     ended = run("scenario", "record", "--pg", "18", "--pg", "17", str(tmp_path))
     assert ended.code == 2
-    assert "--pg may be given once here" in ended.err
+    assert "--pg can be given only once" in ended.err
 
 
 @pytest.mark.parametrize(

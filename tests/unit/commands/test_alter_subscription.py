@@ -198,11 +198,11 @@ def test_a_map_needs_the_tables_under_their_new_names(session):
     session.execute("CREATE TABLE film (id integer)")
     error = session.refused("ALTER SUBSCRIPTION s SET (map = 'public.film => public.movie')")
     assert (error.message, error.sqlstate) == ('relation "public.movie" does not exist', "42P01")
-    assert error.detail == "The subscription's map has it for the publisher's \"public.film\"."
+    assert error.detail == 'Option "map" replicates the publisher\'s table "public.film" into it.'
     session.execute("CREATE TABLE movie (id integer)")
     session.run("ALTER SUBSCRIPTION s SET (map = 'public.film => public.movie, x.* => y.*')")
     assert str(session.subscription().options.map) == "public.film => public.movie, x.* => y.*"
-    assert session.said == ['WARNING:  the subscription has no table that the map\'s schema "x" is about']
+    assert session.said == ['WARNING:  schema "x" of option "map" matches no table of the subscription']
 
 
 # system_identifier --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from subscriber.catalog.subscription_options import SubscriptionOptions
 from subscriber.commands.check_publications import SubscribedTables, check_publications, read_uncopied
 from subscriber.errors import NotSupportedError, PublisherNotReady, SubscriberError, UsageError
 from subscriber.publication.definition import Publication, TableEntry
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.publisher import Publisher
 from subscriber.schema.published_table import PublishedTable
 
@@ -66,7 +67,7 @@ def test_the_state_of_other_subscribers_is_not_replicated(session, publisher):
     assert [table.name for table in check(session, publisher).tables] == ["film"]
     assert session.said == [
         (
-            "NOTICE:  not replicated, because subscribers keep their state in tables of these names: "
+            "NOTICE:  tables that have the names of subscriber's catalog tables are not replicated: "
             '"public.subscriber_subscription"'
         )
     ]
@@ -157,7 +158,7 @@ def test_a_table_that_the_publisher_lacks_is_refused_with_its_publication(sessio
     define(session, Publication("mine", tables=(TableEntry("public", "gone"),)))
     error = refused(session, emulated, "mine", carrier="p")
     assert (error.message, error.sqlstate) == ('relation "public.gone" does not exist', "42P01")
-    assert error.detail == 'Publication "mine" has it, and the publisher has not.'
+    assert error.detail == 'Publication "mine" contains the table, but the publisher does not have it.'
     assert error.relation == "public.gone"
 
 
@@ -177,13 +178,7 @@ def test_tables_that_are_not_copied_are_read_as_far_as_they_exist(publisher):
         "SELECT c.oid::int8, c.relnatts",
         lambda asked: [] if asked.parameters[1] == "gone" else [{"oid": 16384, "relnatts": 3}],
     )
-    found = read_uncopied(Publisher(publisher.connection), ["p"], [film, gone], emulated=False)
+    found = read_uncopied(
+        Publisher(publisher.connection), ServerPublications(publisher.connection, ["p"]), [film, gone]
+    )
     assert [(table, attributes.last) for table, attributes in found] == [(film, 3)]
-
-
-@pytest.mark.parametrize(("columns", "whole"), [(None, True), (("id",), False)])
-def test_an_emulated_publication_says_itself_whether_there_is_a_column_list(publisher, columns, whole):
-    table = PublishedTable("public", "film", columns=columns)
-    ((_, attributes),) = read_uncopied(Publisher(publisher.connection), ["p"], [table], emulated=True)
-    assert attributes.whole is whole
-    assert not publisher.statements("SELECT EXISTS")

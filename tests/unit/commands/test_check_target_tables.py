@@ -52,7 +52,7 @@ def test_a_table_that_is_missing_under_its_mapped_name_is_told_with_both_names(s
     session.execute("CREATE TABLE film (id integer)")
     error = refused(session, [FILM], parse_names("public.film => public.movie"))
     assert error.message == 'relation "public.movie" does not exist'
-    assert error.detail == "The subscription's map has it for the publisher's \"public.film\"."
+    assert error.detail == 'Option "map" replicates the publisher\'s table "public.film" into it.'
 
 
 def test_a_view_is_refused_in_postgresqls_words(session):
@@ -66,7 +66,7 @@ def test_a_view_is_refused_in_postgresqls_words(session):
 def test_the_tables_of_the_catalog_are_refused(session):
     error = refused(session, [FILM], parse_names("public.film => public.subscriber_subscription"))
     assert error.message == 'cannot use relation "public.subscriber_subscription" as logical replication target'
-    assert (error.sqlstate, error.detail) == ("42809", "Subscribers keep their state in tables of this name.")
+    assert (error.sqlstate, error.detail) == ("42809", "The table has the name of one of subscriber's catalog tables.")
 
 
 def test_two_relations_in_one_table_are_refused(session):

@@ -152,4 +152,4 @@ def test_what_the_publisher_cannot_do_is_refused(session, publisher):
 
 def test_names_of_the_map_that_are_not_published_are_told(session, publisher):
     session.run(f"{WITHOUT_SLOT[:-1]}, map = 'a.t => b.t')")
-    assert session.said == ['WARNING:  the subscription has no table that the map\'s relation "a.t" is about']
+    assert session.said == ['WARNING:  relation "a.t" of option "map" matches no table of the subscription']

@@ -100,7 +100,7 @@ def test_tables_without_all_rows_are_told_before_the_slot_goes(session, publishe
             "DETAIL:  Rows that the publisher had before the subscription was created are not in the target."
         ),
         (
-            'WARNING:  1 table of subscription "s" was copied and not brought up to date: "public.c"\n'
+            'WARNING:  1 table of subscription "s" was copied but not caught up: "public.c"\n'
             "DETAIL:  Changes that were made at the publisher during the copy are not in the target."
         ),
         'NOTICE:  dropped replication slot "s" on publisher',

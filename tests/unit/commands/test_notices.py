@@ -176,6 +176,6 @@ def test_names_of_a_map_that_match_no_table_are_told():
     said: list[str] = []
     warn_unused_names(said.append, parse_names("a.t => b.t, a.u => b.u, c.* => d.*"), [("a", "t")])
     assert said == [
-        'WARNING:  the subscription has no table that the map\'s relation "a.u" is about',
-        'WARNING:  the subscription has no table that the map\'s schema "c" is about',
+        'WARNING:  relation "a.u" of option "map" matches no table of the subscription',
+        'WARNING:  schema "c" of option "map" matches no table of the subscription',
     ]

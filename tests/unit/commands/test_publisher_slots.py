@@ -99,9 +99,9 @@ def test_a_receiver_that_goes_on_is_told_and_the_command_has_worked(session, pub
     end_receiver(session.subscribe(system_identifier=SYSTEM), session.said.append)
     assert session.said == [
         (
-            'WARNING:  a receiver may still stream from slot "s" as before this command: '
+            'WARNING:  a receiver may still stream from slot "s" with the previous settings: '
             'replication slot "s" is active for PID 4711\n'
-            "HINT:  The change holds as soon as `subscriber run` has noticed it, about a second after it reaches the target."
+            "HINT:  The command takes effect when `subscriber run` notices it, about a second after it can read the target."
         )
     ]
 
@@ -110,5 +110,5 @@ def test_a_publisher_that_does_not_answer_is_told_and_the_command_has_worked(ses
     end_receiver(session.subscribe(conninfo=NOBODY, system_identifier=SYSTEM), session.said.append)
     (told,) = session.said
     assert told.startswith(
-        'WARNING:  a receiver may still stream from slot "s" as before this command: subscription "s" could not connect'
+        'WARNING:  a receiver may still stream from slot "s" with the previous settings: subscription "s" could not connect'
     )

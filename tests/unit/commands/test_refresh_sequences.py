@@ -55,7 +55,7 @@ def test_a_counter_that_goes_back_is_a_warning(subscribed, publisher):
     publisher.sequences["film_id_seq"] = PublishedCounter(41, [FILM_ID])
     refresh(subscribed)
     publisher.sequences["film_id_seq"] = PublishedCounter(20, [FILM_ID])
-    assert refresh(subscribed) == ['WARNING:  sequence "film_id_seq": 41 → 20, which goes back']
+    assert refresh(subscribed) == ['WARNING:  sequence "film_id_seq": 41 → 20, a step back']
     assert next_key(subscribed) == 21
 
 
@@ -66,7 +66,7 @@ def test_of_two_sequences_of_a_column_the_further_one_counts(subscribed, publish
     assert refresh(subscribed) == [
         'NOTICE:  sequence "a": 1 → 10',
         (
-            'WARNING:  sequence "b" was left alone: what it is for has just been set further, from another sequence'
+            'WARNING:  sequence "b" was not set: its counter in the target has just been set to a later value, from another sequence'
             " of the same column"
         ),
         'NOTICE:  sequence "c": 10 → 30',
@@ -91,31 +91,28 @@ def test_a_sequence_of_two_columns_is_told_for_each_of_them(subscribed, publishe
     [
         (
             PublishedCounter(41, [FILM_ID], may_read=False),
-            'WARNING:  sequence "q" was left alone: the role of the subscription\'s CONNECTION may not read it',
+            'WARNING:  sequence "q" was not set: the role of the subscription\'s CONNECTION may not read it',
         ),
         (
             PublishedCounter(41, [("public", "gone", "id")]),
-            'WARNING:  sequence "q" was left alone: table "public.gone" does not exist in the target',
+            'WARNING:  sequence "q" was not set: table "public.gone" does not exist in the target',
         ),
         (
             PublishedCounter(41, [("public", "film", "note")]),
-            'WARNING:  sequence "q" was left alone: nothing makes values for column "public.film.note" in the target',
+            'WARNING:  sequence "q" was not set: the target generates no values for column "public.film.note"',
         ),
         (
             PublishedCounter(-41, [FILM_ID], increment=-1),
-            'WARNING:  sequence "q" was left alone: it counts downwards at the publisher and upwards in the target',
+            'WARNING:  sequence "q" was not set: it counts downwards at the publisher and upwards in the target',
         ),
         (
             PublishedCounter(0, [FILM_ID], is_called=False),
-            (
-                'WARNING:  sequence "q" was left alone: 0 is not among the values from 1 to 9223372036854775807'
-                " that it can have in the target"
-            ),
+            'WARNING:  sequence "q" was not set: 0 is out of its range in the target (1 .. 9223372036854775807)',
         ),
-        (PublishedCounter(41, used=False), 'WARNING:  1 sequence was left alone: "q"'),
+        (PublishedCounter(41, used=False), 'WARNING:  1 sequence was not set: "q"'),
         (
             PublishedCounter(41, used=True),
-            'NOTICE:  1 sequence was left alone, of tables that the subscription does not have: "q"',
+            'NOTICE:  1 sequence was not set, because the subscription does not have its table: "q"',
         ),
     ],
     ids=["unreadable", "no table", "no counter", "other direction", "out of range", "unused", "of another table"],
@@ -134,7 +131,7 @@ def test_the_grant_for_a_sequence_is_told(subscribed, publisher):
 
 def test_several_unused_sequences_are_one_warning(subscribed, publisher):
     publisher.sequences |= {"a": PublishedCounter(1, used=False), "b": PublishedCounter(1, used=False)}
-    assert refresh(subscribed) == ['WARNING:  2 sequences were left alone: "a", "b"']
+    assert refresh(subscribed) == ['WARNING:  2 sequences were not set: "a", "b"']
 
 
 # Not up to date -----------------------------------------------------------------------------------

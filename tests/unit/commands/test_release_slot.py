@@ -89,7 +89,7 @@ def test_the_journal_keeps_what_was_not_applied_for_the_next_subscription(sessio
     (told,) = session.said
     assert told.startswith('WARNING:  subscription "s" has not applied ')
     assert "bytes of changes that it has received, from 0/300 to 0/400\n" in told
-    assert told.endswith('for the subscription that goes on with slot "s".')
+    assert told.endswith('for a subscription that takes over slot "s".')
 
 
 def test_a_journal_that_has_nothing_more_is_left_in_silence(session):
@@ -138,5 +138,5 @@ def test_a_journal_that_cannot_be_removed_is_told(session, tmp_path):
     (tmp_path / "journal").write_text("a file where the folder of the journals would be")
     remove_journal_of(SYSTEM, "s", session.settings, session.said.append)
     (told,) = session.said
-    assert told.startswith('WARNING:  the journal of slot "s" is left: ')
+    assert told.startswith('WARNING:  could not remove the journal of slot "s": ')
     assert told.endswith("HINT:  No subscription needs it any more; remove it.")

@@ -102,7 +102,7 @@ def test_a_journal_on_another_machine_is_asked_for(session, upgraded, tmp_path):
     (tmp_path / "journal").rename(tmp_path / "elsewhere")
     error = session.refused(FOLLOW)
     assert isinstance(error, JournalGap)
-    assert error.message == 'the journal of slot "s" is not here'
+    assert error.message == 'there is no journal of slot "s" here'
     assert session.settings.journal in str(error.hint)
 
 

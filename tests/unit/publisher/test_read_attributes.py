@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from subscriber.publisher.published_tables import ServerPublications
 from subscriber.publisher.read_attributes import changed_files, read_attributes
 from subscriber.schema.attributes import Attribute, TableAttributes
 from tests.scripted_server import VERSIONS, Row, ScriptedServer
@@ -35,34 +36,35 @@ def server_with(
     )
 
 
+def published_by(server: ScriptedServer) -> ServerPublications:
+    return ServerPublications(server.connection, ["p"])
+
+
 def test_the_attributes_of_a_table_are_read_with_the_values_that_older_rows_have():
     server = server_with(attribute(1, "id"), attribute(3, "price", 1700, missing=("1.5",)))
-    assert read_attributes(server.connection, ["p"], "public", "film") == TableAttributes(
+    assert read_attributes(server.connection, published_by(server), "public", "film") == TableAttributes(
         (Attribute(1, "id", 23, -1), Attribute(3, "price", 1700, -1, frozenset({"1.5"}))), 2, {}, True
     )
 
 
 def test_a_table_that_does_not_exist_has_no_attributes():
     server = ScriptedServer({"relnatts": []})
-    assert read_attributes(server.connection, ["p"], "public", "gone") is None
+    assert read_attributes(server.connection, published_by(server), "public", "gone") is None
     assert server.asked[-1].parameters == ("public", "gone")
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_the_server_says_whether_there_is_a_column_list_unless_the_caller_knows(listed):
-    asked = server_with(attribute(1, "id"), listed=listed)
-    told = server_with(attribute(1, "id"), listed=not listed)
-    for server, given in ((asked, None), (told, listed)):
-        found = read_attributes(server.connection, ["p"], "public", "film", listed=given)
-        assert found is not None
-        assert found.whole is not listed
-    assert not told.statements("SELECT EXISTS")
+def test_the_publications_say_whether_there_is_a_column_list(listed):
+    server = server_with(attribute(1, "id"), listed=listed)
+    found = read_attributes(server.connection, published_by(server), "public", "film")
+    assert found is not None
+    assert found.whole is not listed
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_only_what_the_servers_version_has_is_asked_for(version):
     server = server_with(attribute(1, "id"), version=version)
-    assert read_attributes(server.connection, ["p"], "public", "film") is not None
+    assert read_attributes(server.connection, published_by(server), "public", "film") is not None
     assert bool(server.statements("attmissingval")) is (version >= 110000)
     assert bool(server.statements("attgenerated")) is (version >= 120000)
     assert bool(server.statements("prattrs")) is (version >= 150000)

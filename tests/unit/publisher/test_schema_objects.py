@@ -106,7 +106,7 @@ def test_a_generated_column_is_left_out_or_becomes_a_plain_one(letter, word):
     left_out = SchemaDifference(
         "generated column", "total", ddl, "it is not published, so the target has no such column"
     )
-    plain = SchemaDifference("generated column", "total", ddl, "it is a plain column with the publisher's values")
+    plain = SchemaDifference("generated column", "total", ddl, "it is an ordinary column with the publisher's values")
     assert differences(made) == [left_out]
     assert differences(made, sent=()) == [left_out]
     assert differences(made, sent=("total",)) == [plain]
@@ -114,9 +114,7 @@ def test_a_generated_column_is_left_out_or_becomes_a_plain_one(letter, word):
 
 def test_a_collation_of_the_column_is_told():
     assert differences(column("title", "text", collation='pg_catalog."C"')) == [
-        SchemaDifference(
-            "collation", "title", 'COLLATE pg_catalog."C"', "the column has the order that the target gives it"
-        )
+        SchemaDifference("collation", "title", 'COLLATE pg_catalog."C"', "the column has the target's collation")
     ]
 
 
@@ -138,7 +136,9 @@ def test_a_collation_of_the_column_is_told():
     ids=["enum", "empty enum", "domain", "composite", "range", "multirange", "base", "extension"],
 )  # fmt: skip
 def test_a_users_type_is_told_with_its_ddl(row, ddl):
-    assert differences(row) == [SchemaDifference("type", "c", ddl, "the column is text, and nothing checks its values")]
+    assert differences(row) == [
+        SchemaDifference("type", "c", ddl, "the column has type text, and its values are not checked")
+    ]
 
 
 def test_the_types_of_the_server_are_no_difference():

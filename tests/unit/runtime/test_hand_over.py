@@ -87,8 +87,8 @@ def test_a_table_whose_changes_are_lost_goes_back_to_state_i_at_its_position(sce
     with pytest.raises(TargetRelationError) as raised:
         hand_over.hand_over(stored_relations(scene.target)[0])
     assert (raised.value.sqlstate, raised.value.relation) == ("55000", "public.a")
-    assert raised.value.message == 'table "public.a" cannot catch up: the journal has lost its changes after 0/64'
-    assert "HINT:  TRUNCATE it at the subscriber; it is copied again then." in raised.value.report()
+    assert raised.value.message == 'table "public.a" cannot catch up: the journal no longer has its changes after 0/64'
+    assert "HINT:  Run TRUNCATE on it at the subscriber; it is then copied again." in raised.value.report()
     assert scene.states() == {"a": ("i", 100)}
 
 
@@ -155,7 +155,7 @@ def test_a_table_whose_changes_the_journal_has_lost_is_copied_again_when_it_is_e
     scene.applied(400)
     scene.catch_up = failing(JournalGap("changes after 0/64 were asked for, but the journal begins at 0/200"))
     scene.round()
-    message = 'table "public.a" cannot catch up: the journal has lost its changes after 0/64'
+    message = 'table "public.a" cannot catch up: the journal no longer has its changes after 0/64'
     assert scene.errors == [(message, "a")]
     assert scene.states() == {"a": ("i", 100)}
     assert scene.kept_from() == INVALID_LSN

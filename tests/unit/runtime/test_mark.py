@@ -41,7 +41,9 @@ def test_the_mark_is_the_position_that_the_publisher_answers(mark):
 def test_a_publisher_that_cannot_be_asked_is_asked_again_after_a_while(mark, caplog):
     answered_with(mark, refuse)
     assert (mark.position, mark.attempts.failed.in_a_row) == (None, 1)
-    assert 'subscription "s": the publisher cannot be asked how far it is: permission denied' in caplog.text
+    assert (
+        'subscription "s": the current WAL position of the publisher cannot be read: permission denied' in caplog.text
+    )
     mark.write()
     assert not mark.writing.is_under_way(), "it is not time yet"
     mark.attempts.wait(0.0)

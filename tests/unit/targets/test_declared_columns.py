@@ -75,9 +75,9 @@ def test_a_number_that_fits_is_accepted(value):
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("1.005", "has more decimals than"),
-        ("-0.001", "has more decimals than"),
-        ("1.0050", "has more decimals than"),
+        ("1.005", "has more decimal digits than"),
+        ("-0.001", "has more decimal digits than"),
+        ("1.0050", "has more decimal digits than"),
         ("1000", "has more digits than"),
         ("-1000.00", "has more digits than"),
         ("NaN", "holds finite numbers only"),

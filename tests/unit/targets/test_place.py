@@ -44,5 +44,5 @@ def test_a_missing_permission_may_be_the_obstacle(tmp_path, place, words):
 
 def test_a_hint_says_how_a_path_is_written_in_the_url():
     assert hint_at("There is no folder /x.", "sqlite") == (
-        "There is no folder /x. Fix that, or the target's URL: sqlite:////absolute/path or sqlite:///relative/path."
+        "There is no folder /x. Correct that, or the target URL: sqlite:////absolute/path or sqlite:///relative/path."
     )

@@ -50,7 +50,7 @@ def test_a_second_runner_is_refused(tmp_path):
     database = str(tmp_path / "t.db")
     with locked_file(database), pytest.raises(AlreadyRunning) as raised, locked_file(database):
         pass
-    assert raised.value.message == f'another "subscriber run" is at work on {database}'
+    assert raised.value.message == f'another "subscriber run" is already running for {database}'
 
 
 def test_a_lock_file_that_cannot_be_opened_makes_the_target_unavailable(tmp_path):

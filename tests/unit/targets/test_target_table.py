@@ -58,7 +58,7 @@ def test_a_sequence_stores_its_last_value(last, fits):
     """D14"""
     sequence = TargetSequence("q", position(1), 1, 10)
     found = sequence.obstacle(position(last))
-    words = f"{last} is not among the values from 1 to 10 that it can have in the target"
+    words = f"{last} is out of its range in the target (1 .. 10)"
     assert found == (None if fits else words)
 
 

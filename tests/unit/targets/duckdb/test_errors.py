@@ -85,7 +85,7 @@ def test_names_that_differ_by_case_alone_are_said_to_be_taken(target):
     with pytest.raises(TargetError, match="already") as raised:
         execute(target, 'CREATE TABLE "t" (a int)')
     assert raised.value.sqlstate == "42P07"
-    assert "option map" in str(raised.value.hint)
+    assert 'Option "map"' in str(raised.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_a_table_of_the_block_s_name_is_not_loaded_in_its_place(target):
     """What the block had would be lost without a word"""
     execute(target, "CREATE TABLE t (a int)", "CREATE TABLE Subscriber_Block (c0 int)")
     batch = pa.record_batch([pa.array([1], pa.int32())], names=["a"])
-    with pytest.raises(TargetRelationError, match='"subscriber_block" is taken'):
+    with pytest.raises(TargetRelationError, match='"subscriber_block" is already in use'):
         load(target, reflected(target, "t"), {"a": 23}, batch)
 
 

@@ -34,7 +34,7 @@ def test_the_holder_of_a_row_lock_is_named():
 
 def test_a_row_lock_of_a_prepared_transaction_has_no_session():
     assert asked({"innodb_lock_waits": [holder(0, None)]}) == [
-        "a prepared transaction (since 2026-11-21 01:02:03; XA RECOVER lists those that there are)"
+        "a prepared transaction (since 2026-11-21 01:02:03; XA RECOVER lists the prepared transactions)"
     ]
 
 

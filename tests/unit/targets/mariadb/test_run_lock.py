@@ -43,7 +43,7 @@ def test_a_second_runner_is_refused():
     server = RecordedServer({"get_lock": TAKEN})
     with pytest.raises(AlreadyRunning) as raised, run_lock(server).hold():
         pass
-    assert raised.value.message == 'another "subscriber run" is at work on database "db"'
+    assert raised.value.message == 'another "subscriber run" is already running for database "db"'
     assert not any("release_lock" in statement for statement in server.statements)
 
 

@@ -75,7 +75,7 @@ def test_a_role_that_may_not_use_origins_is_warned_once_and_marks_nothing(error,
         assert opened.origins.others(connection) is None
         opened.origins.drop(connection, "pg_1")
     assert len(caplog.messages) == 1
-    assert "what is applied is not marked as replicated" in caplog.messages[0]
+    assert "applied changes are not marked as replicated" in caplog.messages[0]
     assert opened.asked("xact_setup") == opened.asked("origin_drop") == []
 
 

@@ -33,7 +33,7 @@ def test_a_second_runner_is_refused():
     server = RecordedServer({"pg_try_advisory_lock": TAKEN})
     with pytest.raises(AlreadyRunning) as raised, run_lock(server).hold():
         pass
-    assert raised.value.message == 'another "subscriber run" is at work on database "db"'
+    assert raised.value.message == 'another "subscriber run" is already running for database "db"'
     assert not any("pg_advisory_unlock" in statement for statement in server.statements)
 
 
