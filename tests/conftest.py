@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeVar
 
 import hypothesis
@@ -26,6 +27,8 @@ hypothesis.settings.register_profile("default", max_examples=100, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if IN_CI else "default")
 
+_FAST_FOLDERS = (Path(__file__).parent / "unit", Path(__file__).parent / "property")
+_NOT_FAST = ("server", "spark", "slow", "long")
 _numbers = count(1)
 _Server = TypeVar("_Server")
 
@@ -135,7 +138,12 @@ _SERVER_FIXTURES = frozenset({"postgresql18", "postgresql16", "postgresql15", "p
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the mark ``server`` to every test that uses a server."""
+    """Give the mark ``server`` to every test that uses a server, and ``fast`` to those that ``make
+    check`` runs.
+    """
     for item in items:
         if _SERVER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.server)
+        in_folder = any(folder in item.path.parents for folder in _FAST_FOLDERS)
+        if in_folder and not any(item.get_closest_marker(name) for name in _NOT_FAST):
+            item.add_marker(pytest.mark.fast)
